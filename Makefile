@@ -1,0 +1,41 @@
+# The two commands of a newcomer are `make demo` and `make test`; both install all they need into .venv.
+PYTHON ?= python3
+BIN    := .venv/bin
+READY  := .venv/.ready
+
+.PHONY: help demo test check slow bench papers clean
+help:
+	@echo "make demo    publish a synthetic city and draw it (demo/city.png, demo/city.html)"
+	@echo "make test    every check: style, types, layers, tests, papers (quick), the wheel"
+	@echo "make slow    the checks that take longer"
+	@echo "make bench   ratios against the named peers, in one run on this machine"
+	@echo "make papers  the papers' figures in full"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Heathaze needs Python 3.11 or newer; found `$(PYTHON) --version`. Try: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)
+	$(BIN)/heathaze demo --out demo
+
+test: $(READY)
+	$(BIN)/ruff format --check src tests papers benchmarks examples
+	$(BIN)/ruff check src tests papers benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+
+slow: $(READY)
+	$(BIN)/pytest -m slow
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+papers: $(READY)
+	$(BIN)/python papers/central_heatmaps/run.py
+
+clean:
+	rm -rf .venv demo build dist

@@ -1,0 +1,1 @@
+"""WHERE: public, fixed before any data is read."""

@@ -1,0 +1,279 @@
+"""Where the mass lies: a distribution over the cells of a grid.
+
+Two forms with the same questions. :class:`Density` holds one number per cell. :class:`TreeDensity` holds a few squares of
+a quadtree, each with a mass spread evenly over its cells, so a grid of 2^20 cells a side costs what its squares cost;
+it is rendered for a window or a coarser size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.grid import Box, Grid
+from heathaze.domain.quadtree import Codes, node_extent
+from heathaze.errors import InvalidBounds, InvalidInput, TooLarge
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = npt.NDArray[np.float64]
+
+MAX_DENSE_CELLS = 2**24
+"""A dense map is refused above this (128 MB of float64): render a window or a coarser size instead."""
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """One number per cell, not negative, summing to 1.
+
+    ``values[0, 0]`` is the north-west corner; on a plane, the corner of smallest x and y.
+
+    >>> grid = Grid.plane(x=(0, 2), y=(0, 2), size=2)
+    >>> Density.from_mass(grid, [[3, 0], [0, 1]]).mass_in(Box.plane(x=(0, 1), y=(0, 1)))
+    0.75
+    """
+
+    grid: Grid
+    values: Floats
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        if values.shape != self.grid.shape:
+            raise InvalidInput(f"The values have shape {values.shape}, the grid has {self.grid.shape}; give one a cell.")
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise InvalidInput("A density holds finite numbers that are not negative; use Density.from_mass to clean up.")
+        if not math.isclose(values.sum(), 1.0, abs_tol=1e-6):
+            raise InvalidInput("A density sums to 1; use Density.from_mass to normalise.")
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+
+    @classmethod
+    def from_mass(cls, grid: Grid, mass: npt.ArrayLike) -> Density:
+        """Normalise non-negative mass to sum 1; no mass at all gives the uniform density (errata E0-3)."""
+        values = np.asarray(mass, dtype=np.float64)
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise InvalidInput("Mass must be finite and not negative in every cell.")
+        total = values.sum()
+        if total <= 0:
+            return cls.uniform(grid)
+        return cls(grid, values / total)
+
+    @classmethod
+    def uniform(cls, grid: Grid) -> Density:
+        """The same everywhere."""
+        _check_dense(grid)
+        return cls(grid, np.full(grid.shape, 1.0 / grid.cells))
+
+    def dense(self) -> Density:
+        """Itself: both forms answer to this."""
+        return self
+
+    def mass_in(self, box: Box) -> float:
+        """Share of the mass inside a box; a cell cut by the border counts by the part inside."""
+        down, across = _window(self.grid, box)
+        rows = _overlap(np.arange(self.grid.rows), np.arange(1, self.grid.rows + 1), down)
+        cols = _overlap(np.arange(self.grid.cols), np.arange(1, self.grid.cols + 1), across)
+        return float((rows @ (cols @ self.values.T).T).item())
+
+    def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
+        """The density within a window, on another number of cells; mass outside the window is left out."""
+        if window is None and shape in (None, self.grid.shape):
+            return self
+        target, down, across = _target(self.grid, window, shape)
+        rows = _overlap(np.arange(self.grid.rows), np.arange(1, self.grid.rows + 1), down)
+        cols = _overlap(np.arange(self.grid.cols), np.arange(1, self.grid.cols + 1), across)
+        return Density.from_mass(target, np.maximum(rows @ (cols @ self.values.T).T, 0))
+
+    def resample(self, shape: tuple[int, int]) -> Density:
+        """The same density on another number of cells; mass is kept.
+
+        >>> Density.uniform(Grid.plane(x=(0, 1), y=(0, 1), size=6)).resample((4, 4)).values[0, 0]
+        0.0625
+        """
+        return self.render(shape=shape)
+
+    def smooth(self, sigma: float) -> Density:
+        """The paper's heat map: every cell spread by a Gaussian of ``sigma`` cells, cut at the border of the grid.
+
+            H = K (p ⊘ z zᵀ) Kᵀ,   K[a, b] = exp(−(a − b)² / 2σ²),   z = Kᵀ 1
+
+        Each cell is divided by the weight that stays inside, so mass is kept (errata E0-10; the printed index loses a
+        fifth of it).
+        """
+        from scipy.ndimage import convolve1d
+
+        if not (math.isfinite(sigma) and sigma >= 0):
+            raise InvalidInput(f"sigma is {sigma}; give a width in cells, zero or larger.")
+        if sigma == 0:
+            return self
+        values = self.values
+        for axis, length in enumerate(self.grid.shape):
+            # exp(−8²/2) ≈ 1e-14: what is cut off is below the rounding of the sum.
+            radius = min(math.ceil(8 * sigma), length - 1)
+            kernel = np.exp(-(np.arange(-radius, radius + 1) ** 2) / (2 * sigma**2))
+            staying = convolve1d(np.ones(length), kernel, mode="constant")
+            scaled = values / (staying[:, None] if axis == 0 else staying[None, :])
+            values = convolve1d(scaled, kernel, axis=axis, mode="constant")
+        return Density.from_mass(self.grid, np.maximum(values, 0))
+
+    def squares(self) -> tuple[Floats, Floats, Floats]:
+        """Centre of each cell that holds mass, in cells (down, across), and its mass."""
+        rows, cols = np.nonzero(self.values)
+        return rows + 0.5, cols + 0.5, self.values[rows, cols]
+
+    def place(self, uniforms: Floats) -> tuple[Floats, Floats]:
+        """Turn triples of uniform numbers into points (x, y) distributed as the density."""
+        flat = np.cumsum(self.values.ravel())
+        cell = np.minimum(np.searchsorted(flat, uniforms[:, 0] * flat[-1], side="right"), self.grid.cells - 1)
+        row, col = np.divmod(cell, self.grid.cols)
+        return self.grid.x_at(col + uniforms[:, 2]), self.grid.y_at(row + uniforms[:, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class TreeDensity:
+    """Disjoint squares of the quadtree, each with a mass spread evenly over its cells; masses sum to 1.
+
+    ``levels[k]`` and ``codes[k]`` name square k (see :mod:`heathaze.domain.quadtree`), ``mass[k]`` is its share.
+    """
+
+    grid: Grid
+    levels: npt.NDArray[np.int64]
+    codes: Codes
+    mass: Floats
+
+    def __post_init__(self) -> None:
+        levels = np.array(self.levels, dtype=np.int64)
+        codes = np.array(self.codes, dtype=np.int64)
+        mass = np.array(self.mass, dtype=np.float64)
+        if not levels.shape == codes.shape == mass.shape or levels.ndim != 1:
+            raise InvalidInput("A tree density needs one level, one code and one mass for each square.")
+        if not np.isfinite(mass).all() or (mass < 0).any() or not math.isclose(mass.sum(), 1.0, abs_tol=1e-6):
+            raise InvalidInput("The masses of a tree density are finite, not negative, and sum to 1.")
+        if ((levels < 0) | (levels > self.grid.depth)).any() or ((codes < 0) | (codes >> (2 * levels) != 0)).any():
+            raise InvalidInput("A tree density names a square that its grid does not have.")
+        for name, array in (("levels", levels), ("codes", codes), ("mass", mass)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def from_mass(cls, grid: Grid, levels: npt.ArrayLike, codes: npt.ArrayLike, mass: npt.ArrayLike) -> TreeDensity:
+        """Normalise non-negative masses to sum 1; no mass at all gives the uniform density (errata E0-3)."""
+        values = np.asarray(mass, dtype=np.float64)
+        total = values.sum()
+        if total <= 0:
+            return cls(grid, np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1))
+        held = values > 0
+        return cls(grid, np.asarray(levels)[held], np.asarray(codes)[held], values[held] / total)
+
+    def dense(self) -> Density:
+        """One number per cell, refused above 2^24 cells."""
+        _check_dense(self.grid)
+        return self.render()
+
+    def mass_in(self, box: Box) -> float:
+        """Share of the mass inside a box; a square cut by the border counts by the part inside."""
+        down, across = _window(self.grid, box)
+        return float(self._spread_over(down, across).item())
+
+    def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
+        """The density within a window, on a number of cells that fits; mass outside the window is left out.
+
+        Without ``shape``, a window is shown in the grid's own cells as far as 1024 a side.
+        """
+        target, down, across = _target(self.grid, window, shape)
+        return Density.from_mass(target, self._spread_over(down, across))
+
+    def squares(self) -> tuple[Floats, Floats, Floats]:
+        """Centre of each square, in cells (down, across), and its mass."""
+        top, bottom, left, right = self._extents()
+        return (top + bottom) / 2, (left + right) / 2, self.mass
+
+    def place(self, uniforms: Floats) -> tuple[Floats, Floats]:
+        """Turn triples of uniform numbers into points (x, y) distributed as the density."""
+        top, bottom, left, right = self._extents()
+        total = np.cumsum(self.mass)
+        k = np.minimum(np.searchsorted(total, uniforms[:, 0] * total[-1], side="right"), len(total) - 1)
+        down = top[k] + uniforms[:, 1] * (bottom - top)[k]
+        across = left[k] + uniforms[:, 2] * (right - left)[k]
+        return self.grid.x_at(across), self.grid.y_at(down)
+
+    def _extents(self) -> tuple[Codes, Codes, Codes, Codes]:
+        extents = np.empty((4, len(self.codes)), dtype=np.int64)
+        for level in np.unique(self.levels):
+            here = self.levels == level
+            extents[:, here] = node_extent(self.grid, int(level), self.codes[here])
+        return extents[0], extents[1], extents[2], extents[3]
+
+    def _spread_over(self, down: Floats, across: Floats) -> Floats:
+        """Mass of every target cell whose borders are ``down`` × ``across``: Σ_k mass_k · (part of k's rows) ⊗ (of its columns)."""
+        image = np.zeros((len(down) - 1, len(across) - 1))
+        top, bottom, left, right = self._extents()
+        # Squares of one level share rows and columns, so a level is one product of sparse matrices.
+        from scipy.sparse import coo_array
+
+        for level in np.unique(self.levels):
+            here = np.flatnonzero(self.levels == level)
+            row_starts, row_of = np.unique(top[here], return_inverse=True)
+            col_starts, col_of = np.unique(left[here], return_inverse=True)
+            size = 1 << (self.grid.depth - int(level))
+            rows = _overlap(row_starts, np.minimum(row_starts + size, self.grid.rows), down)
+            cols = _overlap(col_starts, np.minimum(col_starts + size, self.grid.cols), across)
+            squares = coo_array((self.mass[here], (row_of, col_of)), shape=(len(row_starts), len(col_starts)))
+            image += (rows @ squares.tocsr() @ cols.T).toarray()
+        return image
+
+
+def _check_dense(grid: Grid) -> None:
+    if grid.cells > MAX_DENSE_CELLS:
+        raise TooLarge(
+            f"A dense map of {grid.rows} × {grid.cols} cells does not fit; "
+            "ask for a window or a coarser size with render(window=…, shape=…)."
+        )
+
+
+def _window(grid: Grid, box: Box) -> tuple[Floats, Floats]:
+    """Borders of a box in cells, cut to the grid; InvalidBounds when the box misses the grid."""
+    ys = (max(box.y[0], grid.y[0]), min(box.y[1], grid.y[1]))
+    xs = (max(box.x[0], grid.x[0]), min(box.x[1], grid.x[1]))
+    if ys[0] >= ys[1] or xs[0] >= xs[1]:
+        raise InvalidBounds(f"The box {box.x} × {box.y} lies outside the map, which covers {grid.x} × {grid.y}.")
+    return np.sort(grid.down(ys)), grid.across(xs)
+
+
+def _target(grid: Grid, window: Box | None, shape: tuple[int, int] | None) -> tuple[Grid, Floats, Floats]:
+    """The grid to draw on, and its borders measured in cells of the grid drawn."""
+    if window is None:
+        target = grid if shape is None else grid.resized(shape)
+        down, across = np.array([0.0, grid.rows]), np.array([0.0, grid.cols])
+    else:
+        down, across = _window(grid, window)
+        if shape is None:
+            shape = (_sensible(down[1] - down[0]), _sensible(across[1] - across[0]))
+        low, high = sorted(grid.y_at(down).tolist())
+        west, east = grid.x_at(across).tolist()
+        target = Grid((west, east), (low, high), *shape, grid.projection)
+    _check_dense(target)
+    return target, np.linspace(*down, target.rows + 1), np.linspace(*across, target.cols + 1)
+
+
+def _sensible(extent: float) -> int:
+    return max(1, min(1024, round(extent)))
+
+
+def _overlap(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], borders: Floats) -> csr_array:
+    """Matrix (targets × sources): which part of source [start, end) lies in target [borders[t], borders[t+1])."""
+    from scipy.sparse import csr_array
+
+    first = np.clip(np.searchsorted(borders, starts, side="right") - 1, 0, len(borders) - 2)
+    last = np.clip(np.searchsorted(borders, ends, side="left") - 1, 0, len(borders) - 2)
+    counts = np.maximum(last - first + 1, 0)
+    source = np.repeat(np.arange(len(starts)), counts)
+    target = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[source]
+    part = np.minimum(ends[source], borders[target + 1]) - np.maximum(starts[source], borders[target])
+    share = np.maximum(part, 0) / (ends - starts)[source]
+    return csr_array((share, (target, source)), shape=(len(borders) - 1, len(starts)))

@@ -1,0 +1,282 @@
+"""A rectangle cut into cells: the public frame of every map.
+
+There is no constructor from data: bounds taken from the data would be a leak (errata X4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.projection import EARTH_RADIUS_METRES, MERCATOR_LATITUDE, Projection
+from heathaze.errors import InvalidBounds, InvalidInput
+
+MAX_SIDE = 2**20
+"""Largest number of cells along a side: a quadtree of depth 20, node codes below 2^40."""
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle to ask about, in the coordinates of the grid it is asked of.
+
+    >>> Box.over(lon=(-74.0, -73.9), lat=(40.7, 40.8))
+    Box(x=(-74.0, -73.9), y=(40.7, 40.8))
+    """
+
+    x: Interval
+    y: Interval
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x", _interval("x", self.x))
+        object.__setattr__(self, "y", _interval("y", self.y))
+
+    @classmethod
+    def over(cls, lon: Interval, lat: Interval) -> Box:
+        """A box in degrees."""
+        return cls(_interval("lon", lon), _interval("lat", lat))
+
+    @classmethod
+    def plane(cls, x: Interval, y: Interval) -> Box:
+        """A box in the units of a plane (metres, pixels)."""
+        return cls(x, y)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A rectangle of ``rows`` × ``cols`` cells. Make one with :meth:`over` or :meth:`plane`.
+
+    Cell (0, 0) is the north-west corner; on a plane, the corner of smallest x and y. A cell owns its north and west
+    border (on a plane: the borders of smaller x and y); the outermost south and east borders belong to the last cells.
+
+    >>> grid = Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
+    >>> grid.shape, grid.depth
+    ((256, 256), 8)
+    >>> row, col, inside = grid.cell_of([-74.10], [40.90])
+    >>> int(row[0]), int(col[0]), bool(inside[0])
+    (0, 0, True)
+    """
+
+    x: Interval
+    y: Interval
+    rows: int
+    cols: int
+    projection: Projection
+
+    def __post_init__(self) -> None:
+        names = ("lon", "lat") if self.projection.is_geographic else ("x", "y")
+        object.__setattr__(self, "x", _interval(names[0], self.x))
+        object.__setattr__(self, "y", _interval(names[1], self.y))
+        if self.projection.is_geographic:
+            _check_globe(self.x, self.y, self.projection)
+        for name, count in (("rows", self.rows), ("cols", self.cols)):
+            _check_side(name, count)
+
+    @classmethod
+    def over(
+        cls,
+        lon: Interval,
+        lat: Interval,
+        size: int | None = None,
+        shape: tuple[int, int] | None = None,
+        projection: str | Projection = Projection.EQUIRECTANGULAR,
+    ) -> Grid:
+        """A grid on the globe.
+
+        Args:
+            lon: West and east bound in degrees, −180 to 180.
+            lat: South and north bound in degrees, −90 to 90.
+            size: Cells along each side, 1 to 2^20 (give this or ``shape``).
+            shape: (rows, columns), each 1 to 2^20.
+            projection: ``"equirectangular"`` (rows equal in latitude) or ``"web-mercator"`` (rows equal on web maps).
+        """
+        kind = _projection(projection)
+        if not kind.is_geographic:
+            raise InvalidInput("Grid.over is for longitude and latitude; use Grid.plane for metres or pixels.")
+        rows, cols = _shape(size, shape)
+        return cls(lon, lat, rows, cols, kind)
+
+    @classmethod
+    def plane(
+        cls, x: Interval, y: Interval, shape: tuple[int, int] | None = None, size: int | None = None
+    ) -> Grid:
+        """A grid on a plane, for pixels and metres; row 0 holds the smallest y.
+
+        >>> Grid.plane(x=(0, 320), y=(0, 240), shape=(240, 320)).depth
+        9
+        """
+        rows, cols = _shape(size, shape)
+        return cls(x, y, rows, cols, Projection.PLANE)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return self.rows, self.cols
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+        return self.rows * self.cols
+
+    @property
+    def depth(self) -> int:
+        """Depth ℓ of the quadtree: the longer side is padded to 2^ℓ cells (errata E0-11)."""
+        return (max(self.rows, self.cols) - 1).bit_length()
+
+    @property
+    def box(self) -> Box:
+        """The whole rectangle."""
+        return Box(self.x, self.y)
+
+    @property
+    def cell_size(self) -> tuple[float, float]:
+        """Height and width of a cell at the middle of the map: in metres on the globe, else in the plane's units.
+
+        >>> height, width = Grid.over(lon=(0, 1), lat=(-0.5, 0.5), size=100).cell_size
+        >>> round(height), round(width)
+        (1112, 1112)
+        """
+        height = (self.y[1] - self.y[0]) / self.rows
+        width = (self.x[1] - self.x[0]) / self.cols
+        if self.projection.is_geographic:
+            degree = EARTH_RADIUS_METRES * math.pi / 180
+            middle = math.radians((self.y[0] + self.y[1]) / 2)
+            return height * degree, width * degree * math.cos(middle)
+        return height, width
+
+    # ── coordinates to cells and back; `down` and `across` are positions measured in cells ──────────────────────────
+
+    def down(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Vertical position in cells: 0 at the top border of row 0, ``rows`` at the bottom border of the last row."""
+        south, north = self.projection.forward(self.y)
+        projected = self.projection.forward(y)
+        if not self.projection.is_geographic:
+            return (projected - south) * (self.rows / (north - south))
+        return (north - projected) * (self.rows / (north - south))
+
+    def across(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Horizontal position in cells: 0 at the left border, ``cols`` at the right."""
+        return (np.asarray(x, dtype=np.float64) - self.x[0]) * (self.cols / (self.x[1] - self.x[0]))
+
+    def y_at(self, down: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Undo :meth:`down`."""
+        south, north = self.projection.forward(self.y)
+        step = (north - south) / self.rows
+        position = np.asarray(down, dtype=np.float64)
+        if not self.projection.is_geographic:
+            return south + position * step
+        return self.projection.backward(north - position * step)
+
+    def x_at(self, across: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Undo :meth:`across`."""
+        return self.x[0] + np.asarray(across, dtype=np.float64) * ((self.x[1] - self.x[0]) / self.cols)
+
+    def cell_of(
+        self, x: npt.ArrayLike, y: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Row and column of each point, and whether it lies inside; NaN and infinite points lie outside."""
+        xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        inside = (xs >= self.x[0]) & (xs <= self.x[1]) & (ys >= self.y[0]) & (ys <= self.y[1])
+        down = self.down(np.where(inside, ys, self.y[0]))
+        across = self.across(np.where(inside, xs, self.x[0]))
+        if self.projection is Projection.WEB_MERCATOR:
+            # Engines' logarithms differ in the last bit; snapping keeps points on a border in one cell (count_cells.sql).
+            down = np.round(down * 2.0**26) / 2.0**26
+        row = np.clip(np.floor(down), 0, self.rows - 1).astype(np.int64)
+        col = np.clip(np.floor(across), 0, self.cols - 1).astype(np.int64)
+        return row, col, inside
+
+    # ── the same grid elsewhere ─────────────────────────────────────────────────────────────────────────────────────
+
+    def resized(self, shape: tuple[int, int]) -> Grid:
+        """The same rectangle cut into another number of cells."""
+        return Grid(self.x, self.y, *shape, self.projection)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, for files."""
+        return {
+            "x": list(self.x),
+            "y": list(self.y),
+            "rows": self.rows,
+            "cols": self.cols,
+            "projection": self.projection.value,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Grid:
+        """Undo :meth:`to_dict`."""
+        x, y = fields["x"], fields["y"]
+        return cls(
+            (x[0], x[1]), (y[0], y[1]), int(fields["rows"]), int(fields["cols"]), Projection(fields["projection"])
+        )
+
+
+def _projection(name: str | Projection) -> Projection:
+    try:
+        return Projection(name)
+    except ValueError:
+        raise InvalidInput(
+            f"There is no projection {name!r}; choose 'equirectangular' or 'web-mercator'."
+        ) from None
+
+
+def _shape(size: int | None, shape: tuple[int, int] | None) -> tuple[int, int]:
+    if (size is None) == (shape is None):
+        raise InvalidInput("Give either size (cells a side) or shape (rows, columns), and not both.")
+    if size is not None:
+        _check_side("size", size)
+        return int(size), int(size)
+    assert shape is not None
+    if len(shape) != 2:
+        raise InvalidInput(f"shape is {shape!r}; give two numbers, (rows, columns).")
+    for name, count in zip(("rows", "columns"), shape, strict=True):
+        _check_side(name, count)
+    return int(shape[0]), int(shape[1])
+
+
+def _check_side(name: str, count: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise InvalidInput(f"{name} is {count!r}; give a whole number from 1 to {MAX_SIDE}.")
+    if not 1 <= count <= MAX_SIDE:
+        raise InvalidInput(f"{name} is {count}; give a whole number from 1 to {MAX_SIDE} (2^20).")
+
+
+def _interval(name: str, interval: Interval) -> Interval:
+    try:
+        low, high = (float(bound) for bound in interval)
+    except (TypeError, ValueError):
+        raise InvalidBounds(f"{name} is {interval!r}; give two numbers, the lower bound first.") from None
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InvalidBounds(f"{name} is {low} to {high}; both bounds must be finite numbers.")
+    if low > high:
+        raise InvalidBounds(f"{name} runs from {low} to {high}, which is reversed; give the lower bound first.")
+    if low == high or not math.isfinite(high - low):
+        raise InvalidBounds(f"{name} runs from {low} to {high}, which holds no area; give two different bounds.")
+    return low, high
+
+
+def _check_globe(lon: Interval, lat: Interval, projection: Projection) -> None:
+    lon_fits, lat_fits = (-180 <= lon[0] and lon[1] <= 180), (-90 <= lat[0] and lat[1] <= 90)
+    if not lat_fits and -180 <= lat[0] and lat[1] <= 180 and -90 <= lon[0] and lon[1] <= 90:
+        raise InvalidBounds(
+            f"lat runs from {lat[0]} to {lat[1]}, outside −90 to 90, while lon would fit a latitude: "
+            "longitude and latitude are probably swapped."
+        )
+    if not lon_fits:
+        raise InvalidBounds(
+            f"lon runs from {lon[0]} to {lon[1]}, outside −180 to 180; give degrees, west before east "
+            "(for metres or pixels use Grid.plane)."
+        )
+    if not lat_fits:
+        raise InvalidBounds(f"lat runs from {lat[0]} to {lat[1]}, outside −90 to 90; give degrees, south before north.")
+    if projection is Projection.WEB_MERCATOR and (lat[0] < -MERCATOR_LATITUDE or lat[1] > MERCATOR_LATITUDE):
+        raise InvalidBounds(
+            f"lat runs from {lat[0]} to {lat[1]}; Web-Mercator ends at ±{MERCATOR_LATITUDE}: "
+            "choose a smaller box or the equirectangular projection."
+        )

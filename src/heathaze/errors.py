@@ -1,0 +1,81 @@
+"""Everything Heathaze raises on purpose.
+
+    HeathazeError
+    ├── InvalidInput          a value the caller gave cannot be used (also a ValueError)
+    │   ├── InvalidBounds     a box that is reversed, empty, outside the globe or probably swapped
+    │   ├── UnreadableData    a file or table that cannot be read as visits
+    │   └── UnknownFormat     a file ending nobody knows
+    ├── TooLarge              the request is well formed but does not fit (a dense map of 2^40 cells)
+    ├── CannotWrite           the disk or the directory refused a file; nothing half-written is left
+    ├── MissingExtra          an optional package is needed and not installed
+    ├── PromiseBroken         going on would break the privacy promise
+    │   ├── SensitivityExceeded   one unit weighs more than the mechanism was calibrated for
+    │   └── SimulatedRelease      made with simulated randomness, so never to be saved as a release
+    └── LedgerError           the ledger refuses
+        ├── BudgetExceeded    the charge would overspend; nothing was charged
+        ├── LedgerMismatch    opened with another total, or charged in another unit
+        └── LedgerCorrupt     the file is damaged or was edited
+
+Every message is a sentence: what is wrong, with which value, what to do. No message carries a coordinate, an id or a
+count taken from the data.
+"""
+
+
+class HeathazeError(Exception):
+    """Root of everything Heathaze raises on purpose."""
+
+
+class InvalidInput(HeathazeError, ValueError):
+    """A value the caller gave cannot be used."""
+
+
+class InvalidBounds(InvalidInput):
+    """A box that is reversed, empty, outside the globe or probably swapped."""
+
+
+class UnreadableData(InvalidInput):
+    """A file or table that cannot be read as visits."""
+
+
+class UnknownFormat(InvalidInput):
+    """A file ending nobody knows."""
+
+
+class TooLarge(HeathazeError):
+    """The request is well formed but does not fit."""
+
+
+class CannotWrite(HeathazeError):
+    """The disk or the directory refused a file; nothing half-written is left."""
+
+
+class MissingExtra(HeathazeError):
+    """An optional package is needed and not installed."""
+
+
+class PromiseBroken(HeathazeError):
+    """Going on would break the privacy promise."""
+
+
+class SensitivityExceeded(PromiseBroken):
+    """One unit weighs more than the mechanism was calibrated for."""
+
+
+class SimulatedRelease(PromiseBroken):
+    """Made with simulated randomness, so never to be saved as a release."""
+
+
+class LedgerError(HeathazeError):
+    """The ledger refuses."""
+
+
+class BudgetExceeded(LedgerError):
+    """The charge would overspend; nothing was charged."""
+
+
+class LedgerMismatch(LedgerError):
+    """Opened with another total, or charged in another unit."""
+
+
+class LedgerCorrupt(LedgerError):
+    """The file is damaged or was edited."""

@@ -1,0 +1,1 @@
+"""Noisy numbers to a density; sees nothing secret."""

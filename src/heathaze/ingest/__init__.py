@@ -1,0 +1,1 @@
+"""SECRET SIDE: files to bounded integer counts."""

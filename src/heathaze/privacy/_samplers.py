@@ -1,0 +1,129 @@
+"""Compiled integer samplers (numba). No float enters; every probability is a ratio of integers below 2^63.
+
+Each kernel reads words from the front of a buffer and fills as many draws as the words allow. It returns how many draws
+are complete and how many words they used; a draw cut short by the end of the buffer is not counted (see noise._draw).
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.int64]
+
+_LOW = np.uint64(0xFFFF_FFFF)
+_32 = np.uint64(32)
+_0 = np.uint64(0)
+_1 = np.uint64(1)
+OUT_OF_WORDS = -1
+
+
+@nb.njit(cache=True, inline="always")
+def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """High and low half of the 128-bit product."""
+    a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
+    low, middle1, middle2, high = a0 * b0, a1 * b0, a0 * b1, a1 * b1
+    carry = (low >> _32) + (middle1 & _LOW) + (middle2 & _LOW)
+    return high + (middle1 >> _32) + (middle2 >> _32) + (carry >> _32), (carry << _32) | (low & _LOW)
+
+
+@nb.njit(cache=True)
+def _below(words: Words, at: int, bound: np.uint64) -> tuple[np.uint64, int]:
+    """Uniform integer in [0, bound) by Lemire's multiplication (2019, Algorithm 5): exact, rejects almost never."""
+    while at < len(words):
+        high, low = _product(words[at], bound)
+        at += 1
+        if low >= bound or low >= (_0 - bound) % bound:
+            return high, at
+    return _0, OUT_OF_WORDS
+
+
+@nb.njit(cache=True)
+def _bernoulli_exp(words: Words, at: int, numerator: np.uint64, denominator: np.uint64) -> tuple[bool, int]:
+    """True with probability exp(−numerator/denominator), 0 ≤ numerator ≤ denominator (CKS Algorithm 1, γ ≤ 1)."""
+    k = _1
+    while True:
+        drawn, at = _below(words, at, denominator * k)
+        if at < 0:
+            return False, at
+        if drawn >= numerator:
+            return k & _1 == _1, at
+        k += _1
+
+
+@nb.njit(cache=True)
+def _one_laplace(words: Words, at: int, t: np.uint64, s: np.uint64) -> tuple[int, int]:
+    """One draw with Pr[x] ∝ exp(−|x| s/t) (CKS Algorithm 2)."""
+    while True:
+        u, at = _below(words, at, t)
+        if at < 0:
+            return 0, at
+        kept, at = _bernoulli_exp(words, at, u, t)
+        if at < 0:
+            return 0, at
+        if not kept:
+            continue
+        v = _0
+        while True:
+            again, at = _bernoulli_exp(words, at, _1, _1)
+            if at < 0:
+                return 0, at
+            if not again:
+                break
+            v += _1
+        magnitude = np.int64((u + t * v) // s)
+        if at >= len(words):
+            return 0, OUT_OF_WORDS
+        negative = words[at] & _1 == _1
+        at += 1
+        if negative and magnitude == 0:
+            continue
+        return (-magnitude if negative else magnitude), at
+
+
+@nb.njit(cache=True)
+def fill_laplace(words: Words, out: Integers, t: np.uint64, s: np.uint64) -> tuple[int, int]:
+    """Discrete Laplace of scale t/s."""
+    used = 0
+    for i in range(len(out)):
+        drawn, at = _one_laplace(words, used, t, s)
+        if at < 0:
+            return i, used
+        out[i], used = drawn, at
+    return len(out), used
+
+
+@nb.njit(cache=True)
+def _accepts_gaussian(words: Words, at: int, distance: np.uint64, p: np.uint64) -> tuple[bool, int]:
+    """True with probability exp(−distance² / 2p²), however large the exponent (CKS Algorithm 1, γ > 1)."""
+    numerator, denominator = distance * distance, np.uint64(2) * p * p
+    for _ in range(numerator // denominator):
+        kept, at = _bernoulli_exp(words, at, _1, _1)
+        if at < 0 or not kept:
+            return False, at
+    return _bernoulli_exp(words, at, numerator % denominator, denominator)
+
+
+@nb.njit(cache=True)
+def fill_gaussian(words: Words, out: Integers, p: np.uint64, q: np.uint64) -> tuple[int, int]:
+    """Discrete Gaussian of σ = p/q: propose Laplace of scale σ, accept with exp(−(|y| − σ)²/2σ²) (CKS Algorithm 3, t = σ)."""
+    used = 0
+    for i in range(len(out)):
+        at = used
+        while True:
+            drawn, at = _one_laplace(words, at, p, q)
+            if at < 0:
+                return i, used
+            scaled = np.uint64(abs(drawn)) * q
+            distance = scaled - p if scaled >= p else p - scaled
+            if distance >= np.uint64(60) * p:
+                continue  # probability below exp(−1800) either way; keeps the square within 64 bits
+            kept, at = _accepts_gaussian(words, at, distance, p)
+            if at < 0:
+                return i, used
+            if kept:
+                out[i], used = drawn, at
+                break
+    return len(out), used

@@ -1,0 +1,79 @@
+"""The promise a release carries: how much, to whom, against which change, trusting whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from heathaze.privacy.loss import Loss, decimal
+from heathaze.privacy.trust import Adjacency, Trust
+from heathaze.privacy.unit import Unit
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """One sentence a lawyer and an engineer both accept.
+
+    >>> print(Guarantee(Loss(Fraction(1)), Unit.PERSON))
+    Differential privacy with ε = 1 (pure, δ = 0): adding or removing one person, with all of their visits, changes the \
+probability of any outcome of this release by a factor of at most e^1 ≈ 2.72, whatever else is known; unit: person; \
+adjacency: add-remove; trust: a trusted curator held the raw data and ran Heathaze; for this release alone, other \
+releases about the same people add up.
+    """
+
+    loss: Loss
+    unit: Unit
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    trust: Trust = Trust.CENTRAL
+
+    @property
+    def epsilon(self) -> float:
+        """ε as a float, for display and plots."""
+        return float(self.loss.epsilon)
+
+    def __str__(self) -> str:
+        delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"
+        return (
+            f"Differential privacy with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
+            f"{self.unit.described}, changes the probability of any outcome of this release by a factor of at most "
+            f"{_factor(self.loss.epsilon)}, whatever else is known; unit: {self.unit.value}; "
+            f"adjacency: {self.adjacency.value}; trust: {self.trust.described}; for this release alone, other releases "
+            "about the same people add up."
+        )
+
+    @property
+    def short(self) -> str:
+        """The caption under a picture."""
+        return (
+            f"{self.loss} differential privacy · unit: {self.unit.value} · adjacency: {self.adjacency.value} · "
+            f"trust: {self.trust.value}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain texts, for files; rationals as 'numerator/denominator'."""
+        return {
+            "epsilon": str(self.loss.epsilon),
+            "delta": str(self.loss.delta),
+            "unit": self.unit.value,
+            "adjacency": self.adjacency.value,
+            "trust": self.trust.value,
+            "sentence": str(self),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
+        """Undo :meth:`to_dict`."""
+        return cls(
+            Loss(Fraction(fields["epsilon"]), Fraction(fields["delta"])),
+            Unit(fields["unit"]),
+            Adjacency(fields["adjacency"]),
+            Trust(fields["trust"]),
+        )
+
+
+def _factor(epsilon: Fraction) -> str:
+    value = float(epsilon)
+    return f"e^{decimal(epsilon)}" + (f" ≈ {math.exp(value):.3g}" if value < 20 else "")

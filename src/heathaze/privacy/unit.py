@@ -1,0 +1,36 @@
+"""Whom a guarantee protects: the rows that count as one."""
+
+from __future__ import annotations
+
+import enum
+
+from heathaze.errors import InvalidInput
+
+
+class Unit(enum.Enum):
+    """The protected unit: everything of one unit may change, and the release hardly notices."""
+
+    PERSON = "person"
+    PERSON_DAY = "person-day"
+    VISIT = "visit"
+
+    @classmethod
+    def parse(cls, name: str | Unit) -> Unit:
+        """A unit by its name.
+
+        >>> Unit.parse("person-day")
+        <Unit.PERSON_DAY: 'person-day'>
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            raise InvalidInput(f"There is no unit {name!r}; choose 'person', 'person-day' or 'visit'.") from None
+
+    @property
+    def described(self) -> str:
+        """What is protected, in words that end in 'in the data'."""
+        return {
+            Unit.PERSON: "one person, with all of their visits",
+            Unit.PERSON_DAY: "one day of one person, with all visits of that day (a person's days add up)",
+            Unit.VISIT: "one single visit (a person's visits add up)",
+        }[self]

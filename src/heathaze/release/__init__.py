@@ -1,0 +1,1 @@
+"""PUBLIC SIDE: what anyone may see."""

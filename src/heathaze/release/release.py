@@ -1,0 +1,98 @@
+"""A release: a density, the guarantee it carries and how it came about. Everything here is post-processing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.density import Density, TreeDensity
+from heathaze.domain.grid import Box, Grid
+from heathaze.errors import InvalidInput, SimulatedRelease
+from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.randomness import Randomness, SecureRandomness
+from heathaze.release.provenance import Provenance
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """A map that may be published.
+
+    ``estimate`` is the density as the mechanism left it, dense or as a tree; ``total`` the estimated number of units
+    (people, person-days, visits; with weight "presence": of presences), made from noisy numbers only.
+    """
+
+    estimate: Density | TreeDensity
+    total: float
+    guarantee: Guarantee
+    provenance: Provenance
+
+    @property
+    def grid(self) -> Grid:
+        """The public frame of the map."""
+        return self.estimate.grid
+
+    @property
+    def density(self) -> Density:
+        """One number per cell, summing to 1; refused above 2^24 cells (use :meth:`render`)."""
+        return self.estimate.dense()
+
+    @property
+    def simulated(self) -> bool:
+        """Made with simulated randomness, so never to be saved."""
+        return self.provenance.simulated
+
+    def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
+        """The density within a window or on another number of cells."""
+        return self.estimate.render(window, shape)
+
+    def smooth(self, sigma: float) -> Density:
+        """The Gaussian heat map, ``sigma`` in cells."""
+        return self.density.smooth(sigma)
+
+    def mass_in(self, box: Box) -> float:
+        """Share of the mass inside a box."""
+        return self.estimate.mass_in(box)
+
+    def sample(self, count: int, randomness: Randomness | None = None) -> npt.NDArray[np.float64]:
+        """Synthetic points (x, y) distributed as the release: free, since they are made from it alone."""
+        if count < 0:
+            raise InvalidInput(f"Cannot draw {count} points; give zero or more.")
+        source = SecureRandomness() if randomness is None else randomness
+        return np.column_stack(self.estimate.place(source.uniforms(3 * count).reshape(count, 3)))
+
+    def centers(self, k: int) -> npt.NDArray[np.float64]:
+        """The k places (x, y) that minimise the mean ℓ1 distance to the mass (appendix A), heaviest first."""
+        from heathaze.inference.k_median import k_median
+
+        down, across, mass = self.estimate.squares()
+        height, width = self.grid.cell_size
+        found = k_median(np.column_stack([down * height, across * width]), mass, k)
+        return np.column_stack([self.grid.x_at(found[:, 1] / width), self.grid.y_at(found[:, 0] / height)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the release; the ending says how (.npz .parquet .geojson .tif .png .html). All of it or nothing."""
+        from heathaze.release.formats import write
+
+        if self.simulated:
+            raise SimulatedRelease(
+                "This map was made with simulated randomness, whose noise anyone can repeat; publish it again without "
+                "randomness=Simulation(…) to save it."
+            )
+        return write(self, Path(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the numbers of the map, for files."""
+        return {
+            "heathaze": 1,
+            "grid": self.grid.to_dict(),
+            "total": self.total,
+            "guarantee": self.guarantee.to_dict(),
+            "provenance": self.provenance.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        return f"<Release: {self.grid.rows} × {self.grid.cols} cells, {self.guarantee.short}>"
