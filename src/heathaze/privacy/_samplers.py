@@ -1,10 +1,14 @@
 """Compiled integer samplers (numba). No float enters; every probability is a ratio of integers below 2^63.
 
+CKS is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
+
 Each kernel reads words from the front of a buffer and fills as many draws as the words allow. It returns how many draws
 are complete and how many words they used; a draw cut short by the end of the buffer is not counted (see noise._draw).
 """
 
 from __future__ import annotations
+
+import math
 
 import numba as nb
 import numpy as np
@@ -17,16 +21,27 @@ _LOW = np.uint64(0xFFFF_FFFF)
 _32 = np.uint64(32)
 _0 = np.uint64(0)
 _1 = np.uint64(1)
+_NOTHING = np.int64(0)
 OUT_OF_WORDS = -1
 
+# CKS Algorithm 1 for exp(−1) asks "is a uniform below 1/k?" for k = 1, 2, 3, … and is true if the first "no" comes at
+# an odd k. The answers to the first 16 questions have probabilities that are multiples of 1/16!, so one uniform integer
+# below 16! answers them all: one value (we take 0) means "16 times yes, ask on", and this many mean "no at an odd k":
+# Σ over odd k ≤ 16 of 16!/(k−1)! − 16!/k!.
+_ROUNDS = 16
+_ALL = math.factorial(_ROUNDS)
+_FACTORIAL = np.uint64(_ALL)
+_ODD = np.uint64(sum(_ALL // math.factorial(k - 1) - _ALL // math.factorial(k) for k in range(1, _ROUNDS + 1, 2)))
+_NEXT_ROUND = np.uint64(_ROUNDS + 1)
 
-@nb.njit(cache=True, inline="always")
+
+@nb.njit(cache=True)
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """High and low half of the 128-bit product."""
     a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
     low, middle1, middle2, high = a0 * b0, a1 * b0, a0 * b1, a1 * b1
     carry = (low >> _32) + (middle1 & _LOW) + (middle2 & _LOW)
-    return high + (middle1 >> _32) + (middle2 >> _32) + (carry >> _32), (carry << _32) | (low & _LOW)
+    return high + (middle1 >> _32) + (middle2 >> _32) + (carry >> _32), a * b
 
 
 @nb.njit(cache=True)
@@ -35,15 +50,20 @@ def _below(words: Words, at: int, bound: np.uint64) -> tuple[np.uint64, int]:
     while at < len(words):
         high, low = _product(words[at], bound)
         at += 1
+        # The remainder is below the bound, so the slow division is only needed when the first comparison fails.
         if low >= bound or low >= (_0 - bound) % bound:
             return high, at
     return _0, OUT_OF_WORDS
 
 
 @nb.njit(cache=True)
-def _bernoulli_exp(words: Words, at: int, numerator: np.uint64, denominator: np.uint64) -> tuple[bool, int]:
-    """True with probability exp(−numerator/denominator), 0 ≤ numerator ≤ denominator (CKS Algorithm 1, γ ≤ 1)."""
-    k = _1
+def _bernoulli_exp(
+    words: Words, at: int, numerator: np.uint64, denominator: np.uint64, k: np.uint64
+) -> tuple[bool, int]:
+    """True with probability exp(−numerator/denominator), 0 ≤ numerator ≤ denominator (CKS Algorithm 1, γ ≤ 1).
+
+    ``k`` is the round to begin with: 1, unless the earlier ones are already answered.
+    """
     while True:
         drawn, at = _below(words, at, denominator * k)
         if at < 0:
@@ -54,32 +74,42 @@ def _bernoulli_exp(words: Words, at: int, numerator: np.uint64, denominator: np.
 
 
 @nb.njit(cache=True)
-def _one_laplace(words: Words, at: int, t: np.uint64, s: np.uint64) -> tuple[int, int]:
+def _bernoulli_exp_one(words: Words, at: int) -> tuple[bool, int]:
+    """True with probability exp(−1): the first 16 rounds of CKS Algorithm 1 from one integer below 16!."""
+    drawn, at = _below(words, at, _FACTORIAL)
+    if at >= 0 and drawn == _0:
+        kept, at = _bernoulli_exp(words, at, _1, _1, _NEXT_ROUND)
+        return kept, at
+    return drawn <= _ODD, at
+
+
+@nb.njit(cache=True)
+def _one_laplace(words: Words, at: int, t: np.uint64, s: np.uint64) -> tuple[np.int64, int]:
     """One draw with Pr[x] ∝ exp(−|x| s/t) (CKS Algorithm 2)."""
     while True:
         u, at = _below(words, at, t)
         if at < 0:
-            return 0, at
-        kept, at = _bernoulli_exp(words, at, u, t)
+            return _NOTHING, at
+        kept, at = _bernoulli_exp(words, at, u, t, _1)
         if at < 0:
-            return 0, at
+            return _NOTHING, at
         if not kept:
             continue
         v = _0
         while True:
-            again, at = _bernoulli_exp(words, at, _1, _1)
+            again, at = _bernoulli_exp_one(words, at)
             if at < 0:
-                return 0, at
+                return _NOTHING, at
             if not again:
                 break
             v += _1
         magnitude = np.int64((u + t * v) // s)
         if at >= len(words):
-            return 0, OUT_OF_WORDS
+            return _NOTHING, OUT_OF_WORDS
         negative = words[at] & _1 == _1
         at += 1
         if negative and magnitude == 0:
-            continue
+            continue  # zero must not count twice
         return (-magnitude if negative else magnitude), at
 
 
@@ -100,15 +130,19 @@ def _accepts_gaussian(words: Words, at: int, distance: np.uint64, p: np.uint64) 
     """True with probability exp(−distance² / 2p²), however large the exponent (CKS Algorithm 1, γ > 1)."""
     numerator, denominator = distance * distance, np.uint64(2) * p * p
     for _ in range(numerator // denominator):
-        kept, at = _bernoulli_exp(words, at, _1, _1)
+        kept, at = _bernoulli_exp_one(words, at)
         if at < 0 or not kept:
             return False, at
-    return _bernoulli_exp(words, at, numerator % denominator, denominator)
+    kept, at = _bernoulli_exp(words, at, numerator % denominator, denominator, _1)
+    return kept, at
 
 
 @nb.njit(cache=True)
 def fill_gaussian(words: Words, out: Integers, p: np.uint64, q: np.uint64) -> tuple[int, int]:
-    """Discrete Gaussian of σ = p/q: propose Laplace of scale σ, accept with exp(−(|y| − σ)²/2σ²) (CKS Algorithm 3, t = σ)."""
+    """Discrete Gaussian of σ = p/q (CKS Algorithm 3 with t = σ).
+
+    Proposes y from Laplace of scale σ and accepts with exp(−(|y| − σ)²/2σ²); the product is ∝ exp(−y²/2σ²).
+    """
     used = 0
     for i in range(len(out)):
         at = used

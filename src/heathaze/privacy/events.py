@@ -37,7 +37,7 @@ class DiscreteGaussian:
 
     @property
     def rho(self) -> Fraction:
-        """ρ of zero-concentrated differential privacy, sensitivity² / 2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        """ρ of zero-concentrated privacy, sensitivity² / 2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""
         return Fraction(self.sensitivity**2) / (2 * self.sigma**2)
 
 
@@ -72,8 +72,8 @@ def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
         return Loss(pure)
     if delta <= 0:
         raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
-    # A pure-ε event is (ε²/2)-zCDP (Bun, Steinke 2016, Proposition 1.4), so everything adds up as ρ; or the Gaussian part
-    # alone is converted at δ and the pure part added. The smaller of two valid bounds is valid.
+    # A pure-ε event is (ε²/2)-zCDP (Bun, Steinke 2016, Proposition 1.4), so everything adds up as ρ; or the Gaussian
+    # part alone is converted at δ and the pure part added. The smaller of two valid bounds is valid.
     rho = sum((part.rho for part in gaussian), Fraction(0))
     together = _epsilon_of_zcdp(rho + sum((part.epsilon**2 / 2 for part in laplace), Fraction(0)), delta)
     apart = _epsilon_of_zcdp(rho, delta) + pure

@@ -1,7 +1,7 @@
 """Exact integer noise: discrete Laplace and discrete Gaussian, no floats anywhere (errata X2).
 
-The samplers are those of Canonne, Kamath and Steinke (2020, Algorithms 1 to 3), compiled. OpenDP's are the oracle in the
-tests; they make about a hundredth as many draws a second.
+The samplers are those of Canonne, Kamath and Steinke (2020, Algorithms 1 to 3), compiled. OpenDP's are the oracle in
+the tests; they make about a hundredth as many draws a second (benchmarks/noise.py).
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ _MAX_LAPLACE_BITS = 52
 
 _MAX_SIGMA_BITS = 24
 """Numerator of a sigma stays below 2^24: every product in the acceptance step then fits 64 bits."""
+
+_ROOM = 2**14
+"""Words held at a time: 128 KiB stay in the processor's cache, and making them costs less than using them."""
 
 Kernel = Callable[..., tuple[int, int]]
 
@@ -83,18 +86,22 @@ def discrete_gaussian(sigma: Number, size: int, randomness: Randomness) -> Integ
     return _draw(fill_gaussian, size, randomness, np.uint64(ratio.numerator), np.uint64(ratio.denominator))
 
 
-def _draw(kernel: Kernel, size: int, randomness: Randomness, *parameters: np.uint64) -> Integers:
+def _draw(kernel: Kernel, size: int, randomness: Randomness, *parameters: np.uint64, room: int = _ROOM) -> Integers:
     """Fill ``size`` numbers, feeding the kernel words as it asks for them.
 
-    A kernel that runs out of words inside a draw takes that draw back; the draw is replayed from the very same words with
-    fresh ones behind them. Starting it over on fresh words alone would favour draws that need few words.
+    A kernel that runs out of words inside a draw takes that draw back; the draw is replayed from the very same words
+    with fresh ones behind them. Starting it over on fresh words alone would favour draws that need few words.
     """
     out = np.empty(size, dtype=np.int64)
-    done = 0
-    words = np.empty(0, dtype=np.uint64)
+    words = np.empty(min(8 * size + 64, room), dtype=np.uint64)
+    done = left = 0
     while done < size:
-        words = np.concatenate([words, randomness.words(min(16 * (size - done) + 64, 2**20))])
+        randomness.fill(words[left:])
         made, used = kernel(words, out[done:], *parameters)
         done += made
-        words = words[used:]
+        left = len(words) - used
+        if used:
+            words[:left] = words[used:]
+        else:  # one draw is longer than the whole buffer
+            words = np.concatenate([words, np.empty_like(words)])
     return out

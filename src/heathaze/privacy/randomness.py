@@ -1,7 +1,7 @@
 """The only source of random bits.
 
-:class:`SecureRandomness` is the keystream of AES-256 in counter mode under a key from the operating system; every release
-uses it. :class:`Simulation` is the same keystream under a key made from a seed, for tests and papers; whatever is made
+:class:`SecureRandomness` is the keystream of AES-256 in counter mode under a key from the operating system; every
+release uses it. :class:`Simulation` is the same keystream under a key made from a seed, for tests and papers; whatever is made
 with it is marked simulated for good. Neither prints its key, and neither can be copied: two copies would give the same
 noise twice, and their difference no noise at all.
 """
@@ -18,6 +18,8 @@ import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
 
+_ZEROS = memoryview(bytes(2**17))
+
 
 class Randomness:
     """A stream of independent uniform 64-bit words."""
@@ -29,9 +31,16 @@ class Randomness:
 
     def words(self, count: int) -> Words:
         """The next ``count`` words of the stream."""
-        block = bytearray(8 * count)
-        self._cipher.update_into(memoryview(bytes(8 * count)), block)
-        return np.frombuffer(block, dtype=np.uint64)
+        block = np.empty(count, dtype=np.uint64)
+        self.fill(block)
+        return block
+
+    def fill(self, block: Words) -> None:
+        """Overwrite ``block`` with the next words of the stream: the keystream is the encryption of zeros."""
+        room = block.view(np.uint8).data
+        for start in range(0, len(room), len(_ZEROS)):
+            piece = room[start : start + len(_ZEROS)]
+            self._cipher.update_into(_ZEROS[: len(piece)], piece)
 
     def uniforms(self, count: int) -> npt.NDArray[np.float64]:
         """Uniform numbers in [0, 1), 53 bits each: for drawing points from a release, never for noise."""

@@ -1,0 +1,73 @@
+"""The one rule about what a metric takes: two maps of one shape, each divided by its sum."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.density import Density, TreeDensity
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Map = Density | TreeDensity | npt.ArrayLike
+"""A density, or a two-dimensional array of mass."""
+
+
+def pair(truth: Map, estimate: Map) -> tuple[Floats, Floats]:
+    """Both maps as arrays that sum to 1.
+
+    Raises:
+        InvalidInput: The shapes or the places differ, or a map holds a negative or non-finite number or no mass.
+
+    >>> p, q = pair([[3, 1]], [[0, 5]])
+    >>> p.tolist(), q.tolist()
+    ([[0.75, 0.25]], [[0.0, 1.0]])
+    """
+    if isinstance(truth, Density | TreeDensity) and isinstance(estimate, Density | TreeDensity):
+        _check_place(truth.grid, estimate.grid)
+    p, q = _normalised("truth", truth), _normalised("estimate", estimate)
+    if p.shape != q.shape:
+        raise InvalidInput(
+            f"The truth has shape {p.shape}, the estimate has {q.shape}; bring both to one shape with resample."
+        )
+    return p, q
+
+
+def _normalised(name: str, values: Map) -> Floats:
+    if isinstance(values, Density | TreeDensity):
+        return values.dense().values
+    try:
+        mass = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"The {name} is not an array of numbers; give a Density or rows of mass.") from None
+    if mass.ndim != 2 or mass.size == 0:
+        raise InvalidInput(f"The {name} has shape {mass.shape}; a map has rows and columns, at least one of each.")
+    if not np.isfinite(mass).all():
+        raise InvalidInput(f"The {name} holds a number that is NaN or infinite; a map holds finite mass.")
+    if (mass < 0).any():
+        raise InvalidInput(f"The {name} holds a negative number; set noise below zero to zero before comparing.")
+    largest = mass.max()
+    if largest <= 0:
+        raise InvalidInput(f"The {name} holds no mass, so it cannot be compared; give at least one positive cell.")
+    # Divided by the largest first, so that neither very small nor very large masses leave the range of a float.
+    scaled = mass / largest
+    return np.asarray(scaled / scaled.sum(), dtype=np.float64)
+
+
+def _check_place(one: Grid, other: Grid) -> None:
+    """Two densities are compared on one rectangle; a thousandth of a cell allows for files that round their bounds."""
+    if one.shape != other.shape:
+        raise InvalidInput(
+            f"The truth has shape {one.shape}, the estimate has {other.shape}; bring both to one shape with resample."
+        )
+    corners_x, corners_y = one.across(other.x), one.down(other.y)
+    same = (
+        one.projection == other.projection
+        and np.allclose(corners_x, (0, one.cols), rtol=0, atol=1e-3)
+        and np.allclose(np.sort(corners_y), (0, one.rows), rtol=0, atol=1e-3)
+    )
+    if not same:
+        raise InvalidInput(
+            "The two densities lie on different rectangles; compare maps of the same box and projection."
+        )

@@ -1,0 +1,7 @@
+"""stub"""
+
+
+class Entry: ...
+
+
+class Ledger: ...
