@@ -17,10 +17,13 @@ from heathaze.inference.tree_fit import Fit, Level, fit_tree
 def random_tree(grid: Grid, top: int, w: int, rng: np.random.Generator) -> list[Level]:
     """Selected nodes with noisy counts, negatives among them, as Algorithm 2 leaves them."""
     measured: list[Level] = []
+    cells = nodes_at(grid, grid.depth)
+    truth = rng.integers(0, 40, len(cells)) * (rng.random(len(cells)) < 0.3)
     for level in range(top, grid.depth + 1):
         nodes = nodes_at(grid, level) if level == top else children(measured[-1].codes)
         nodes = nodes[exists(grid, level, nodes)]
-        counts = rng.integers(-20, 60, len(nodes)) * rng.integers(0, 2, len(nodes))
+        inside = (cells >> (2 * (grid.depth - level)))[:, None] == nodes[None, :]
+        counts = truth @ inside + rng.integers(-30, 30, len(nodes))
         kept = np.sort(rng.permutation(len(nodes))[: max(w, 1) if level > top else len(nodes)])
         measured.append(Level(nodes[kept], counts[kept]))
     return measured

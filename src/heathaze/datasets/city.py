@@ -22,8 +22,9 @@ Points = npt.NDArray[np.float64]
 def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str, npt.NDArray[np.generic]]:
     """Visits of synthetic people, as columns ``person``, ``lon``, ``lat`` and ``time``.
 
-    Everybody has a home, a favourite centre and a way between them. Most have a handful of visits; five report thousands from
-    one spot, as real data always has it: they are why a map of raw counts is a map of its heaviest users.
+    Everybody has a home, a favourite centre and a way between them. Most have a handful of visits; five report
+    thousands from one spot, as real data always has it: they are why a map of raw counts is a map of its heaviest
+    users.
 
     Args:
         people: How many people, at least 10.

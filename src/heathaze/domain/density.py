@@ -1,8 +1,8 @@
 """Where the mass lies: a distribution over the cells of a grid.
 
-Two forms with the same questions. :class:`Density` holds one number per cell. :class:`TreeDensity` holds a few squares of
-a quadtree, each with a mass spread evenly over its cells, so a grid of 2^20 cells a side costs what its squares cost;
-it is rendered for a window or a coarser size.
+Two forms with the same questions. :class:`Density` holds one number per cell. :class:`TreeDensity` holds a few
+squares of a quadtree, each with a mass spread evenly over its cells, so a grid of 2^20 cells a side costs what its
+squares cost; it is rendered for a window or a coarser size.
 """
 
 from __future__ import annotations
@@ -44,9 +44,13 @@ class Density:
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)
         if values.shape != self.grid.shape:
-            raise InvalidInput(f"The values have shape {values.shape}, the grid has {self.grid.shape}; give one a cell.")
+            raise InvalidInput(
+                f"The values have shape {values.shape}, the grid has {self.grid.shape}; give one a cell."
+            )
         if not np.isfinite(values).all() or (values < 0).any():
-            raise InvalidInput("A density holds finite numbers that are not negative; use Density.from_mass to clean up.")
+            raise InvalidInput(
+                "A density holds finite numbers that are not negative; use Density.from_mass to clean up."
+            )
         if not math.isclose(values.sum(), 1.0, abs_tol=1e-6):
             raise InvalidInput("A density sums to 1; use Density.from_mass to normalise.")
         values.flags.writeable = False
@@ -92,7 +96,7 @@ class Density:
     def resample(self, shape: tuple[int, int]) -> Density:
         """The same density on another number of cells; mass is kept.
 
-        >>> Density.uniform(Grid.plane(x=(0, 1), y=(0, 1), size=6)).resample((4, 4)).values[0, 0]
+        >>> float(Density.uniform(Grid.plane(x=(0, 1), y=(0, 1), size=6)).resample((4, 4)).values[0, 0])
         0.0625
         """
         return self.render(shape=shape)
@@ -210,12 +214,12 @@ class TreeDensity:
         return extents[0], extents[1], extents[2], extents[3]
 
     def _spread_over(self, down: Floats, across: Floats) -> Floats:
-        """Mass of every target cell whose borders are ``down`` × ``across``: Σ_k mass_k · (part of k's rows) ⊗ (of its columns)."""
-        image = np.zeros((len(down) - 1, len(across) - 1))
-        top, bottom, left, right = self._extents()
-        # Squares of one level share rows and columns, so a level is one product of sparse matrices.
+        """Mass of every target cell between the borders: Σ_k mass_k · (part of k's rows) ⊗ (part of k's columns)."""
         from scipy.sparse import coo_array
 
+        image = np.zeros((len(down) - 1, len(across) - 1))
+        top, _, left, _ = self._extents()
+        # Squares of one level share rows and columns, so a level is one product of sparse matrices.
         for level in np.unique(self.levels):
             here = np.flatnonzero(self.levels == level)
             row_starts, row_of = np.unique(top[here], return_inverse=True)
@@ -258,7 +262,11 @@ def _target(grid: Grid, window: Box | None, shape: tuple[int, int] | None) -> tu
         west, east = grid.x_at(across).tolist()
         target = Grid((west, east), (low, high), *shape, grid.projection)
     _check_dense(target)
-    return target, np.linspace(*down, target.rows + 1), np.linspace(*across, target.cols + 1)
+    return target, _even(down, target.rows), _even(across, target.cols)
+
+
+def _even(ends: Floats, parts: int) -> Floats:
+    return np.linspace(ends[0], ends[1], parts + 1)
 
 
 def _sensible(extent: float) -> int:

@@ -103,9 +103,7 @@ class Grid:
         return cls(lon, lat, rows, cols, kind)
 
     @classmethod
-    def plane(
-        cls, x: Interval, y: Interval, shape: tuple[int, int] | None = None, size: int | None = None
-    ) -> Grid:
+    def plane(cls, x: Interval, y: Interval, shape: tuple[int, int] | None = None, size: int | None = None) -> Grid:
         """A grid on a plane, for pixels and metres; row 0 holds the smallest y.
 
         >>> Grid.plane(x=(0, 320), y=(0, 240), shape=(240, 320)).depth
@@ -186,7 +184,8 @@ class Grid:
         down = self.down(np.where(inside, ys, self.y[0]))
         across = self.across(np.where(inside, xs, self.x[0]))
         if self.projection is Projection.WEB_MERCATOR:
-            # Engines' logarithms differ in the last bit; snapping keeps points on a border in one cell (count_cells.sql).
+            # Engines' logarithms differ in the last bit; snapping keeps points on a border in one cell
+            # (count_cells.sql).
             down = np.round(down * 2.0**26) / 2.0**26
         row = np.clip(np.floor(down), 0, self.rows - 1).astype(np.int64)
         col = np.clip(np.floor(across), 0, self.cols - 1).astype(np.int64)
@@ -221,9 +220,7 @@ def _projection(name: str | Projection) -> Projection:
     try:
         return Projection(name)
     except ValueError:
-        raise InvalidInput(
-            f"There is no projection {name!r}; choose 'equirectangular' or 'web-mercator'."
-        ) from None
+        raise InvalidInput(f"There is no projection {name!r}; choose 'equirectangular' or 'web-mercator'.") from None
 
 
 def _shape(size: int | None, shape: tuple[int, int] | None) -> tuple[int, int]:
@@ -262,8 +259,11 @@ def _interval(name: str, interval: Interval) -> Interval:
 
 
 def _check_globe(lon: Interval, lat: Interval, projection: Projection) -> None:
-    lon_fits, lat_fits = (-180 <= lon[0] and lon[1] <= 180), (-90 <= lat[0] and lat[1] <= 90)
-    if not lat_fits and -180 <= lat[0] and lat[1] <= 180 and -90 <= lon[0] and lon[1] <= 90:
+    def within(interval: Interval, limit: float) -> bool:
+        return abs(interval[0]) <= limit and abs(interval[1]) <= limit
+
+    lon_fits, lat_fits = within(lon, 180), within(lat, 90)
+    if not lat_fits and within(lat, 180) and within(lon, 90):
         raise InvalidBounds(
             f"lat runs from {lat[0]} to {lat[1]}, outside −90 to 90, while lon would fit a latitude: "
             "longitude and latitude are probably swapped."

@@ -80,8 +80,8 @@ def _append_with_count(
 def fit_masses(heights: Integers, counts: Integers, family: Integers, roots: int) -> tuple[Integers, Integers]:
     """Mass of each selected node, and of each node's left-out children.
 
-    ``family[n]`` holds, for each quadrant, the index of the selected child (always larger than n), −1 where the child was
-    left out, −2 where there is none. The first ``roots`` nodes are the roots.
+    ``family[n]`` holds, for each quadrant, the index of the selected child (always larger than n), −1 where the child
+    was left out, −2 where there is none. The first ``roots`` nodes are the roots.
     """
     nodes = len(heights)
     start = _room(heights, family)

@@ -1,9 +1,9 @@
 """The paper's reconstruction, solved exactly: non-negative masses closest to noisy counts on a tree.
 
-Minimise  Σ_{nodes n of level i} 2^(−i) |c_n − x_n|  over masses x ≥ 0 on the leaves, where x_n is the mass below node n and
-the sum runs over all nodes of the measured levels, with c_n = 0 for the nodes below a left-out one (Algorithm 2, line 9).
-The paper states it as a linear program; here it is a dynamic program on slopes (errata E0-8), exact in integers and
-bit-reproducible. HiGHS is its oracle in the tests.
+Minimise  Σ_{nodes n of level i} 2^(−i) |c_n − x_n|  over masses x ≥ 0 on the leaves, where x_n is the mass below node
+n and the sum runs over all nodes of the measured levels, with c_n = 0 for the nodes below a left-out one (Algorithm
+2, line 9). The paper states it as a linear program; here it is a dynamic program on slopes (errata E0-8), exact in
+integers and bit-reproducible. HiGHS is its oracle in the tests.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def fit_tree(grid: Grid, top: int, measured: list[Level]) -> Fit:
     Cost: O(N · depth) for N selected nodes, however fine the grid.
 
     >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
-    >>> fit = fit_tree(grid, 0, [Level(np.array([0]), np.array([10])), Level(np.array([0, 3]), np.array([6, -2]))])
-    >>> fit.codes.tolist(), fit.mass.tolist()    # 6 where it was seen, the other 4 in the first node left out
-    ([0, 1], [6, 4])
+    >>> fit = fit_tree(grid, 0, [Level(np.array([0]), np.array([10])), Level(np.array([1, 3]), np.array([7, 3]))])
+    >>> fit.codes.tolist(), fit.mass.tolist()
+    ([1, 3], [7, 3])
     """
     from heathaze.inference._slopes import fit_masses
 
@@ -66,7 +66,9 @@ def fit_tree(grid: Grid, top: int, measured: list[Level]) -> Fit:
     counts = np.concatenate([level.counts for level in measured]).astype(np.int64)
     family = np.full((len(counts), 4), ABSENT, dtype=np.int64)
     for i in range(len(measured) - 1):
-        family[starts[i] : starts[i + 1]] = _family(grid, top + i, measured[i].codes, measured[i + 1].codes, starts[i + 1])
+        family[starts[i] : starts[i + 1]] = _family(
+            grid, top + i, measured[i].codes, measured[i + 1].codes, starts[i + 1]
+        )
     mass, left_out_mass = fit_masses(heights, counts, family, int(starts[1]))
 
     last = slice(starts[-2], starts[-1])

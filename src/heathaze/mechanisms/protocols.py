@@ -24,8 +24,8 @@ class Estimate:
 class Mechanism(Protocol):
     """A central mechanism: parameters only, no data.
 
-    ``event`` says what ``run`` will do to data of which one unit weighs at most ``bound``, completely enough to be priced;
-    its price is at most ``epsilon``. ``run`` is pure: it knows no ledger, no clock and no file.
+    ``event`` says what ``run`` will do to data of which one unit weighs at most ``bound``, completely enough to be
+    priced; its price is at most ``epsilon``. ``run`` is pure: it knows no ledger, no clock and no file.
     """
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.loss import Loss
 
 
@@ -25,6 +25,8 @@ class DiscreteLaplace:
     @property
     def epsilon(self) -> Fraction:
         """ε = sensitivity / scale, exactly (Ghosh, Roughgarden, Sundararajan 2009)."""
+        if self.scale <= 0:
+            raise PromiseBroken("An event without noise has no finite price.")
         return self.sensitivity / self.scale
 
 
@@ -38,6 +40,8 @@ class DiscreteGaussian:
     @property
     def rho(self) -> Fraction:
         """ρ of zero-concentrated privacy, sensitivity² / 2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        if self.sigma <= 0:
+            raise PromiseBroken("An event without noise has no finite price.")
         return Fraction(self.sensitivity**2) / (2 * self.sigma**2)
 
 

@@ -17,11 +17,8 @@ from heathaze.privacy.unit import Unit
 class Guarantee:
     """One sentence a lawyer and an engineer both accept.
 
-    >>> print(Guarantee(Loss(Fraction(1)), Unit.PERSON))
-    Differential privacy with ε = 1 (pure, δ = 0): adding or removing one person, with all of their visits, changes \
-the probability of any outcome of this release by a factor of at most e^1 ≈ 2.72, whatever else is known; unit: person; \
-adjacency: add-remove; trust: a trusted curator held the raw data and ran Heathaze; for this release alone, other \
-releases about the same people add up.
+    >>> print(Guarantee(Loss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
+    Differential privacy with ε = 1 (pure, δ = 0): adding or removing one person, with all of their visits, changes ...
     """
 
     loss: Loss

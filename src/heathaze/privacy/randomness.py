@@ -1,9 +1,9 @@
 """The only source of random bits.
 
 :class:`SecureRandomness` is the keystream of AES-256 in counter mode under a key from the operating system; every
-release uses it. :class:`Simulation` is the same keystream under a key made from a seed, for tests and papers; whatever is made
-with it is marked simulated for good. Neither prints its key, and neither can be copied: two copies would give the same
-noise twice, and their difference no noise at all.
+release uses it. :class:`Simulation` is the same keystream under a key made from a seed, for tests and papers; whatever
+is made with it is marked simulated for good. Neither prints its key, and neither can be copied: two copies would give
+the same noise twice, and their difference no noise at all.
 """
 
 from __future__ import annotations

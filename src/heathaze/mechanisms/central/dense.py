@@ -1,4 +1,4 @@
-"""Dense: noise on one well-chosen level, then a non-negative fit; for people spread everywhere (Ghazi et al., appendix D)."""
+"""Dense: noise on one well-chosen level, then a non-negative fit; for people spread everywhere (appendix D)."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def check_every_cell(grid: Grid) -> None:
     """Refuse a grid with more cells than noise can be drawn for."""
     if grid.cells > MAX_DENSE_CELLS:
         raise TooLarge(
-            f"{grid.rows} × {grid.cols} cells are too many to draw noise for each; use Pyramid, whose cost does not grow "
-            "with the resolution, or a coarser grid."
+            f"{grid.rows} × {grid.cols} cells are too many to draw noise for each; use Pyramid, whose cost does not "
+            "grow with the resolution, or a coarser grid."
         )
 
 

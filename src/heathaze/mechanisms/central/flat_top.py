@@ -22,10 +22,11 @@ from heathaze.privacy.randomness import Randomness
 
 @dataclass(frozen=True)
 class FlatTop:
-    """Discrete Laplace noise on every cell, all but the largest ``share`` of noisy cells set to zero; see ``flat_top.md``.
+    """Discrete Laplace noise on every cell, all but the largest ``share`` of noisy cells set to zero; see
+    ``flat_top.md``.
 
-    ``share`` is a fraction of all cells, above 0 and at most 1 (the paper's "top 0.01 %" is 0.0001). Chosen before the data
-    are seen: tuning it on them would cost budget (errata E0-13).
+    ``share`` is a fraction of all cells, above 0 and at most 1 (the paper's "top 0.01 %" is 0.0001). Chosen before
+    the data are seen: tuning it on them would cost budget (errata E0-13).
     """
 
     grid: Grid

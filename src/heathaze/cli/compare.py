@@ -1,0 +1,98 @@
+"""``heathaze compare``: a release beside the truth, for the curator's eyes only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heathaze import metrics
+from heathaze.cli import options
+from heathaze.cli.console import Json, err, out, say_json
+from heathaze.domain.density import Density, TreeDensity
+from heathaze.errors import MissingExtra
+from heathaze.release.formats import load
+from heathaze.release.release import Release
+
+_WARNING = "NOT PRIVATE: these numbers are computed from the raw data. Do not publish them."
+
+
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
+    truth: Annotated[str, typer.Option("--truth", help="The file of visits it was made from.")],
+    person: options.Person = None,
+    lon_column: options.LonColumn = "lon",
+    lat_column: options.LatColumn = "lat",
+    x_column: options.XColumn = "x",
+    y_column: options.YColumn = "y",
+    time: options.Time = None,
+    sigma: Annotated[float, typer.Option("--sigma", help="Smooth both maps by this many cells first.")] = 0.0,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Also draw truth and release side by side (.png). Not private either."),
+    ] = None,
+    engine: options.Engine = "duckdb",
+    json: Json = False,
+) -> None:
+    """Measure how far a release lies from the truth. The output is not private."""
+    release = load(file)
+    unit = release.guarantee.unit.value
+    true = _true_density(
+        release,
+        truth,
+        person=options.person_from(person, unit),
+        unit=unit,
+        lon=lon_column,
+        lat=lat_column,
+        x=x_column,
+        y=y_column,
+        time=time,
+        engine=engine,
+    )
+    shape = (min(256, release.grid.rows), min(256, release.grid.cols))
+    ours, theirs = release.render(shape=shape).smooth(sigma), true.render(shape=shape).smooth(sigma)
+    numbers = {
+        "similarity": metrics.similarity(ours, theirs),
+        "pearson": metrics.pearson(ours, theirs),
+        "kl": metrics.kl(theirs, ours),
+        "total_variation": metrics.total_variation(ours, theirs),
+        "emd": _emd(ours, theirs),
+    }
+    if picture is not None:
+        from heathaze.maps.figure import draw
+
+        panels = [("truth (NOT PRIVATE)", theirs), ("release", ours)]
+        draw(panels, caption=f"{_WARNING} {release.guarantee.short}", path=picture)
+    if json:
+        say_json({"warning": _WARNING, "private": False, "metrics": numbers})
+        return
+    err.print(_WARNING, style="bold red", markup=False)
+    meanings = {
+        "similarity": "1 is equal, 0 is disjoint",
+        "pearson": "1 is equal",
+        "kl": "0 is equal",
+        "total_variation": "0 is equal, 1 is disjoint",
+        "emd": "mean distance the mass must move, as a part of the map's longer side",
+    }
+    for name, value in numbers.items():
+        shown = "needs the extra heathaze[eval]" if value is None else f"{value:.4f}"
+        out.print(f"{name:16s} {shown:8s}  {meanings[name]}", markup=False)
+
+
+def _true_density(release: Release, truth: str, **columns: str | None) -> TreeDensity:
+    """The truth, with people bounded and weighed as the release did it."""
+    from heathaze.ingest.count import count
+
+    how = release.provenance
+    counts = count(truth, release.grid, weight=how.weight, at_most=how.at_most, **columns)
+    return TreeDensity.from_mass(release.grid, [release.grid.depth] * len(counts.codes), counts.codes, counts.mass)
+
+
+def _emd(ours: Density, theirs: Density) -> float | None:
+    """Earth mover's distance on at most 64 cells a side; None where the solver is not installed."""
+    shape = (min(64, ours.grid.rows), min(64, ours.grid.cols))
+    try:
+        return metrics.emd(ours.resample(shape), theirs.resample(shape))
+    except MissingExtra:
+        return None

@@ -1,0 +1,63 @@
+"""What the commands share: how they speak, and how they show that they are at work."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines, and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def complain(sentence: str) -> None:
+    """One red sentence on standard error."""
+    err.print(f"heathaze: {sentence}", style="red", markup=False)
+
+
+def say_json(fields: dict[str, Any]) -> None:
+    """One JSON object on standard output."""
+    sys.stdout.write(json.dumps(fields, ensure_ascii=False, indent=2) + "\n")
+
+
+@contextlib.contextmanager
+def steps(total: int, *, silent: bool) -> Iterator[Callable[[str], None]]:
+    """A progress bar over a few named steps; call the result with a name when a step begins.
+
+    On a terminal it shows at once and vanishes at the end; elsewhere a line is written for a step that begins after two
+    seconds, so that logs of long work show life and short work stays silent.
+    """
+    if silent:
+        yield lambda _name: None
+        return
+    if not err.is_terminal:
+        begun = time.monotonic()
+
+        def log(name: str) -> None:
+            if time.monotonic() - begun > 2:
+                err.print(f"{name} …", markup=False)
+
+        yield log
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        started = False
+
+        def begin(name: str) -> None:
+            nonlocal started
+            progress.update(task, description=name, advance=1 if started else 0)
+            started = True
+
+        yield begin

@@ -1,0 +1,55 @@
+"""``heathaze demo``: a synthetic city, published and drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heathaze.cli.console import Json, Quiet, out, say_json, steps
+from heathaze.errors import CannotWrite
+
+
+def demo(
+    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of the release.")] = 1.0,
+    people: Annotated[int, typer.Option("--people", help="Synthetic people.")] = 20_000,
+    visits: Annotated[int, typer.Option("--visits", help="Synthetic visits.")] = 200_000,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a synthetic city, publish it, and draw truth and release side by side."""
+    from heathaze.datasets.city import CITY, city
+    from heathaze.domain.density import Density
+    from heathaze.domain.grid import Grid
+    from heathaze.ingest.count import count
+    from heathaze.maps.figure import draw
+    from heathaze.mechanisms.central import Pyramid
+    from heathaze.publish import publish
+
+    grid = Grid.over(lon=CITY.x, lat=CITY.y, size=256)
+    mechanism = Pyramid(grid, epsilon)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(f"Cannot make the folder {folder} ({error.strerror}); choose another with --out.") from None
+    with steps(4, silent=quiet or json) as begin:
+        begin(f"Making a city of {people:,} synthetic people")
+        table = city(people, visits)
+        begin("Counting, at most one unit of mass a person")
+        counts = count(table, grid, person="person")
+        begin(f"Publishing at epsilon {epsilon:g}")
+        release = publish(mechanism, counts)
+        begin("Drawing")
+        # The people are made up, so the truth may be shown; with real people this picture would not be private.
+        truth = Density.from_mass(grid, counts.dense())
+        panels = [("truth (synthetic people)", truth.smooth(1.5)), ("release", release.smooth(1.5))]
+        draw(panels, caption=str(release.guarantee), path=folder / "city.png")
+        written = [folder / "city.png", release.save(folder / "city.html"), release.save(folder / "city.npz")]
+    if json:
+        say_json(release.to_dict() | {"written": [str(path) for path in written]})
+    elif not quiet:
+        out.print(str(release.guarantee), markup=False)
+        for path in written:
+            out.print(f"wrote {path}", style="bold", markup=False)

@@ -1,0 +1,61 @@
+"""``heathaze ledger``: open a budget, look at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heathaze.cli.console import Json, out, say_json
+from heathaze.errors import LedgerError
+from heathaze.privacy.ledger import Ledger
+
+app = typer.Typer(help="The budget: what the people of one dataset have paid so far.", no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file, one for each dataset.")]
+
+
+@app.command("open", no_args_is_help=True)
+def open_ledger(
+    file: File,
+    total: Annotated[float, typer.Option("--total", help="Total privacy loss these people may ever pay.")],
+    delta: Annotated[float, typer.Option("--delta", help="Only for Gaussian noise; leave it at 0 otherwise.")] = 0,
+    json: Json = False,
+) -> None:
+    """Open a new ledger with a total budget; an existing one with the same total is left as it is."""
+    _print(Ledger.open(file, total=total, delta=delta), json=json)
+
+
+@app.command("show", no_args_is_help=True)
+def show_ledger(file: File, json: Json = False) -> None:
+    """Check the whole ledger and print what was spent on what."""
+    if not file.exists():
+        raise LedgerError(f"There is no ledger {file}; open one with `heathaze ledger open {file} --total 2`.")
+    _print(Ledger.open(file), json=json)
+
+
+def _print(ledger: Ledger, *, json: bool) -> None:
+    entries = ledger.entries()
+    if json:
+        say_json(
+            {
+                "total": str(ledger.total),
+                "spent": str(ledger.spent),
+                "remaining": str(ledger.remaining),
+                "unit": None if ledger.unit is None else ledger.unit.value,
+                "entries": [
+                    entry.reference() | {"time": entry.time, "note": entry.note, "guarantee": entry.guarantee.to_dict()}
+                    for entry in entries
+                ],
+            }
+        )
+        return
+    out.print(
+        f"{float(ledger.spent):g} of {float(ledger.total):g} spent, {float(ledger.remaining):g} left; the chain of "
+        f"{len(entries)} entries is intact.",
+        markup=False,
+    )
+    for entry in entries:
+        promised = entry.guarantee
+        out.print(f"  {entry.number}  {entry.time}  {promised.loss}  {promised.unit.value}  {entry.note}", markup=False)

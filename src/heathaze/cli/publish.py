@@ -1,0 +1,161 @@
+"""``heathaze publish``: a file of visits becomes a published map."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from heathaze.cli import options
+from heathaze.cli.console import Json, Quiet, err, out, say_json, steps
+from heathaze.cli.mechanisms import build
+from heathaze.errors import CannotWrite
+from heathaze.privacy.ledger import Ledger
+from heathaze.release.formats import check_writable
+from heathaze.release.release import Release
+
+
+def publish(
+    file: Annotated[str, typer.Argument(help="Visits: .csv, .csv.gz, .parquet or .jsonl, one row a visit.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of this release; smaller is more private.")],
+    output: Annotated[
+        list[Path],
+        typer.Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable."),
+    ],
+    lon: options.Lon = None,
+    lat: options.Lat = None,
+    x: options.X = None,
+    y: options.Y = None,
+    size: options.Size = None,
+    shape: options.Shape = None,
+    projection: options.Projection = "equirectangular",
+    person: options.Person = None,
+    unit: options.Unit = None,
+    at_most: Annotated[
+        int | None,
+        typer.Option("--at-most", help="Keep at most this many distinct cells of a person.", show_default="all"),
+    ] = None,
+    weight: Annotated[
+        str,
+        typer.Option(
+            "--weight", help="share: a person's visits sum to 1. presence: 1 per distinct cell (needs --at-most)."
+        ),
+    ] = "share",
+    lon_column: options.LonColumn = "lon",
+    lat_column: options.LatColumn = "lat",
+    x_column: options.XColumn = "x",
+    y_column: options.YColumn = "y",
+    time: options.Time = None,
+    mechanism: Annotated[str, typer.Option("--mechanism", help="See `heathaze mechanisms`.")] = "pyramid",
+    people: Annotated[
+        int | None, typer.Option("--people", help="For dense: about how many people you expect (a public guess).")
+    ] = None,
+    share: Annotated[float | None, typer.Option("--share", help="For flat-top: fraction of cells to keep.")] = None,
+    engine: options.Engine = "duckdb",
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Pay from this budget file (see `heathaze ledger open`).")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn a file of visits into a private map.
+
+    Example: heathaze publish visits.parquet --lon -74.10 -73.78 --lat 40.58 40.90 --person user_id --epsilon 1 --out
+    nyc.html
+    """
+    from heathaze.ingest.count import count
+    from heathaze.publish import publish as through_the_door
+
+    # Everything that can be refused is refused before the data is read and before anything is paid.
+    grid = options.grid_from(lon, lat, x, y, size, shape, projection)
+    chosen = build(mechanism, grid, epsilon, people=people, share=share)
+    whose = options.person_from(person, unit)
+    for path in output:
+        check_writable(path)
+        if path.exists() and not overwrite:
+            raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")
+    budget = None if ledger is None else Ledger.open(ledger)
+
+    with steps(3, silent=quiet or json) as begin:
+        begin("Reading and counting")
+        counts = count(
+            file,
+            grid,
+            person=whose,
+            lon=lon_column,
+            lat=lat_column,
+            x=x_column,
+            y=y_column,
+            at_most=at_most,
+            weight=weight,
+            unit=unit,
+            time=time,
+            engine=engine,
+        )
+        with _reserved(output, cells=grid.cells):
+            begin("Paying and drawing noise")
+            release = through_the_door(chosen, counts, ledger=budget)
+        begin("Writing")
+        written = _save(release, output)
+    _tell(release, written, budget, json=json, quiet=quiet)
+
+
+@contextlib.contextmanager
+def _reserved(paths: list[Path], cells: int) -> Iterator[None]:
+    """Hold disk space for the outputs while the budget is charged, so that a full disk is found out before it costs."""
+    bytes_needed = 4 * 2**20 + 24 * min(cells, 2**24)
+    held: list[str] = []
+    try:
+        try:
+            for path in paths:
+                descriptor, name = tempfile.mkstemp(prefix=".heathaze-", dir=path.resolve().parent)
+                held.append(name)
+                with os.fdopen(descriptor, "wb") as file:
+                    if hasattr(os, "posix_fallocate"):
+                        os.posix_fallocate(file.fileno(), 0, bytes_needed)
+        except OSError as error:
+            raise CannotWrite(
+                f"There is no room for the output ({error.strerror}); about {bytes_needed // 2**20} MB a file are "
+                "needed. Nothing was charged."
+            ) from None
+        yield
+    finally:
+        for name in held:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+
+
+def _save(release: Release, paths: list[Path]) -> list[Path]:
+    """Write every output; if one fails after the budget was charged, keep the release where there is room."""
+    try:
+        return [release.save(path) for path in paths]
+    except CannotWrite as error:
+        rescue = Path(tempfile.mkdtemp(prefix="heathaze-")) / "release.npz"
+        release.save(rescue)
+        raise CannotWrite(f"{error} The budget is charged, so the release was kept: {rescue}") from None
+
+
+def _tell(release: Release, written: list[Path], budget: Ledger | None, *, json: bool, quiet: bool) -> None:
+    if json:
+        fields: dict[str, Any] = release.to_dict() | {"written": [str(path) for path in written]}
+        if budget is not None:
+            fields["ledger"] = {"total": str(budget.total), "spent": str(budget.spent)}
+        say_json(fields)
+        return
+    if quiet:
+        return
+    out.print(str(release.guarantee), markup=False)
+    if budget is not None:
+        out.print(f"Ledger: {float(budget.spent):g} of {float(budget.total):g} spent.", markup=False)
+    else:
+        err.print(
+            "No ledger was named, so nothing counts how often these people are published (--ledger).", style="dim"
+        )
+    for path in written:
+        out.print(f"wrote {path}", style="bold", markup=False)

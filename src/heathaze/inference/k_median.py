@@ -1,0 +1,207 @@
+"""k-median clustering of weighted points under ℓ1: the centres of a release (Ghazi et al., appendix A).
+
+Corollary A.2 lets any non-private algorithm run on the released masses. This one is deterministic, so that the same
+release always gives the same centres: greedy seeding and single swaps on a sample of the points (Arya et al., SIAM J. on
+Computing 33(3), 2004: a local optimum of swaps costs at most 5 times the best, in practice a few percent more), then
+alternating between assignment and medians on all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.quadtree import interleave
+from heathaze.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Places = npt.NDArray[np.intp]
+
+CANDIDATES = 1200
+"""Seeds are sought among this many points at most; their pairwise distances take 12 MB."""
+
+ROUNDS = 200
+"""Swaps and alternations stop by themselves long before; this only bounds the time."""
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """Distinct points with positive weights that sum to 1."""
+
+    points: Floats
+    weights: Floats
+
+
+def k_median(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> Floats:
+    """The k centres to which the weight is closest on average, heaviest first.
+
+        minimise  Σ_i w_i · min_c ‖x_i − c‖₁  over k centres c
+
+    The minimum is hard to find in general; the centres returned cost within a few percent of it.
+
+    Args:
+        points: (n, 2) positions, in any unit that is the same for both axes.
+        weights: (n,) masses, not negative.
+        k: How many centres, at least 1 and at most the number of distinct points that have weight.
+
+    Returns:
+        (k, 2) centres, ordered by the weight they serve.
+
+    Raises:
+        InvalidInput: k is out of range, the arrays do not fit together, or no point has weight.
+
+    Cost: O(n·k) for a round of alternation, O(min(n, 1200)²) for a swap; 65,536 points with k = 20 take about a second.
+
+    >>> k_median([(0, 0), (0, 2), (9, 9)], [1, 1, 1], k=1).tolist()
+    [[0.0, 2.0]]
+    >>> k_median([(0, 0), (0, 2), (9, 9)], [1, 5, 1], k=2).tolist()
+    [[0.0, 2.0], [9.0, 9.0]]
+    """
+    everything = _checked(points, weights, k)
+    sample = _sample(everything, max(CANDIDATES, k))
+    centres = _alternate(everything, sample.points[_seeds(sample, k)])
+    nearest, _ = _assign(everything.points, centres)
+    served = np.bincount(nearest, everything.weights, minlength=k)
+    return centres[np.lexsort((centres[:, 1], centres[:, 0], -served))]
+
+
+def cost(points: npt.ArrayLike, weights: npt.ArrayLike, centres: npt.ArrayLike) -> float:
+    """Mean ℓ1 distance of the weight to its nearest centre.
+
+    >>> cost([(0, 0), (4, 0)], [3, 1], [(0, 0)])
+    1.0
+    """
+    mass = np.asarray(weights, dtype=np.float64)
+    _, distance = _assign(np.asarray(points, dtype=np.float64), np.asarray(centres, dtype=np.float64))
+    return float(mass @ distance / mass.sum())
+
+
+def _checked(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> _Weighted:
+    places, mass = np.asarray(points, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    if places.ndim != 2 or places.shape[1] != 2 or mass.shape != places.shape[:1]:
+        raise InvalidInput(f"k-median needs (n, 2) points and n weights; got shapes {places.shape} and {mass.shape}.")
+    if not (np.isfinite(places).all() and np.isfinite(mass).all()) or (mass < 0).any():
+        raise InvalidInput("k-median needs finite points and finite weights that are not negative.")
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise InvalidInput(f"k is {k!r}; give the number of centres, a whole number from 1.")
+    held = mass > 0
+    distinct, which = np.unique(places[held], axis=0, return_inverse=True)
+    if k > len(distinct):
+        raise InvalidInput(f"k is {k}, but only {len(distinct)} distinct points have weight; give at most that many.")
+    merged = np.bincount(which.ravel(), mass[held] / mass.max(), minlength=len(distinct))
+    return _Weighted(distinct, merged / merged.sum())
+
+
+def _sample(everything: _Weighted, size: int) -> _Weighted:
+    """At most ``size`` points that stand for all: every (1/size)-th of the weight along a curve that fills the plane."""
+    points, weights = everything.points, everything.weights
+    if len(points) <= size:
+        return everything
+    low = points.min(axis=0)
+    steps = (points - low) / max(float(np.ptp(points, axis=0).max()), np.finfo(float).tiny) * 65_535
+    order = np.argsort(interleave(steps[:, 0].astype(np.int64), steps[:, 1].astype(np.int64)), kind="stable")
+    running = np.cumsum(weights[order])
+    strata = (np.arange(size) + 0.5) / size * running[-1]
+    picked, times = np.unique(np.minimum(np.searchsorted(running, strata), len(order) - 1), return_counts=True)
+    chosen = order[picked]
+    if len(chosen) < size:
+        # A heavy point stands for many strata; the places left go to the heaviest points not yet in.
+        rest = np.setdiff1d(np.argsort(-weights, kind="stable")[: 2 * size], chosen)
+        extra = rest[np.argsort(-weights[rest], kind="stable")][: size - len(chosen)]
+        return _Weighted(
+            np.concatenate([points[chosen], points[extra]]), np.concatenate([times / size, weights[extra]])
+        )
+    return _Weighted(points[chosen], times / size)
+
+
+def _seeds(sample: _Weighted, k: int) -> Places:
+    """Greedy seeds among the points, improved by the best single swap until none helps."""
+    points, weights = sample.points, sample.weights
+    distance = np.abs(points[:, None, :] - points[None, :, :]).sum(axis=2)
+    chosen: list[int] = []
+    nearest = np.full(len(points), np.inf)
+    for _ in range(k):
+        total = weights @ np.minimum(distance, nearest[:, None])
+        total[chosen] = np.inf
+        chosen.append(int(np.argmin(total)))
+        nearest = np.minimum(nearest, distance[:, chosen[-1]])
+    seeds = np.array(chosen)
+    for _ in range(ROUNDS):
+        better = _best_swap(distance, weights, seeds)
+        if better is None:
+            break
+        seeds[better[0]] = better[1]
+    return seeds
+
+
+def _best_swap(distance: Floats, weights: Floats, seeds: Places) -> tuple[int, int] | None:
+    """Which seed to replace by which point, or None when no swap saves more than a thousandth.
+
+    After removing seed s and adding c, a point pays min(d_c, d₁), or min(d_c, d₂) when s was its nearest; so one pass
+    over all pairs prices every swap.
+    """
+    if len(seeds) == len(weights):
+        return None
+    to_seeds = distance[:, seeds]
+    owner = np.argmin(to_seeds, axis=1)
+    first = to_seeds[np.arange(len(owner)), owner]
+    if len(seeds) > 1:
+        second = np.partition(to_seeds, 1, axis=1)[:, 1]
+    else:
+        second = np.full(len(owner), np.inf)
+    with_first = np.minimum(distance, first[:, None])
+    loss = (np.minimum(distance, second[:, None]) - with_first) * weights[:, None]
+    members = np.zeros((len(seeds), len(owner)))
+    members[owner, np.arange(len(owner))] = 1.0
+    price = weights @ with_first + members @ loss
+    price[:, seeds] = np.inf
+    best = int(np.argmin(price))
+    if price.flat[best] >= (1 - 1e-3) * (weights @ first):
+        return None
+    return best // price.shape[1], best % price.shape[1]
+
+
+def _alternate(everything: _Weighted, centres: Floats) -> Floats:
+    """Assign, move every centre to the medians of its points, until the cost no longer falls."""
+    points, weights = everything.points, everything.weights
+    best, least = centres, np.inf
+    for _ in range(ROUNDS):
+        nearest, distance = _assign(points, centres)
+        now = float(weights @ distance)
+        if now >= least * (1 - 1e-9):
+            break
+        best, least = centres, now
+        centres = _medians(points, weights, nearest, distance, len(centres))
+    return best
+
+
+def _assign(points: Floats, centres: Floats) -> tuple[Places, Floats]:
+    """Nearest centre of each point (the first of equals) and the distance to it."""
+    nearest = np.zeros(len(points), dtype=np.intp)
+    least = np.full(len(points), np.inf)
+    for c, (x, y) in enumerate(centres):
+        distance = np.abs(points[:, 0] - x) + np.abs(points[:, 1] - y)
+        closer = distance < least
+        nearest[closer] = c
+        least[closer] = distance[closer]
+    return nearest, least
+
+
+def _medians(points: Floats, weights: Floats, nearest: Places, distance: Floats, k: int) -> Floats:
+    """Lower weighted medians, axis by axis: the best single centre under ℓ1. An idle centre goes where it saves most."""
+    centres = np.empty((k, 2))
+    served = np.bincount(nearest, minlength=k)
+    for axis in range(2):
+        order = np.lexsort((points[:, axis], nearest))
+        running = np.cumsum(weights[order])
+        ends = np.cumsum(served)
+        for c in np.flatnonzero(served):
+            start, end = ends[c] - served[c], ends[c]
+            before = running[start - 1] if start else 0.0
+            middle = np.searchsorted(running[start:end], before + (running[end - 1] - before) / 2)
+            centres[c, axis] = points[order[start + min(int(middle), served[c] - 1)], axis]
+    idle = np.flatnonzero(served == 0)
+    centres[idle] = points[np.argsort(-(weights * distance), kind="stable")[: len(idle)]]
+    return centres

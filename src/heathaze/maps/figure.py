@@ -1,0 +1,169 @@
+"""A picture of one or more maps, side by side on one colour scale, with the guarantee as its caption."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from heathaze.domain.density import Density
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput
+from heathaze.maps.shade import Scale, Shade, degrees, height_over_width, percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DOTS_PER_INCH = 150
+
+# All lengths in inches.
+_AREA = 4.6**2
+_SHORTEST, _LONGEST = 1.2, 9.0
+_LEFT, _BETWEEN, _RIGHT = 0.85, 0.3, 1.15
+_LINE = 0.175
+_INK, _FAINT = "#1f2328", "#6b7280"
+
+
+def draw(
+    panels: Sequence[tuple[str, Density]],
+    *,
+    caption: str,
+    path: Path | BinaryIO,
+    title: str | None = None,
+    scale: str | Scale = "sqrt",
+    units: str = "share of people per cell",
+    palette: str = "inferno",
+) -> None:
+    """Write a PNG at 150 dots an inch.
+
+    Args:
+        panels: Heading and density of each map; all on the same grid, at most about 1024 cells a side.
+        caption: Stands below, wrapped to the width: the guarantee.
+        path: A file, or something that takes bytes.
+        title: Stands above.
+        scale: ``"linear"``, ``"sqrt"`` or ``"log"``, shared by all panels.
+        units: What a value is, along the colour bar.
+        palette: ``"inferno"``, ``"cividis"`` or ``"viridis"``.
+    """
+    if not panels:
+        raise InvalidInput("A picture needs at least one panel; give a heading and a density.")
+    grid = panels[0][1].grid
+    if any(density.grid != grid for _, density in panels):
+        raise InvalidInput("The panels lie on different grids, so one colour scale cannot hold for all; resample first.")
+    shade = Shade.of(np.stack([density.values for _, density in panels]), scale)
+
+    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    height, width = _panel_size(grid)
+    wide = _LEFT + len(panels) * width + (len(panels) - 1) * _BETWEEN + _RIGHT
+    caption_lines = _wrapped(caption, wide - 0.5, 8)
+    title_lines = _wrapped(title or "", wide - 0.5, 12)
+    headed = any(heading for heading, _ in panels)
+    above = 0.2 + 0.26 * len(title_lines) + (0.3 if headed else 0.05)
+    below = 0.62 + _LINE * len(caption_lines) + 0.12
+    tall = above + height + below
+
+    figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
+    for k, (heading, density) in enumerate(panels):
+        left = _LEFT + k * (width + _BETWEEN)
+        axes = figure.add_axes((left / wide, below / tall, width / wide, height / tall))
+        _draw_panel(axes, heading, density, shade, palette, with_labels=k == 0)
+    _draw_bar(figure, ((wide - _RIGHT + 0.14) / wide, below / tall, 0.14 / wide, height / tall), shade, palette, units)
+    text = {"color": _INK, "parse_math": False, "linespacing": 1.25}
+    figure.text(0.25 / wide, 1 - 0.16 / tall, "\n".join(title_lines), size=12, weight="bold", va="top", **text)
+    figure.text(0.25 / wide, (below - 0.58) / tall, "\n".join(caption_lines), size=8, va="top", **text)
+
+    with warnings.catch_warnings():
+        # A heading may hold signs that the font lacks; they come out as boxes, which is no reason to fail.
+        warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
+        FigureCanvasAgg(figure).print_png(path, metadata={"Software": None})
+
+
+def _panel_size(grid: Grid) -> tuple[float, float]:
+    """Height and width of a panel: equal areas, whatever the shape, within limits."""
+    ratio = height_over_width(grid)
+    height, width = math.sqrt(_AREA * ratio), math.sqrt(_AREA / ratio)
+    shrink = min(1.0, _LONGEST / max(height, width))
+    return max(height * shrink, _SHORTEST / 2), max(width * shrink, _SHORTEST)
+
+
+def _draw_panel(
+    axes: Axes, heading: str, density: Density, shade: Shade, palette: str, *, with_labels: bool
+) -> None:
+    grid = density.grid
+    top, bottom = grid.projection.forward(grid.y_at([0, grid.rows])).tolist()
+    from matplotlib.colors import FuncNorm
+
+    axes.imshow(
+        density.values,
+        extent=(grid.x[0], grid.x[1], bottom, top),
+        aspect="auto",
+        cmap=palette,
+        norm=FuncNorm((shade.forward, shade.backward), vmin=shade.low, vmax=shade.top, clip=True),
+    )
+    axes.set_title(heading, size=10, color=_INK, loc="left", parse_math=False)
+    _label_axes(axes, grid, with_labels)
+
+
+def _label_axes(axes: Axes, grid: Grid, with_labels: bool) -> None:
+    """Degrees (Web-Mercator rows are bent, so latitudes are put where they fall), or the units of the plane."""
+    from matplotlib.ticker import MaxNLocator
+
+    height, width = _panel_size(grid)
+    for axis, bounds, inches, names in (
+        (axes.xaxis, grid.x, width / 1.1, ("E", "W")),
+        (axes.yaxis, grid.y, height / 0.6, ("N", "S")),
+    ):
+        ticks = MaxNLocator(nbins=max(1, min(6, int(inches))), steps=[1, 2, 2.5, 5, 10]).tick_values(*bounds)
+        ticks = ticks[(ticks >= bounds[0]) & (ticks <= bounds[1])]
+        places = _decimals(ticks)
+        if grid.projection.is_geographic:
+            labels = [degrees(float(tick), *names, places) for tick in ticks]
+        else:
+            labels = [f"{tick:,.{places}f}".replace(",", " ") if abs(tick) < 1e7 else f"{tick:.3g}" for tick in ticks]
+        placed = grid.projection.forward(ticks) if axis is axes.yaxis else ticks
+        axis.set_ticks(placed, labels if with_labels or axis is axes.xaxis else [""] * len(labels))
+    if not grid.projection.is_geographic:
+        axes.set_xlabel("x", size=8, color=_FAINT, labelpad=1)
+        if with_labels:
+            axes.set_ylabel("y", size=8, color=_FAINT, labelpad=2)
+    axes.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
+    for spine in axes.spines.values():
+        spine.set(color=_FAINT, linewidth=0.6)
+
+
+def _draw_bar(
+    figure: Figure, place: tuple[float, float, float, float], shade: Shade, palette: str, units: str
+) -> None:
+    axes = figure.add_axes(place)
+    axes.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, 1), aspect="auto", cmap=palette)
+    ticks = shade.ticks()
+    axes.set_xticks([])
+    axes.yaxis.tick_right()
+    axes.yaxis.set_label_position("right")
+    axes.set_yticks(shade.forward(ticks).tolist(), [percent(tick) for tick in ticks])
+    axes.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
+    axes.set_ylabel(units, size=8, color=_INK, parse_math=False, labelpad=4)
+    for spine in axes.spines.values():
+        spine.set(color=_FAINT, linewidth=0.6)
+
+
+def _wrapped(text: str, inches: float, points: float) -> list[str]:
+    """Lines that fit a width; the font's letters are about 0.54 of its size wide."""
+    return textwrap.wrap(" ".join(text.split()), max(20, int(inches * 72 / (points * 0.54))))
+
+
+def _decimals(ticks: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
+    """Fewest decimals that tell every tick exactly."""
+    for places in range(12):
+        if np.allclose(ticks, np.round(ticks, places), rtol=0, atol=10.0 ** -(places + 4)):
+            return places
+    return 12

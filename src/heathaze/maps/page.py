@@ -1,0 +1,99 @@
+"""One self-contained page with a map to pan and zoom: no address, no font and no tile from elsewhere, so it works offline."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.density import Density
+from heathaze.domain.projection import EARTH_RADIUS_METRES
+from heathaze.maps.shade import Scale, Shade, colour_table, height_over_width
+
+PAGE_PALETTES = ("inferno", "cividis")
+
+
+def render_page(
+    density: Density,
+    *,
+    title: str,
+    total: float | None,
+    total_unit: str,
+    guarantee: str,
+    facts: Mapping[str, str],
+) -> str:
+    """The page as text.
+
+    Args:
+        density: The map, at most 1024 cells a side to stay light.
+        title: Heading of the page.
+        total: Estimated amount on the whole map, so that a cell can say about how many it holds; ``None`` leaves that out.
+        total_unit: What is counted, in the plural: "people".
+        guarantee: The promise, one sentence.
+        facts: Name and value of each line of the details.
+    """
+    filled = {
+        "title": html.escape(title),
+        "guarantee": html.escape(guarantee),
+        "facts": "\n".join(
+            f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>" for name, value in facts.items()
+        ),
+        "data": _json_for_script(_data(density, total, total_unit)),
+    }
+    template = resources.files("heathaze.maps").joinpath("page.html").read_text(encoding="utf-8")
+    # One pass: a title that looks like a placeholder is not filled in again.
+    return re.sub(r"\{\{(title|guarantee|facts|data)\}\}", lambda found: filled[found[1]], template)
+
+
+def _data(density: Density, total: float | None, total_unit: str) -> dict[str, Any]:
+    encoding, packed = pack(density.values)
+    log = Shade.of(density.values, Scale.LOG)
+    return {
+        "grid": density.grid.to_dict(),
+        "heightOverWidth": height_over_width(density.grid),
+        "earthRadius": EARTH_RADIUS_METRES,
+        "total": total,
+        "unit": total_unit,
+        "low": log.low,
+        "top": log.top,
+        "encoding": encoding,
+        "values": base64.b64encode(packed).decode(),
+        "palettes": {name: base64.b64encode(colour_table(name).tobytes()).decode() for name in PAGE_PALETTES},
+    }
+
+
+def pack(values: npt.NDArray[np.float64]) -> tuple[str, bytes]:
+    """The values row by row, as little-endian float32: one each (``"plain"``), or as runs where that is shorter.
+
+    A run (``"runs"``) is its length as a varint (7 bits a byte, lowest first, the high bit says that more follow) and then its
+    value. Maps that are mostly zero, or drawn from a few squares, shrink to a small part.
+
+    >>> pack(np.array([[0.0, 0.0, 0.0, 1.0]]))
+    ('runs', b'\\x03\\x00\\x00\\x00\\x00\\x01\\x00\\x00\\x80?')
+    """
+    flat = values.ravel().astype("<f4")
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1])
+    if 5 * len(starts) >= 4 * len(flat):
+        return "plain", flat.tobytes()
+    lengths = np.diff(np.append(starts, len(flat))).tolist()
+    packed = bytearray()
+    for start, length in zip(starts.tolist(), lengths, strict=True):
+        while length >= 128:
+            packed.append(length & 127 | 128)
+            length >>= 7
+        packed.append(length)
+        packed += flat[start].tobytes()
+    return "runs", bytes(packed)
+
+
+def _json_for_script(data: Mapping[str, Any]) -> str:
+    """JSON that cannot end the script element it stands in, whatever the texts hold."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
