@@ -1,9 +1,9 @@
 """k-median clustering of weighted points under ℓ1: the centres of a release (Ghazi et al., appendix A).
 
 Corollary A.2 lets any non-private algorithm run on the released masses. This one is deterministic, so that the same
-release always gives the same centres: greedy seeding and single swaps on a sample of the points (Arya et al., SIAM J. on
-Computing 33(3), 2004: a local optimum of swaps costs at most 5 times the best, in practice a few percent more), then
-alternating between assignment and medians on all of them.
+release always gives the same centres: greedy seeding and single swaps on a sample of the points (Arya et al., SIAM J.
+on Computing 33(3), 2004: a local optimum of swaps costs at most 5 times the best, in practice a few percent more),
+then alternating between assignment and medians on all of them.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _checked(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> _Weighted
 
 
 def _sample(everything: _Weighted, size: int) -> _Weighted:
-    """At most ``size`` points that stand for all: every (1/size)-th of the weight along a curve that fills the plane."""
+    """At most ``size`` points that stand for all: one for each 1/size of the weight along a plane-filling curve."""
     points, weights = everything.points, everything.weights
     if len(points) <= size:
         return everything
@@ -147,10 +147,8 @@ def _best_swap(distance: Floats, weights: Floats, seeds: Places) -> tuple[int, i
     to_seeds = distance[:, seeds]
     owner = np.argmin(to_seeds, axis=1)
     first = to_seeds[np.arange(len(owner)), owner]
-    if len(seeds) > 1:
-        second = np.partition(to_seeds, 1, axis=1)[:, 1]
-    else:
-        second = np.full(len(owner), np.inf)
+    # A lone seed leaves nothing behind.
+    second = np.partition(to_seeds, 1, axis=1)[:, 1] if len(seeds) > 1 else np.full(len(owner), np.inf)
     with_first = np.minimum(distance, first[:, None])
     loss = (np.minimum(distance, second[:, None]) - with_first) * weights[:, None]
     members = np.zeros((len(seeds), len(owner)))
@@ -190,7 +188,7 @@ def _assign(points: Floats, centres: Floats) -> tuple[Places, Floats]:
 
 
 def _medians(points: Floats, weights: Floats, nearest: Places, distance: Floats, k: int) -> Floats:
-    """Lower weighted medians, axis by axis: the best single centre under ℓ1. An idle centre goes where it saves most."""
+    """Lower weighted medians, axis by axis: the best centre under ℓ1. An idle centre goes to the dearest point."""
     centres = np.empty((k, 2))
     served = np.bincount(nearest, minlength=k)
     for axis in range(2):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, deinterleave, interleave
+from heathaze.domain.quadtree import Codes, deinterleave, exists, interleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy.unit import Unit
 
@@ -42,6 +42,8 @@ class Counts:
             raise InvalidInput("Counts need one mass for each cell.")
         if (np.diff(codes) <= 0).any() or (mass < 0).any():
             raise InvalidInput("Counts need ascending cells and masses that are not negative.")
+        if not exists(self.grid, self.grid.depth, codes).all() or (codes < 0).any():
+            raise InvalidInput("Counts hold a cell that the grid does not have.")
         if self.bound < 1 or self.one < 1:
             raise InvalidInput("Counts need a positive bound per unit.")
         object.__setattr__(self, "codes", codes)

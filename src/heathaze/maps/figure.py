@@ -7,9 +7,10 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
@@ -24,8 +25,8 @@ DOTS_PER_INCH = 150
 
 # All lengths in inches.
 _AREA = 4.6**2
-_SHORTEST, _LONGEST = 1.2, 9.0
-_LEFT, _BETWEEN, _RIGHT = 0.85, 0.3, 1.15
+_SHORTEST, _LONGEST, _WIDEST = 0.9, 9.0, 13.0
+_LEFT, _BETWEEN, _RIGHT = 0.85, 0.5, 1.15
 _LINE = 0.175
 _INK, _FAINT = "#1f2328", "#6b7280"
 
@@ -55,49 +56,55 @@ def draw(
         raise InvalidInput("A picture needs at least one panel; give a heading and a density.")
     grid = panels[0][1].grid
     if any(density.grid != grid for _, density in panels):
-        raise InvalidInput("The panels lie on different grids, so one colour scale cannot hold for all; resample first.")
+        raise InvalidInput(
+            "The panels lie on different grids, so one colour scale cannot hold for all; resample first."
+        )
     shade = Shade.of(np.stack([density.values for _, density in panels]), scale)
 
     # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    height, width = _panel_size(grid)
+    height, width = _panel_size(grid, len(panels))
     wide = _LEFT + len(panels) * width + (len(panels) - 1) * _BETWEEN + _RIGHT
     caption_lines = _wrapped(caption, wide - 0.5, 8)
     title_lines = _wrapped(title or "", wide - 0.5, 12)
     headed = any(heading for heading, _ in panels)
     above = 0.2 + 0.26 * len(title_lines) + (0.3 if headed else 0.05)
-    below = 0.62 + _LINE * len(caption_lines) + 0.12
+    room_for_axis = 0.48 if grid.projection.is_geographic else 0.62
+    below = room_for_axis + _LINE * len(caption_lines) + 0.12
     tall = above + height + below
 
     figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
     for k, (heading, density) in enumerate(panels):
         left = _LEFT + k * (width + _BETWEEN)
         axes = figure.add_axes((left / wide, below / tall, width / wide, height / tall))
-        _draw_panel(axes, heading, density, shade, palette, with_labels=k == 0)
+        _draw_panel(axes, heading, density, shade, palette)
+        _label_axes(axes, grid, height, width, with_labels=k == 0)
     _draw_bar(figure, ((wide - _RIGHT + 0.14) / wide, below / tall, 0.14 / wide, height / tall), shade, palette, units)
-    text = {"color": _INK, "parse_math": False, "linespacing": 1.25}
+    text: dict[str, Any] = {"color": _INK, "parse_math": False, "linespacing": 1.25}
     figure.text(0.25 / wide, 1 - 0.16 / tall, "\n".join(title_lines), size=12, weight="bold", va="top", **text)
-    figure.text(0.25 / wide, (below - 0.58) / tall, "\n".join(caption_lines), size=8, va="top", **text)
+    figure.text(0.25 / wide, (below - room_for_axis + 0.04) / tall, "\n".join(caption_lines), size=8, va="top", **text)
 
     with warnings.catch_warnings():
         # A heading may hold signs that the font lacks; they come out as boxes, which is no reason to fail.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
-        FigureCanvasAgg(figure).print_png(path, metadata={"Software": None})
+        # matplotlib would name itself and its address in the file.
+        FigureCanvasAgg(figure)
+        figure.savefig(path, format="png", metadata={"Software": None})
 
 
-def _panel_size(grid: Grid) -> tuple[float, float]:
+def _panel_size(grid: Grid, panels: int) -> tuple[float, float]:
     """Height and width of a panel: equal areas, whatever the shape, within limits."""
     ratio = height_over_width(grid)
     height, width = math.sqrt(_AREA * ratio), math.sqrt(_AREA / ratio)
-    shrink = min(1.0, _LONGEST / max(height, width))
-    return max(height * shrink, _SHORTEST / 2), max(width * shrink, _SHORTEST)
+    shrink = min(1.0, _LONGEST / max(height, width), _WIDEST / (panels * width))
+    # Never so thin that nothing fits beside or below it; both sides grow, so the shape is kept.
+    shrink = max(shrink, _SHORTEST / min(height, width))
+    return height * shrink, width * shrink
 
 
-def _draw_panel(
-    axes: Axes, heading: str, density: Density, shade: Shade, palette: str, *, with_labels: bool
-) -> None:
+def _draw_panel(axes: Axes, heading: str, density: Density, shade: Shade, palette: str) -> None:
     grid = density.grid
     top, bottom = grid.projection.forward(grid.y_at([0, grid.rows])).tolist()
     from matplotlib.colors import FuncNorm
@@ -110,20 +117,19 @@ def _draw_panel(
         norm=FuncNorm((shade.forward, shade.backward), vmin=shade.low, vmax=shade.top, clip=True),
     )
     axes.set_title(heading, size=10, color=_INK, loc="left", parse_math=False)
-    _label_axes(axes, grid, with_labels)
 
 
-def _label_axes(axes: Axes, grid: Grid, with_labels: bool) -> None:
+def _label_axes(axes: Axes, grid: Grid, height: float, width: float, *, with_labels: bool) -> None:
     """Degrees (Web-Mercator rows are bent, so latitudes are put where they fall), or the units of the plane."""
     from matplotlib.ticker import MaxNLocator
 
-    height, width = _panel_size(grid)
     for axis, bounds, inches, names in (
-        (axes.xaxis, grid.x, width / 1.1, ("E", "W")),
+        (axes.xaxis, grid.x, width / 0.75, ("E", "W")),
         (axes.yaxis, grid.y, height / 0.6, ("N", "S")),
     ):
-        ticks = MaxNLocator(nbins=max(1, min(6, int(inches))), steps=[1, 2, 2.5, 5, 10]).tick_values(*bounds)
-        ticks = ticks[(ticks >= bounds[0]) & (ticks <= bounds[1])]
+        locator = MaxNLocator(nbins=max(1, min(6, int(inches))), steps=[1, 2, 2.5, 5, 10])
+        placeable = np.asarray(locator.tick_values(*bounds), dtype=np.float64)
+        ticks = placeable[(placeable >= bounds[0]) & (placeable <= bounds[1])]
         places = _decimals(ticks)
         if grid.projection.is_geographic:
             labels = [degrees(float(tick), *names, places) for tick in ticks]
@@ -140,9 +146,7 @@ def _label_axes(axes: Axes, grid: Grid, with_labels: bool) -> None:
         spine.set(color=_FAINT, linewidth=0.6)
 
 
-def _draw_bar(
-    figure: Figure, place: tuple[float, float, float, float], shade: Shade, palette: str, units: str
-) -> None:
+def _draw_bar(figure: Figure, place: tuple[float, float, float, float], shade: Shade, palette: str, units: str) -> None:
     axes = figure.add_axes(place)
     axes.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, 1), aspect="auto", cmap=palette)
     ticks = shade.ticks()
@@ -158,10 +162,10 @@ def _draw_bar(
 
 def _wrapped(text: str, inches: float, points: float) -> list[str]:
     """Lines that fit a width; the font's letters are about 0.54 of its size wide."""
-    return textwrap.wrap(" ".join(text.split()), max(20, int(inches * 72 / (points * 0.54))))
+    return textwrap.wrap(text, max(20, int(inches * 72 / (points * 0.54))), break_on_hyphens=False)
 
 
-def _decimals(ticks: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
+def _decimals(ticks: npt.NDArray[np.float64]) -> int:
     """Fewest decimals that tell every tick exactly."""
     for places in range(12):
         if np.allclose(ticks, np.round(ticks, places), rtol=0, atol=10.0 ** -(places + 4)):

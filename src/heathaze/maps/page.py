@@ -1,4 +1,4 @@
-"""One self-contained page with a map to pan and zoom: no address, no font and no tile from elsewhere, so it works offline."""
+"""One self-contained page with a map to pan and zoom: nothing comes from elsewhere, so it works offline."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def render_page(
     Args:
         density: The map, at most 1024 cells a side to stay light.
         title: Heading of the page.
-        total: Estimated amount on the whole map, so that a cell can say about how many it holds; ``None`` leaves that out.
+        total: Estimated amount on the whole map, so that a cell can say about how many it holds; or ``None``.
         total_unit: What is counted, in the plural: "people".
         guarantee: The promise, one sentence.
         facts: Name and value of each line of the details.
@@ -72,8 +72,8 @@ def _data(density: Density, total: float | None, total_unit: str) -> dict[str, A
 def pack(values: npt.NDArray[np.float64]) -> tuple[str, bytes]:
     """The values row by row, as little-endian float32: one each (``"plain"``), or as runs where that is shorter.
 
-    A run (``"runs"``) is its length as a varint (7 bits a byte, lowest first, the high bit says that more follow) and then its
-    value. Maps that are mostly zero, or drawn from a few squares, shrink to a small part.
+    A run (``"runs"``) is its length as a varint (7 bits a byte, lowest first, the high bit says that more follow), then
+    its value. Maps that are mostly zero, or drawn from a few squares, shrink to a small part.
 
     >>> pack(np.array([[0.0, 0.0, 0.0, 1.0]]))
     ('runs', b'\\x03\\x00\\x00\\x00\\x00\\x01\\x00\\x00\\x80?')

@@ -61,7 +61,7 @@ class Shade:
 
     @classmethod
     def of(cls, values: npt.ArrayLike, scale: str | Scale = Scale.SQRT) -> Shade:
-        """The scale from zero to the largest value; a logarithm starts at the smallest positive one, within 4 decades."""
+        """From zero to the largest value; a logarithm starts at the smallest positive value, within 4 decades."""
         kind = Scale.parse(scale)
         array = np.asarray(values, dtype=np.float64)
         top = float(array.max(initial=0.0))
@@ -125,7 +125,7 @@ def height_over_width(grid: Grid) -> float:
     >>> round(height_over_width(Grid.over(lon=(0, 1), lat=(59.5, 60.5), size=8)), 2)
     2.0
     """
-    low, high = grid.projection.forward(grid.y).tolist()
+    low, high = (float(y) for y in grid.projection.forward(grid.y))
     height, width = high - low, grid.x[1] - grid.x[0]
     if grid.projection is Projection.WEB_MERCATOR:
         width = math.radians(width)

@@ -2,7 +2,7 @@
 
 One rule for all: every metric takes two maps, ``metric(truth, estimate)``. A map is a :class:`heathaze.Density`, a tree
 density, or a two-dimensional array of mass. Both have the same shape, every value is finite and not negative, some mass
-is there, and each map is divided by its sum before anything else: a metric compares where the mass lies, never how much.
+is there, and each map is divided by its sum first: a metric compares where the mass lies, never how much.
 
 - Closer is larger: :func:`similarity`, :func:`pearson`.
 - Closer is smaller: :func:`kl`, :func:`total_variation`, :func:`mse`, :func:`l1`, :func:`mape`, :func:`smape`,

@@ -60,8 +60,8 @@ def kl(truth: Map, estimate: Map) -> float:
         KL(p ‖ q) = Σ p_i · ln(η + p_i / (η + q_i)),   η = 2^−52
 
     Not symmetric: a cell with truth and no estimate costs p_i·ln(p_i/η), a cell with estimate and no truth nothing. η
-    keeps the first kind finite. It is the saliency benchmark's, so values are comparable with the paper's; they depend on
-    η wherever the estimate is zero or nearly so, which includes a Gaussian heat map far from its mass.
+    keeps the first kind finite. It is the saliency benchmark's, so values are comparable with the paper's; they depend
+    on η wherever the estimate is zero or nearly so, which includes a Gaussian heat map far from its mass.
 
     >>> round(kl([[1, 1]], [[1, 1]]), 12)
     0.0

@@ -16,6 +16,9 @@ from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.release.provenance import Provenance
 
+FILE_VERSION = 1
+"""Of release files; raised when an older Heathaze could no longer read them."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release:
@@ -87,7 +90,7 @@ class Release:
     def to_dict(self) -> dict[str, Any]:
         """All but the numbers of the map, for files."""
         return {
-            "heathaze": 1,
+            "heathaze": FILE_VERSION,
             "grid": self.grid.to_dict(),
             "total": self.total,
             "guarantee": self.guarantee.to_dict(),

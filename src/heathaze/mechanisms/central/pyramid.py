@@ -70,16 +70,23 @@ class Pyramid:
         return Composition(tuple(DiscreteLaplace(bound, scale) for scale in self._scales(bound).values()))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Algorithms 1 and 2. Noise is drawn for the visited nodes only; the others' is independent and never read."""
+        """Algorithms 1 and 2: measure, keep the heaviest, fit."""
+        fit = fit_tree(self.grid, self.top, self.measure(counts, randomness))
+        density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
+        return Estimate(density, total=float(fit.mass.sum()) / counts.one)
+
+    def measure(self, counts: Counts, randomness: Randomness) -> list[Level]:
+        """Noisy counts of the w heaviest nodes of each level, among the children of those kept above.
+
+        Noise is drawn for the visited nodes only; the others' is independent and never read.
+        """
         measured: list[Level] = []
         for level, scale in self._scales(counts.bound).items():
             nodes = nodes_at(self.grid, level) if level == self.top else self._offspring(level, measured[-1].codes)
             noisy = counts.at(level, nodes) + discrete_laplace(scale, len(nodes), randomness)
             kept = heaviest(noisy, self.w)
             measured.append(Level(nodes[kept], noisy[kept]))
-        fit = fit_tree(self.grid, self.top, measured)
-        density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
-        return Estimate(density, total=float(fit.mass.sum()) / counts.one)
+        return measured
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters."""

@@ -1,4 +1,187 @@
-"""stub"""
-from typing import Any
-def load(*a: Any) -> Any: ...
-def write(*a: Any) -> Any: ...
+"""Release files: the ending says which.
+
+| ending | what is in it | loads back |
+|---|---|---|
+| ``.npz`` | numpy arrays of the cells or squares, zipped | exactly |
+| ``.parquet`` | a table with one row for each cell or square that holds mass | exactly |
+| ``.geojson`` | a polygon for each cell or square that holds mass | exactly |
+| ``.tif`` | a raster that every GIS reads (extra ``geo``) | cell by cell, at most 4096 a side above 2^24 cells |
+| ``.png`` | a picture, at most 1024 cells a side | no |
+| ``.html`` | a page with a map to pan and zoom, at most 1024 cells a side | no |
+
+Each module has ``write(release, target, title)``, and ``read(path)`` where the format loads back. A file holds public
+things only: the density, the estimated total, the guarantee and the provenance; no seed, no row count, no name or hash
+of the input, no time finer than the day.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol, cast
+
+from heathaze.errors import CannotWrite, HeathazeError, MissingExtra, UnknownFormat, UnreadableData
+from heathaze.release.release import Release
+
+_MODULES = {
+    ".npz": "npz",
+    ".parquet": "parquet",
+    ".geojson": "geojson",
+    ".tif": "geotiff",
+    ".tiff": "geotiff",
+    ".png": "png",
+    ".html": "html",
+}
+ENDINGS = (".npz", ".parquet", ".geojson", ".tif", ".png", ".html")
+LOADABLE = (".npz", ".parquet", ".geojson", ".tif")
+
+
+def write(release: Release, path: Path) -> Path:
+    """Write all of a release or nothing: a hidden file beside the target, flushed to the disk, takes its place.
+
+    Raises:
+        UnknownFormat: An ending nobody knows.
+        MissingExtra: ``.tif`` without rasterio.
+        CannotWrite: The disk is full or the directory refuses; nothing half-written is left.
+    """
+    module = _module(path)
+    with _replacing(path) as part:
+        module.write(release, part, _title(path))
+    return path
+
+
+def check_writable(path: str | Path) -> None:
+    """Say now what :func:`write` would say later: call it before any budget is spent.
+
+    Checks that the ending is known, its extra installed, and that the directory takes files.
+    """
+    target = Path(path)
+    _module(target)
+    with _replacing(target, keep=False):
+        pass
+
+
+def load(path: str | Path) -> Release:
+    """Read a release back from ``.npz``, ``.parquet``, ``.geojson`` or ``.tif``.
+
+    The file may come from anyone: nothing in it is executed, and what does not fit together is refused.
+
+    Raises:
+        UnreadableData: No such file, damaged, not a release, or from a newer version.
+        UnknownFormat: An ending that is not one of these.
+    """
+    source = Path(path)
+    ending = source.suffix.lower()
+    if ending in _MODULES and ending.replace(".tiff", ".tif") not in LOADABLE:
+        raise UnknownFormat(f"{source} shows a release but cannot be loaded; load one saved as {_listed(LOADABLE)}.")
+    if ending not in _MODULES:
+        raise UnknownFormat(f"{source} has no ending that can be loaded; load a release saved as {_listed(LOADABLE)}.")
+    if not source.is_file():
+        raise UnreadableData(
+            f"{source} is {'a directory' if source.is_dir() else 'no file'}; give the path of a release."
+        )
+    module = _module(source)
+    try:
+        return module.read(source)
+    except UnreadableData:
+        raise
+    except HeathazeError as problem:
+        raise UnreadableData(f"{source} is not a sound release: {problem}") from None
+    except OSError as problem:
+        if problem.strerror is None:
+            raise _not_a_release(source) from None
+        raise UnreadableData(f"{source} cannot be read: {problem.strerror.lower()}.") from None
+    except Exception:
+        # Whatever a damaged or hostile file makes a parser raise means the same to the caller.
+        raise _not_a_release(source) from None
+
+
+def _not_a_release(source: Path) -> UnreadableData:
+    return UnreadableData(f"{source} is damaged or not a release of Heathaze; get it again or save it anew.")
+
+
+class _Format(Protocol):
+    """What a module of this package looks like; pictures and pages have no ``read``."""
+
+    def write(self, release: Release, target: Path, title: str) -> None:
+        """Write a release to a file that exists and is empty."""
+
+    def read(self, path: Path) -> Release:
+        """Read a release, raising whatever a damaged file makes it raise."""
+
+
+def _module(path: Path) -> _Format:
+    """The module behind an ending."""
+    name = _MODULES.get(path.suffix.lower())
+    if name is None:
+        found = f"the ending {path.suffix!r}" if path.suffix else "no ending"
+        raise UnknownFormat(f"{path} has {found}, which no format has; choose {_listed(ENDINGS)}.")
+    if name == "geotiff" and importlib.util.find_spec("rasterio") is None:
+        raise MissingExtra("GeoTIFF needs the package rasterio; install it with: pip install 'heathaze[geo]'.")
+    return cast(_Format, importlib.import_module(f"heathaze.release.formats.{name}"))
+
+
+def _listed(endings: tuple[str, ...]) -> str:
+    return f"{', '.join(endings[:-1])} or {endings[-1]}"
+
+
+def _title(path: Path) -> str:
+    """The heading of a picture or page: the name of the file, in words."""
+    words = path.stem.replace("_", " ").replace("-", " ").strip()
+    return words[:1].upper() + words[1:]
+
+
+@contextlib.contextmanager
+def _replacing(path: Path, *, keep: bool = True) -> Iterator[Path]:
+    """A hidden file beside the target that takes its place when the block ends well, and is removed otherwise."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise CannotWrite(
+            f"{path} is {'a directory' if target.is_dir() else 'not a plain file'}; name a file to write."
+        )
+    if not target.parent.is_dir():
+        raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
+    part: Path | None = None
+    try:
+        try:
+            part = _create_hidden(target.parent)
+            yield part
+            if keep:
+                _flush(part)
+                part.replace(target)
+                part = None
+                _flush(target.parent)
+        finally:
+            if part is not None:
+                part.unlink(missing_ok=True)
+    except OSError as problem:
+        reason = (problem.strerror or "the disk refused").lower()
+        raise CannotWrite(
+            f"Cannot write {path}: {reason}; free some space or choose another directory. Nothing was left behind."
+        ) from None
+
+
+def _create_hidden(directory: Path) -> Path:
+    """A new file under a name that nobody has."""
+    for attempt in itertools.count():
+        part = directory / f".heathaze-{os.getpid()}-{attempt}.part"
+        try:
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        except FileExistsError:
+            continue
+        return part
+    raise AssertionError("unreachable")
+
+
+def _flush(path: Path) -> None:
+    """Wait until the disk has it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Ratios against named peers, taken in one run."""

@@ -1,0 +1,136 @@
+"""One trial of the paper's section 4: draw people, run every method on them, measure the heat maps."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import heathaze as hz
+from heathaze.datasets.city import CITY
+from heathaze.datasets.mixtures import mixture
+from heathaze.privacy.unit import Unit
+
+HERE = Path(__file__).resolve().parent
+ONE = 2**20
+"""Integer mass of one person."""
+
+METRICS = {"SIM": 1, "CC": 1, "KL": -1, "EMD": -1}
+"""1: more is better, −1: less is better."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What to run. ``source`` is "city", "gowalla", or "mixture:clusters:sparsity"."""
+
+    source: str
+    run: int
+    epsilon: float
+    people: int
+    size: int
+    sigma: float
+    emd_size: int
+    methods: tuple[tuple[str, str, float | None], ...]
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Points with the number of the person they belong to, and the box they lie in."""
+
+    person: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    box: hz.Box
+    geographic: bool
+
+    def grid(self, size: int) -> hz.Grid:
+        """The box cut into size × size cells."""
+        if self.geographic:
+            return hz.Grid.over(lon=self.box.x, lat=self.box.y, size=size)
+        return hz.Grid.plane(x=self.box.x, y=self.box.y, size=size)
+
+    def counts(self, grid: hz.Grid, people: int, seed: int) -> hz.Counts:
+        """Counts of random people who have a visit in the box, each a distribution of mass 1 (in integers)."""
+        row, col, inside = grid.cell_of(self.x, self.y)
+        _, who = np.unique(self.person[inside], return_inverse=True)
+        chosen = np.zeros(who.max() + 1, dtype=bool)
+        chosen[np.random.default_rng(seed).choice(len(chosen), size=people, replace=False)] = True
+        held = chosen[who]
+        who, cell = who[held], (row * grid.cols + col)[inside][held]
+        pairs, visits = np.unique(who * grid.cells + cell, return_counts=True)
+        owner, cell = np.divmod(pairs, grid.cells)
+        # ⌊M · n_ic / n_i⌋: each person's mass is at most M.
+        share = ONE * visits // np.bincount(who)[owner]
+        cells, where = np.unique(cell, return_inverse=True)
+        mass = np.zeros(len(cells), dtype=np.int64)
+        np.add.at(mass, where, share)
+        return hz.Counts.from_cells(
+            grid, cells // grid.cols, cells % grid.cols, mass, bound=ONE, one=ONE, unit=Unit.PERSON
+        )
+
+
+def data_file(config: Mapping[str, Any]) -> Path | None:
+    """The real check-ins, where they are."""
+    beside = HERE.parents[1].parent / "shared" / "data"
+    path = Path(os.environ.get("HEATHAZE_DATA", beside)) / config["gowalla"]["file"]
+    return path if path.is_file() else None
+
+
+@functools.cache
+def _gowalla(path: Path, lon: tuple[float, float], lat: tuple[float, float]) -> Visits:
+    import duckdb
+
+    columns = duckdb.sql(f"select user_id, lon, lat from read_parquet('{path.as_posix()}')").fetchnumpy()
+    return Visits(columns["user_id"], columns["lon"], columns["lat"], hz.Box.over(lon=lon, lat=lat), True)
+
+
+@functools.cache
+def _city(people: int, visits: int, seed: int) -> Visits:
+    table = hz.datasets.city(people=people, visits=visits, seed=seed)
+    return Visits(table["person"], table["lon"], table["lat"], CITY, True)
+
+
+def visits_of(trial: Trial, config: Mapping[str, Any]) -> Visits:
+    """The data of a trial; a mixture is made anew for every run."""
+    if trial.source == "gowalla":
+        path = data_file(config)
+        assert path is not None
+        return _gowalla(path, tuple(config["gowalla"]["lon"]), tuple(config["gowalla"]["lat"]))
+    if trial.source == "city":
+        return _city(**config["city"])
+    _, clusters, sparsity = trial.source.split(":")
+    table = mixture(trial.people, int(clusters), float(sparsity), trial.size, seed=_seed(trial.source, trial.run))
+    return Visits(table["person"], table["x"], table["y"], hz.Box.plane(x=(0, 1), y=(0, 1)), False)
+
+
+def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """SIM, CC, KL of the heat maps and EMD of their aggregation, by method. All methods see the same people."""
+    visits = visits_of(trial, config)
+    grid = visits.grid(trial.size)
+    counts = visits.counts(grid, trial.people, _seed(trial.source, trial.run))
+    sigma, coarse = trial.sigma * trial.size, (trial.emd_size, trial.emd_size)
+    truth = hz.Density.from_mass(grid, counts.dense()).smooth(sigma)
+    found = {}
+    for name, mechanism, share in trial.methods:
+        extra = {} if share is None else {"share": share}
+        method = getattr(hz.central, mechanism)(grid, epsilon=trial.epsilon, **extra)
+        noise = hz.Simulation(_seed(trial.source, trial.run, trial.epsilon, trial.people, trial.size, name))
+        heat = hz.publish(method, counts, randomness=noise).smooth(sigma)
+        found[name] = {
+            "SIM": hz.metrics.similarity(truth, heat),
+            "CC": hz.metrics.pearson(truth, heat),
+            "KL": hz.metrics.kl(truth, heat),
+            "EMD": hz.metrics.emd(truth.resample(coarse), heat.resample(coarse)),
+        }
+    return found
+
+
+def _seed(*parts: object) -> int:
+    """A seed for each different thing."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8])

@@ -1,0 +1,99 @@
+"""People who visit a mixture of Gaussians, with control of how sparse the map is (Ghazi et al., appendix E.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+
+BATCH = 20_000
+MOST_POINTS = 4_000_000
+"""A sparsity that needs more points than this is out of reach of the mixture's tails."""
+
+Points = npt.NDArray[np.float64]
+
+
+def mixture(
+    people: int = 200,
+    clusters: int = 20,
+    sparsity: float = 0.05,
+    size: int = 256,
+    spread: tuple[float, float] = (0.02, 0.06),
+    *,
+    seed: int,
+) -> dict[str, npt.NDArray[np.generic]]:
+    """Points in the unit square, as columns ``person``, ``x`` and ``y``.
+
+    A uniform mixture of Gaussians, each with a random mean and a random covariance. Points are drawn until the share
+    ``sparsity`` of the cells of a size × size grid is hit, and dealt to the people in turn, so everybody draws from the
+    same mixture and has nearly the same number of points. Points outside the square are drawn again.
+
+    Args:
+        people: How many people, at least 1.
+        clusters: How many Gaussians, at least 1.
+        sparsity: Share of cells with at least one point, above 0 and at most 1 (the papers' word; larger is denser).
+        size: Cells a side of the grid on which sparsity is measured.
+        spread: Smallest and largest standard deviation along an axis of a Gaussian; the square's side is 1.
+        seed: Which data; the same seed gives the same rows.
+
+    Raises:
+        InvalidInput: A value is out of range, there are fewer points than people, or the mixture never hits that many
+            cells.
+
+    >>> table = mixture(people=10, clusters=3, sparsity=0.02, size=64, seed=1)
+    >>> cells = np.unique((table["y"] * 64).astype(int) * 64 + (table["x"] * 64).astype(int))
+    >>> len(cells), len(np.unique(table["person"]))    # 2 % of 64 × 64, rounded up
+    (82, 10)
+    """
+    _check(people, clusters, sparsity, size, spread)
+    rng = np.random.default_rng(seed)
+    means = rng.uniform(0.05, 0.95, (clusters, 2))
+    axes = _random_axes(rng, clusters, spread)
+    wanted = int(np.ceil(sparsity * size * size))
+    drawn = np.empty((0, 2))
+    while True:
+        drawn = np.concatenate([drawn, _draw(rng, means, axes)])
+        cell = (drawn[:, 1] * size).astype(np.int64) * size + (drawn[:, 0] * size).astype(np.int64)
+        _, firsts = np.unique(cell, return_index=True)
+        if len(firsts) >= wanted:
+            break
+        if len(drawn) > MOST_POINTS:
+            raise InvalidInput(
+                f"{clusters} clusters of spread {spread} do not reach {sparsity:.0%} of the cells; ask for less, or "
+                "for more or wider clusters."
+            )
+    # The point that hits the last wanted cell for the first time is the last point.
+    enough = int(np.partition(firsts, wanted - 1)[wanted - 1]) + 1
+    if enough < people:
+        raise InvalidInput(
+            f"A sparsity of {sparsity} leaves people without a point; ask for fewer people or more cells."
+        )
+    return {
+        "person": np.arange(enough, dtype=np.int64) % people,
+        "x": drawn[:enough, 0],
+        "y": drawn[:enough, 1],
+    }
+
+
+def _random_axes(rng: np.random.Generator, clusters: int, spread: tuple[float, float]) -> Points:
+    """A square root of each random covariance: two standard deviations, turned by a random angle."""
+    angle = rng.uniform(0, np.pi, clusters)
+    turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1).reshape(-1, 2, 2)
+    return np.asarray(turn * rng.uniform(*spread, (clusters, 1, 2)))
+
+
+def _draw(rng: np.random.Generator, means: Points, axes: Points) -> Points:
+    which = rng.integers(0, len(means), BATCH)
+    points = means[which] + np.einsum("nij,nj->ni", axes[which], rng.standard_normal((BATCH, 2)))
+    return np.asarray(points[((points >= 0) & (points < 1)).all(axis=1)])
+
+
+def _check(people: int, clusters: int, sparsity: float, size: int, spread: tuple[float, float]) -> None:
+    for name, count in (("people", people), ("clusters", clusters), ("size", size)):
+        if count < 1:
+            raise InvalidInput(f"{name} is {count}; give a whole number from 1.")
+    if not 0 < sparsity <= 1:
+        raise InvalidInput(f"sparsity is {sparsity}; give the share of cells that hold a point, above 0 and at most 1.")
+    if not 0 < spread[0] <= spread[1]:
+        raise InvalidInput(f"spread is {spread}; give two standard deviations above 0, the smaller first.")

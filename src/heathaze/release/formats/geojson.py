@@ -1,0 +1,72 @@
+"""A polygon for each cell (or square of the tree) that holds mass: RFC 7946, longitude and latitude of WGS 84.
+
+A polygon's properties are ``share`` of the total, ``estimate`` (about how many units) and its place: ``row``, ``col``
+or ``level``, ``code``. The member ``heathaze`` has the rest. On a plane the coordinates are those of the plane.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from heathaze.errors import UnreadableData
+from heathaze.release.formats import metadata
+from heathaze.release.formats.cells import cells_of
+from heathaze.release.release import Release
+
+_LONGEST_FILE = 2**30
+"""Reading a text of polygons takes some ten times its size in memory."""
+
+
+def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
+    """Write a release, polygon by polygon, so that no size is too large."""
+    cells, grid = cells_of(release), release.grid
+    first, second = cells.keys
+    places = _places(
+        min((grid.x[1] - grid.x[0]) / grid.cols, (grid.y[1] - grid.y[0]) / grid.rows),
+        max(abs(bound) for bound in (*grid.x, *grid.y)),
+    )
+    columns = (*cells.keys.values(), cells.share, cells.share * release.total)
+    corners = (column.round(places) for column in (cells.low_x, cells.low_y, cells.high_x, cells.high_y))
+    bounds = [grid.x[0], grid.y[0], grid.x[1], grid.y[1]]
+    with target.open("w", encoding="ascii", newline="\n") as file:
+        head = f'{{"type": "FeatureCollection", "bbox": {json.dumps(bounds)}, "heathaze": {metadata.to_json(release)}'
+        file.write(head + ', "features": [')
+        between = "\n"
+        for a, b, share, estimate, x0, y0, x1, y1 in zip(
+            *(column.tolist() for column in columns), *(column.tolist() for column in corners), strict=True
+        ):
+            # The ring runs against the clock, as the right-hand rule wants, from the corner of smallest x and y.
+            file.write(
+                f'{between}{{"type": "Feature", "properties": {{"{first}": {a}, "{second}": {b}, "share": {share!r}, '
+                f'"estimate": {estimate:.6g}}}, "geometry": {{"type": "Polygon", "coordinates": '
+                f"[[[{x0!r}, {y0!r}], [{x1!r}, {y0!r}], [{x1!r}, {y1!r}], [{x0!r}, {y1!r}], [{x0!r}, {y0!r}]]]}}}}"
+            )
+            between = ",\n"
+        file.write("\n]}\n")
+
+
+def read(path: Path) -> Release:
+    """Read a release from the places and shares of its polygons."""
+    if path.stat().st_size > _LONGEST_FILE:
+        raise UnreadableData(f"{path} is larger than 1 GiB; load such a release from .npz or .parquet.")
+    collection = json.loads(path.read_bytes())
+    if not isinstance(collection, dict) or "heathaze" not in collection:
+        raise UnreadableData(f"{path} is not a release of Heathaze; save one with release.save(…).")
+    fields = metadata.check(collection["heathaze"])
+    grid = metadata.grid_of(fields)
+    dense = fields["form"] == "dense"
+    properties = [feature["properties"] for feature in collection["features"]]
+    first, second, share = (
+        [one[name] for one in properties] for name in ((*(("row", "col") if dense else ("level", "code")), "share"))
+    )
+    if any(type(number) not in (int, float) for number in share):
+        raise UnreadableData(f"{path} has something else than numbers for shares; it is damaged or was edited.")
+    make = metadata.dense_from_cells if dense else metadata.tree_from_squares
+    return metadata.to_release(fields, make(grid, first, second, share))
+
+
+def _places(cell: float, largest: float) -> int:
+    """Decimals that draw a cell to a thousandth of its size, within what a float holds."""
+    return max(0, min(math.ceil(3 - math.log10(cell)), 15 - math.ceil(math.log10(max(largest, 1.0)))))

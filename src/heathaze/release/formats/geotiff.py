@@ -1,0 +1,116 @@
+"""A raster that every GIS reads: one band of float64, the share of the total in each cell (extra ``geo``).
+
+Equirectangular grids are EPSG:4326 with north up, Web-Mercator grids EPSG:3857, planes have no reference system. A
+raster has one number for each cell, so a tree becomes dense; a grid of more than 2^24 cells is written coarser, at most
+4096 a side, and its provenance then says ``rendered_from``: it is not refused, because it has been paid for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from heathaze.domain.density import MAX_DENSE_CELLS, Density
+from heathaze.domain.grid import Grid
+from heathaze.domain.projection import Projection
+from heathaze.errors import UnreadableData
+from heathaze.release.formats import metadata
+from heathaze.release.release import Release
+
+_MERCATOR_RADIUS = 6_378_137.0
+"""The sphere of EPSG:3857."""
+
+_LONGEST_FILE = 2**29
+_SIDE = 4096
+
+
+def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
+    """Write a release."""
+    from rasterio.io import MemoryFile
+
+    raster = _rastered(release)
+    grid = raster.grid
+    profile: dict[str, Any] = {
+        "driver": "GTiff",
+        "dtype": "float64",
+        "count": 1,
+        "height": grid.rows,
+        "width": grid.cols,
+    }
+    profile |= {
+        "crs": _CRS[grid.projection],
+        "transform": _transform(grid),
+        "compress": "deflate",
+        "bigtiff": "if_safer",
+    }
+    # In memory first: GDAL does not always say that a disk is full.
+    with _quiet(), MemoryFile() as memory:
+        with memory.open(**profile) as dataset:
+            dataset.write(raster.density.values, 1)
+            dataset.set_band_description(1, "share of the total in each cell")
+            dataset.update_tags(HEATHAZE=metadata.to_json(raster))
+        target.write_bytes(memory.getbuffer())
+
+
+def read(path: Path) -> Release:
+    """Read a release, always as a dense map."""
+    from rasterio.io import MemoryFile
+
+    if path.stat().st_size > _LONGEST_FILE:
+        raise UnreadableData(f"{path} is larger than any raster Heathaze writes; it is not a release.")
+    # From memory: GDAL otherwise looks into the files beside it.
+    with _quiet(), MemoryFile(path.read_bytes()) as memory, memory.open(driver="GTiff") as dataset:
+        text = dataset.tags().get("HEATHAZE")
+        if text is None:
+            raise UnreadableData(f"{path} is a raster, but not a release of Heathaze; save one with release.save(…).")
+        fields = metadata.from_json(text)
+        grid = metadata.grid_of(fields)
+        if (dataset.height, dataset.width, dataset.count) != (grid.rows, grid.cols, 1) or dataset.dtypes[
+            0
+        ] != "float64":
+            raise UnreadableData(f"{path} is not the raster its grid speaks of; it is damaged or was edited.")
+        values = dataset.read(1)
+    return metadata.to_release(fields, Density(grid, values))
+
+
+_CRS = {Projection.EQUIRECTANGULAR: "EPSG:4326", Projection.WEB_MERCATOR: "EPSG:3857", Projection.PLANE: None}
+
+
+def _rastered(release: Release) -> Release:
+    """The same release with one number for each cell, coarser where they would not fit."""
+    grid = release.grid
+    if grid.cells <= MAX_DENSE_CELLS:
+        return dataclasses.replace(release, estimate=release.density)
+    coarser = release.render(shape=(min(grid.rows, _SIDE), min(grid.cols, _SIDE)))
+    extra = {**release.provenance.extra, "rendered_from": [grid.rows, grid.cols]}
+    return dataclasses.replace(
+        release, estimate=coarser, provenance=dataclasses.replace(release.provenance, extra=extra)
+    )
+
+
+def _transform(grid: Grid) -> Any:
+    """From (column, row) to coordinates; row 0 is the north, on a plane the smallest y."""
+    from rasterio.transform import from_bounds
+
+    if grid.projection is Projection.PLANE:
+        return from_bounds(grid.x[0], grid.y[1], grid.x[1], grid.y[0], grid.cols, grid.rows)
+    west, east, south, north = *grid.x, *grid.y
+    if grid.projection is Projection.WEB_MERCATOR:
+        west, east = (_MERCATOR_RADIUS * math.radians(lon) for lon in (west, east))
+        south, north = (_MERCATOR_RADIUS * float(grid.projection.forward(lat)) for lat in (south, north))
+    return from_bounds(west, south, east, north, grid.cols, grid.rows)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """A plane of pixels is not georeferenced; that is meant, and needs no warning."""
+    from rasterio.errors import NotGeoreferencedWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        yield

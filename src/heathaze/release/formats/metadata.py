@@ -1,0 +1,125 @@
+"""What every release file says besides its numbers, and the checks that a file from anyone must pass."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
+from heathaze.domain.grid import Grid
+from heathaze.domain.quadtree import exists
+from heathaze.errors import UnreadableData
+from heathaze.privacy.guarantee import Guarantee
+from heathaze.release.provenance import Provenance
+from heathaze.release.release import FILE_VERSION, Release
+
+MAX_SQUARES = 2**26
+"""A file that names more squares than this is refused before they are read."""
+
+_RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
+
+
+def to_json(release: Release) -> str:
+    """Everything but the numbers of the map, as ASCII."""
+    form = "tree" if isinstance(release.estimate, TreeDensity) else "dense"
+    return json.dumps({**release.to_dict(), "form": form}, allow_nan=False, default=_plain)
+
+
+def from_json(text: str | bytes) -> dict[str, Any]:
+    """Undo :func:`to_json` as far as plain fields; refuses what is not a release or comes from a newer version."""
+    return check(json.loads(text))
+
+
+def check(fields: object) -> dict[str, Any]:
+    """The fields of a release this version can read."""
+    if not isinstance(fields, dict) or type(fields.get("heathaze")) is not int:
+        raise UnreadableData("The file is not a release of Heathaze; save one with release.save(…).")
+    if fields["heathaze"] > FILE_VERSION:
+        raise UnreadableData(
+            f"The file was written by a newer Heathaze (file version {fields['heathaze']}, this one reads up to "
+            f"{FILE_VERSION}); update with: pip install --upgrade heathaze."
+        )
+    if fields["heathaze"] < 1 or fields.get("form") not in ("dense", "tree"):
+        raise _unsound()
+    return fields
+
+
+def grid_of(fields: Mapping[str, Any]) -> Grid:
+    """The grid a file speaks of; a dense map must fit."""
+    found = fields["grid"]
+    if type(found["rows"]) is not int or type(found["cols"]) is not int:
+        raise _unsound()
+    grid = Grid.from_dict(found)
+    if fields["form"] == "dense" and grid.cells > MAX_DENSE_CELLS:
+        raise _unsound()
+    return grid
+
+
+def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Release:
+    """Put a release together again."""
+    total = fields["total"]
+    if type(total) not in (int, float) or not math.isfinite(total):
+        raise _unsound()
+    promised = fields["guarantee"]
+    # A short text such as 1e999999999 would otherwise fill the memory.
+    if not all(_RATIONAL.fullmatch(promised[name]) for name in ("epsilon", "delta")):
+        raise _unsound()
+    guarantee = Guarantee.from_dict(promised)
+    str(guarantee)  # It can be printed: no epsilon beyond what a float holds.
+    return Release(estimate, float(total), guarantee, Provenance.from_dict(fields["provenance"]))
+
+
+def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, shares: npt.ArrayLike) -> Density:
+    """A density from the cells that hold mass, each named once."""
+    row, col, share = whole_numbers(rows), whole_numbers(cols), np.asarray(shares, dtype=np.float64)
+    if (
+        not row.shape == col.shape == share.shape
+        or ((row < 0) | (row >= grid.rows) | (col < 0) | (col >= grid.cols)).any()
+    ):
+        raise _unsound()
+    flat = row * grid.cols + col
+    if len(np.unique(flat)) != len(flat):
+        raise _unsound()
+    values = np.zeros(grid.cells)
+    values[flat] = share
+    return Density(grid, values.reshape(grid.shape))
+
+
+def tree_from_squares(grid: Grid, levels: npt.ArrayLike, codes: npt.ArrayLike, shares: npt.ArrayLike) -> TreeDensity:
+    """A tree density from its squares: all on the grid, no two sharing a cell."""
+    density = TreeDensity(grid, whole_numbers(levels), whole_numbers(codes), np.asarray(shares, dtype=np.float64))
+    for level in np.unique(density.levels):
+        if not exists(grid, int(level), density.codes[density.levels == level]).all():
+            raise _unsound()
+    # The cells of a square are one contiguous range of codes at the deepest level.
+    shift = 2 * (grid.depth - density.levels)
+    first, last = density.codes << shift, (density.codes + 1) << shift
+    order = np.argsort(first)
+    if (first[order][1:] < last[order][:-1]).any():
+        raise _unsound()
+    return density
+
+
+def whole_numbers(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Integers as they stand in a file; anything else is refused rather than rounded."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise _unsound()
+    return array.astype(np.int64)
+
+
+def _unsound() -> UnreadableData:
+    return UnreadableData(
+        "The file is damaged or was edited: its parts do not fit together; get it again or save it anew."
+    )
+
+
+def _plain(value: object) -> object:
+    """Numbers of numpy as numbers; anything else (a fraction) as its text."""
+    return value.item() if isinstance(value, np.generic) else str(value)

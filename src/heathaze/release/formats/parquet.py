@@ -1,0 +1,92 @@
+"""A table with one row for each cell (or square of the tree) that holds mass, written and read by DuckDB.
+
+Columns: ``row``, ``col`` (dense) or ``level``, ``code`` (tree); ``west``, ``south``, ``east``, ``north`` in degrees, or
+``x0``, ``y0``, ``x1``, ``y1`` on a plane; ``share`` of the total; ``estimate``, about how many units. The file's
+key-value metadata has the rest under ``heathaze``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import UnreadableData
+from heathaze.release.formats import metadata
+from heathaze.release.formats.cells import cells_of
+from heathaze.release.release import Release
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
+    """Write a release."""
+    import duckdb
+
+    cells = cells_of(release)
+    geographic = release.grid.projection.is_geographic
+    names = ("west", "south", "east", "north") if geographic else ("x0", "y0", "x1", "y1")
+    table = {
+        **cells.keys,
+        **dict(zip(names, (cells.low_x, cells.low_y, cells.high_x, cells.high_y), strict=True)),
+        "share": cells.share,
+        "estimate": cells.share * release.total,
+    }
+    try:
+        with _connection() as connection:
+            connection.register("cells", {name: np.ascontiguousarray(column) for name, column in table.items()})
+            # COPY takes no bound parameters; both texts are quoted.
+            connection.execute(
+                f"copy cells to {_quoted(str(target))} (format parquet, compression zstd, use_tmp_file false, "
+                f"kv_metadata {{heathaze: {_quoted(metadata.to_json(release))}}})"
+            )
+    except duckdb.IOException as problem:
+        raise OSError(0, _reason(problem)) from None
+
+
+def read(path: Path) -> Release:
+    """Read a release."""
+    with _connection() as connection:
+        found = connection.execute(
+            "select value from parquet_kv_metadata(?) where key = 'heathaze'::blob", [str(path)]
+        ).fetchall()
+        if len(found) != 1:
+            raise UnreadableData(f"{path} is a table, but not a release of Heathaze; save one with release.save(…).")
+        fields = metadata.from_json(found[0][0])
+        grid = metadata.grid_of(fields)
+        dense = fields["form"] == "dense"
+        rows = connection.execute("select sum(num_rows) from parquet_file_metadata(?)", [str(path)]).fetchall()[0][0]
+        if rows > (grid.cells if dense else metadata.MAX_SQUARES):
+            raise UnreadableData(f"{path} has more rows than its grid has cells; it is damaged or was edited.")
+        keys = ("row", "col") if dense else ("level", "code")
+        columns = connection.execute(
+            f'select "{keys[0]}", "{keys[1]}", "share" from read_parquet(?, hive_partitioning = false)', [str(path)]
+        ).fetchnumpy()
+    first, second, share = (_without_nulls(columns[name]) for name in (*keys, "share"))
+    make = metadata.dense_from_cells if dense else metadata.tree_from_squares
+    return metadata.to_release(fields, make(grid, first, second, share))
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    """An empty database in memory that fetches nothing from anywhere."""
+    import duckdb
+
+    return duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+
+
+def _without_nulls(column: Any) -> npt.NDArray[np.generic]:
+    if np.ma.is_masked(column):
+        raise UnreadableData("The table has empty places where a release has numbers; it is damaged or was edited.")
+    return np.asarray(column)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _reason(problem: Exception) -> str:
+    """DuckDB's reason without its path: what stands after the last colon."""
+    return str(problem).strip().splitlines()[0].rsplit(":", 1)[-1].strip().strip('".') or "the disk refused"

@@ -1,0 +1,245 @@
+"""The contract of a central mechanism, as checks that anyone can run on their own.
+
+    from heathaze.testing import check_mechanism
+
+    def test_mine():
+        check_mechanism(lambda grid, epsilon: Mine(grid, epsilon, sharpness=3))
+
+Each check raises AssertionError with a sentence. What they cannot see is whether the theorem on the page is true;
+attack it with :mod:`heathaze.privacy.audit`.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.grid import Grid
+from heathaze.domain.quadtree import Codes, deinterleave
+from heathaze.errors import InvalidInput, TooLarge
+from heathaze.ingest.counts import Counts
+from heathaze.mechanisms.protocols import Estimate, Mechanism
+from heathaze.privacy.events import DiscreteGaussian, flatten, price
+from heathaze.privacy.randomness import Simulation
+from heathaze.testing.neighbours import neighbouring_counts
+
+Factory = Callable[[Grid, Any], Mechanism]
+M = TypeVar("M", bound=Mechanism)
+
+SECTIONS = ("Promise", "Adjacency", "Sensitivity", "Theorem", "Departures", "Cost", "Status")
+BOUNDS = (1, 7, 1000, 2**20)
+_BOUND = 2**20
+
+
+def check_mechanism(factory: Factory, *, resolves: int = 2**20) -> None:
+    """Run every check.
+
+    Args:
+        factory: Makes the mechanism for a grid and an ε of the caller's choice. It may raise TooLarge for a large grid.
+        resolves: The finest grid, in cells a side, that the mechanism resolves; finer truths are compared on blocks.
+    """
+    check_parameters(factory)
+    check_event(factory)
+    check_reads(factory)
+    check_truth_without_noise(factory, resolves)
+    check_purity(factory)
+    check_page(factory)
+
+
+def noiseless(mechanism: M) -> M:
+    """A copy with an infinite ε, so that all noise has scale 0: for checks of the plumbing.
+
+    Goes past the constructor, which refuses it, as :func:`heathaze.publish` does.
+    """
+    twin = copy.copy(mechanism)
+    object.__setattr__(twin, "epsilon", math.inf)
+    return twin
+
+
+def grids() -> list[Grid]:
+    """A square, a single cell, a padded rectangle, and the largest grid there is."""
+    shapes = [(8, 8), (1, 1), (5, 3), (2**20, 2**20)]
+    return [Grid.plane(x=(0, cols), y=(0, rows), shape=(rows, cols)) for rows, cols in shapes]
+
+
+def check_parameters(factory: Factory) -> None:
+    """An ε that promises nothing is refused; a good one is kept exactly, and the parameters are plain values."""
+    grid = grids()[0]
+    for bad in (0, -1, -0.5, math.nan, math.inf, -math.inf, "text", None):
+        try:
+            factory(grid, bad)
+        except InvalidInput:
+            continue
+        raise AssertionError(f"An epsilon of {bad!r} was accepted; refuse it with InvalidInput (see parse_epsilon).")
+    mechanism = factory(grid, 0.1)
+    assert mechanism.epsilon == Fraction(1, 10), f"Epsilon 0.1 became {mechanism.epsilon!r}; keep it as 1/10."
+    assert mechanism.grid == grid, "The mechanism has another grid than it was given."
+    for name, value in mechanism.parameters().items():
+        assert isinstance(value, str | int | float | bool | None), f"Parameter {name} is not a plain value."
+
+
+def check_event(factory: Factory) -> None:
+    """The event costs no more than the declared ε, and all but a millionth of it: nothing overspent, nothing wasted."""
+    for grid in grids():
+        for epsilon in (Fraction(1), Fraction(1, 10), Fraction(1, 3), Fraction(20)):
+            with _unless_too_large(grid):
+                mechanism = factory(grid, epsilon)
+                for bound in BOUNDS:
+                    _check_price(mechanism, bound)
+
+
+def _check_price(mechanism: Mechanism, bound: int) -> None:
+    event = mechanism.event(bound)
+    cost, declared = price([event]).epsilon, Fraction(mechanism.epsilon)
+    assert cost <= declared, f"The event costs {float(cost)}, more than the declared epsilon {float(declared)}."
+    # The rest is owed to accuracy: noise is rounded up by far less than this.
+    assert cost >= declared * (1 - Fraction(1, 10**6)), f"The event costs {float(cost)} of {float(declared)}: wasteful."
+    assert mechanism.event(bound) == event, "The event of the same bound changes from call to call."
+
+
+def check_reads(factory: Factory) -> None:
+    """Whatever ``run`` reads from the counts changes by at most the sensitivity that its event declares (errata X6).
+
+    Reads through :meth:`Counts.at` and :meth:`Counts.dense` are watched on the worst neighbours: each is one partition
+    or part of one, and pays for itself with one part of the event.
+    """
+    for grid in grids():
+        with _unless_too_large(grid):
+            mechanism = factory(grid, 1)
+            parts = flatten(mechanism.event(_BOUND))
+            for pair in neighbouring_counts(grid, bound=_BOUND):
+                watched = _Watched.over(pair.first, pair.second)
+                mechanism.run(watched, Simulation(1))
+                assert 0 < len(watched.changes) <= len(parts), (
+                    f"The data were read {len(watched.changes)} times for an event of {len(parts)} parts."
+                )
+                for (l1, l2), part in zip(watched.changes, parts, strict=False):
+                    change = l2 if isinstance(part, DiscreteGaussian) else l1
+                    assert change <= part.sensitivity, (
+                        f"One unit ({pair.name}) changes what is read by more than the declared sensitivity."
+                    )
+
+
+def check_truth_without_noise(factory: Factory, resolves: int = 2**20) -> None:
+    """An infinite ε reproduces a small sparse truth exactly: the plumbing loses, moves and scales nothing."""
+    for grid in grids():
+        with _unless_too_large(grid):
+            for pair in neighbouring_counts(grid, bound=12, one=4):
+                estimate = noiseless(factory(grid, 1)).run(pair.second, Simulation(1))
+                _check_equals(estimate, pair.second, max(1, 2**grid.depth // resolves), pair.name)
+
+
+def _check_equals(estimate: Estimate, truth: Counts, block: int, name: str) -> None:
+    rows, cols = deinterleave(truth.codes)
+    total = int(truth.mass.sum())
+    wanted, wanted_mass = _by_block(rows, cols, truth.mass / total, block)
+    found, found_mass = _by_block(*estimate.density.squares(), block)
+    where = f"on {truth.grid.rows} × {truth.grid.cols} cells ({name})"
+    assert np.array_equal(found, wanted), f"Without noise the mass lies in other cells than the truth {where}."
+    assert np.allclose(found_mass, wanted_mass, rtol=1e-12, atol=0), f"Without noise the masses are wrong {where}."
+    assert math.isclose(estimate.total, total / truth.one, rel_tol=1e-12), f"Without noise the total is wrong {where}."
+
+
+def _by_block(
+    down: npt.NDArray[Any], across: npt.NDArray[Any], mass: npt.NDArray[np.float64], block: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Blocks of cells that hold mass, in order, and how much."""
+    held = mass > 0
+    places = np.floor(np.column_stack([down[held], across[held]]) / block).astype(np.int64)
+    blocks, which = np.unique(places, axis=0, return_inverse=True)
+    sums = np.zeros(len(blocks))
+    np.add.at(sums, which.ravel(), mass[held])
+    return blocks, sums
+
+
+def check_purity(factory: Factory) -> None:
+    """The same bits give the same map, other bits another; neither the counts nor the mechanism change."""
+    for grid in grids():
+        with _unless_too_large(grid):
+            mechanism = factory(grid, 1)
+            counts = neighbouring_counts(grid)[3].second
+            before = counts.mass.copy()
+            first, again, other = (mechanism.run(counts, Simulation(seed)) for seed in (1, 1, 2))
+            assert _same(first, again), "Two runs on the same random bits differ: run keeps a state or reads a clock."
+            assert not _same(first, other), "Runs on different random bits agree: where is the noise?"
+            assert (counts.mass == before).all(), "The run changed the counts."
+            assert factory(grid, 1).parameters() == mechanism.parameters(), "The run changed the mechanism."
+
+
+def check_page(factory: Factory) -> None:
+    """Beside ``mine.py`` lies ``mine.md`` with all its sections, none of them empty."""
+    source = Path(inspect.getfile(type(factory(grids()[0], 1))))
+    page = source.with_suffix(".md")
+    assert page.is_file(), f"There is no page {page.name} beside {source.name}; say there what is promised."
+    sections = _sections(page.read_text(encoding="utf-8"))
+    for wanted in SECTIONS:
+        texts = [text for title, text in sections.items() if title.startswith(wanted)]
+        assert texts, f"{page.name} has no section '{wanted}'."
+        assert texts[0], f"The section '{wanted}' of {page.name} is empty."
+
+
+def _sections(page: str) -> dict[str, str]:
+    """Title and text of each heading of a page."""
+    found: dict[str, str] = {}
+    title = ""
+    for line in page.splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("#").strip()
+            found[title] = ""
+        elif title:
+            found[title] += line.strip()
+    return found
+
+
+def _same(a: Estimate, b: Estimate) -> bool:
+    pairs = zip(a.density.squares(), b.density.squares(), strict=True)
+    return a.total == b.total and all(np.array_equal(x, y) for x, y in pairs)
+
+
+@contextmanager
+def _unless_too_large(grid: Grid) -> Iterator[None]:
+    """A mechanism may refuse a large grid, never a small one."""
+    try:
+        yield
+    except TooLarge:
+        assert grid.cells > 2**20, f"A grid of {grid.rows} × {grid.cols} cells is not too large for anyone."
+
+
+class _Watched(Counts):
+    """Counts that note how far each answer is from a neighbour's, in ℓ1 and ℓ2."""
+
+    neighbour: Counts
+    changes: list[tuple[float, float]]
+
+    @classmethod
+    def over(cls, counts: Counts, neighbour: Counts) -> _Watched:
+        watched = cls(
+            counts.grid, counts.codes, counts.mass, counts.bound, counts.one, counts.unit, counts.at_most, counts.weight
+        )
+        object.__setattr__(watched, "neighbour", neighbour)
+        object.__setattr__(watched, "changes", [])
+        return watched
+
+    def at(self, level: int, nodes: Codes) -> npt.NDArray[np.int64]:
+        answer = super().at(level, nodes)
+        assert len(np.unique(nodes)) == len(nodes), "One node was read twice for one price."
+        self._note(answer, self.neighbour.at(level, nodes))
+        return answer
+
+    def dense(self) -> npt.NDArray[np.int64]:
+        answer = super().dense()
+        self._note(answer, self.neighbour.dense())
+        return answer
+
+    def _note(self, here: npt.NDArray[np.int64], there: npt.NDArray[np.int64]) -> None:
+        change = (there - here).ravel().astype(np.float64)
+        self.changes.append((float(np.abs(change).sum()), float(np.sqrt((change**2).sum()))))

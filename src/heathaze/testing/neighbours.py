@@ -1,0 +1,125 @@
+"""Two datasets that differ in one unit, in the cases where a mechanism is most easily caught.
+
+The unit weighs as much as it may. It stands alone or in a crowd, in one cell or spread over many: noise that is too
+small for any of these shows in an audit, and a sensitivity that is wrong shows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from heathaze.domain.grid import Grid
+from heathaze.ingest.counts import Counts
+from heathaze.privacy.unit import Unit
+
+Cells = Sequence[tuple[int, int]]
+Visits = dict[str, list[int] | list[float]]
+
+_CROWD = 7
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """``second`` is ``first`` with one unit more."""
+
+    name: str
+    first: Counts
+    second: Counts
+
+
+def neighbouring_counts(grid: Grid, *, bound: int = 2**20, one: int | None = None) -> list[Neighbours]:
+    """Pairs of counts, the added unit weighing exactly ``bound``.
+
+    Args:
+        grid: Any grid; the cases use its corners and up to nine cells of its diagonal.
+        bound: The most mass one unit may have.
+        one: The mass that stands for one unit; ``bound`` if left out.
+
+    >>> pairs = neighbouring_counts(Grid.plane(x=(0, 1), y=(0, 1), size=4), bound=10)
+    >>> {int(pair.second.mass.sum() - pair.first.mass.sum()) for pair in pairs}
+    {10}
+    """
+    corner, opposite = [(0, 0)], [(grid.rows - 1, grid.cols - 1)]
+    crowd = dict.fromkeys(corner, _CROWD * bound)
+    scattered = dict.fromkeys(_diagonal(grid), bound)
+    cases = [
+        ("alone in one cell", {}, corner),
+        ("alone in the last cell", {}, opposite),
+        ("alone, spread over many cells", {}, _diagonal(grid)),
+        ("in the cell of a crowd", crowd, corner),
+        ("far from a crowd", crowd, opposite),
+        ("spread over the cells of others", scattered, _diagonal(grid)),
+    ]
+    unit_mass = bound if one is None else one
+    return [
+        Neighbours(
+            name, _counts(grid, others, bound, unit_mass), _counts(grid, added(others, cells, bound), bound, unit_mass)
+        )
+        for name, others, cells in cases
+    ]
+
+
+def neighbouring_visits(grid: Grid) -> list[tuple[str, Visits, Visits]]:
+    """Pairs of visit tables (columns person, x, y), the second with all visits of one more person.
+
+    For checks of counting: the counts of both may differ by at most ``bound`` in ℓ1, whatever the limits.
+    """
+    middles = {cell: _middle(grid, cell) for cell in [*_diagonal(grid), (grid.rows - 1, grid.cols - 1)]}
+    first, last = middles[(0, 0)], middles[(grid.rows - 1, grid.cols - 1)]
+    others = [(1, first), (1, last), (2, first)]
+    newcomers = {
+        "one visit": [first],
+        "one cell, very often": [first] * 1000,
+        "many cells": list(middles.values()),
+        "many cells, unevenly": [place for k, place in enumerate(middles.values()) for _ in range(k + 1)],
+        "outside the grid": [(grid.x[1] + 1.0, grid.y[1] + 1.0)],
+    }
+    return [
+        (name, _table(before), _table([*before, *((3, place) for place in places)]))
+        for name, places in newcomers.items()
+        for before in ([], others)
+    ]
+
+
+def added(others: dict[tuple[int, int], int], cells: Cells, bound: int) -> dict[tuple[int, int], int]:
+    """Mass per cell with one unit more, split over its cells so that its parts sum to ``bound`` exactly."""
+    mass = dict(others)
+    for k, cell in enumerate(cells):
+        # z_k = ⌊B (k+1)/n⌋ − ⌊B k/n⌋ sums to B.
+        mass[cell] = mass.get(cell, 0) + bound * (k + 1) // len(cells) - bound * k // len(cells)
+    return mass
+
+
+def _counts(grid: Grid, mass: dict[tuple[int, int], int], bound: int, one: int) -> Counts:
+    held = {cell: value for cell, value in mass.items() if value > 0}
+    cells = np.array(list(held), dtype=np.int64).reshape(-1, 2)
+    return Counts.from_cells(
+        grid,
+        cells[:, 0],
+        cells[:, 1],
+        list(held.values()),
+        bound=bound,
+        one=one,
+        unit=Unit.PERSON,
+        at_most=len(cells) or 1,
+    )
+
+
+def _diagonal(grid: Grid) -> list[tuple[int, int]]:
+    steps = np.linspace(0, 1, min(9, max(grid.rows, grid.cols)))
+    return list(dict.fromkeys((round(s * (grid.rows - 1)), round(s * (grid.cols - 1))) for s in steps.tolist()))
+
+
+def _middle(grid: Grid, cell: tuple[int, int]) -> tuple[float, float]:
+    return float(grid.x_at(cell[1] + 0.5)), float(grid.y_at(cell[0] + 0.5))
+
+
+def _table(rows: Sequence[tuple[int, tuple[float, float]]]) -> Visits:
+    return {
+        "person": [person for person, _ in rows],
+        "x": [x for _, (x, _) in rows],
+        "y": [y for _, (_, y) in rows],
+    }

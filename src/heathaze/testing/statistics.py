@@ -1,0 +1,156 @@
+"""Do these integers follow that law? Chi-square tests that a wrong sampler does not pass.
+
+Bins are chosen from the law alone, never from the samples; each expects at least five samples, smaller ones are pooled
+with their neighbour, and a bin without samples counts its full contribution. At the usual alpha of 1e-6 an honest test
+fails once in a million seeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+from heathaze.privacy.loss import Number, exact
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+Law = Callable[[Integers], Floats]
+"""Cumulative probabilities: Pr[X ≤ x] for each integer x."""
+
+_LEAST_EXPECTED = 5.0
+
+
+def assert_distribution(samples: npt.ArrayLike, law: Law, alpha: float = 1e-6) -> None:
+    """Fail unless the samples may well come from the law."""
+    p = goodness_of_fit(samples, law)
+    assert p >= alpha, f"The samples do not follow the law: p = {p:.3g} is below alpha = {alpha:g}."
+
+
+def assert_same_distribution(first: npt.ArrayLike, second: npt.ArrayLike, alpha: float = 1e-6) -> None:
+    """Fail unless both samples may well come from one law."""
+    p = two_sample(first, second)
+    assert p >= alpha, f"The samples do not follow one law: p = {p:.3g} is below alpha = {alpha:g}."
+
+
+def goodness_of_fit(samples: npt.ArrayLike, law: Law) -> float:
+    """p-value of Pearson's chi-square test.
+
+        χ² = Σ over bins (observed − expected)² / expected,   bins − 1 degrees of freedom
+
+    Args:
+        samples: Independent integers.
+        law: Cumulative probabilities of the law they should follow.
+
+    >>> coin = lambda x: np.select([x < 0, x < 1], [0, 0.5], 1.0)
+    >>> goodness_of_fit(np.repeat([0, 1], [50, 50]), coin), goodness_of_fit(np.repeat([0, 1], [99, 1]), coin) < 1e-6
+    (1.0, True)
+    """
+    found = np.sort(np.asarray(samples, dtype=np.int64))
+    if len(found) == 0:
+        raise InvalidInput("No samples, no test; give some.")
+    ends = _quantiles(law)
+    expected = np.diff(law(ends), prepend=0.0, append=1.0) * len(found)
+    observed = np.diff(np.searchsorted(found, ends, side="right"), prepend=0, append=len(found))
+    return chi_square(observed, expected)
+
+
+def chi_square(observed: npt.ArrayLike, expected: npt.ArrayLike) -> float:
+    """p-value for neighbouring bins, pooled until each expects at least five.
+
+    >>> chi_square([0, 100], [50, 50]) < 1e-6
+    True
+    """
+    from scipy.stats import chi2
+
+    pooled = _pool(np.asarray(observed, dtype=np.float64), np.asarray(expected, dtype=np.float64))
+    if len(pooled) < 2:
+        raise InvalidInput("Fewer than two bins expect five samples each; draw more samples.")
+    found, wanted = pooled.T
+    return float(chi2.sf(((found - wanted) ** 2 / wanted).sum(), len(pooled) - 1))
+
+
+def two_sample(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
+    """p-value of the chi-square test that two samples of integers come from one law.
+
+    The bins are quantiles of both samples together: given those, which sample a number came from is random.
+    """
+    from scipy.stats import chi2
+
+    a, b = np.sort(np.asarray(first, dtype=np.int64)), np.sort(np.asarray(second, dtype=np.int64))
+    both = np.sort(np.concatenate([a, b]))
+    ends = np.unique(both[np.linspace(0, len(both) - 1, 101).astype(int)[1:-1]])
+    share = len(a) / len(both)
+    rows = [
+        np.diff(np.searchsorted(s, ends, side="right"), prepend=0, append=len(s)).astype(np.float64) for s in (a, b)
+    ]
+    smaller = (rows[0] + rows[1]) * min(share, 1 - share)
+    pooled = [_pool(row, smaller)[:, 0] for row in rows]
+    if len(pooled[0]) < 2:
+        raise InvalidInput("Fewer than two bins expect five samples each; draw more samples.")
+    total = pooled[0] + pooled[1]
+    statistic = sum(
+        ((row - total * part) ** 2 / (total * part)).sum() for row, part in zip(pooled, (share, 1 - share), strict=True)
+    )
+    return float(chi2.sf(statistic, len(total) - 1))
+
+
+def discrete_laplace_law(scale: Number) -> Law:
+    """Pr[X ≤ x] where Pr[x] = (1 − r)/(1 + r) · r^|x|, r = exp(−1/scale).
+
+    >>> float(discrete_laplace_law(1)(np.array([0]))[0]) == 1 - math.exp(-1) / (1 + math.exp(-1))
+    True
+    """
+    step = float(1 / exact(scale))
+    whole = 1 + math.exp(-step)
+
+    def law(x: Integers) -> Floats:
+        below = np.exp(np.minimum(x, 0) * step) / whole
+        above = 1 - np.exp(-(np.maximum(x, 0) + 1.0) * step) / whole
+        return np.where(x < 0, below, above)
+
+    return law
+
+
+def discrete_gaussian_law(sigma: Number) -> Law:
+    """Pr[X ≤ x] where Pr[x] ∝ exp(−x²/2σ²), summed up to 40 σ."""
+    width = float(exact(sigma))
+    reach = math.ceil(40 * width) + 1
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * width**2))
+    cumulative = np.cumsum(weights) / weights.sum()
+
+    def law(x: Integers) -> Floats:
+        return np.where(x < -reach, 0.0, cumulative[np.clip(x + reach, 0, 2 * reach)])
+
+    return law
+
+
+def _quantiles(law: Law) -> Integers:
+    """Upper ends of about 120 bins: even in probability, and by decades in both tails."""
+    tails = 10.0 ** -np.arange(2, 9)
+    wanted = np.sort(np.concatenate([np.linspace(0.01, 0.99, 99), tails, 1 - tails]))
+    low, high = np.full(len(wanted), -(2**61)), np.full(len(wanted), 2**61)
+    while (high - low > 1).any():
+        middle = low + (high - low) // 2
+        enough = law(middle) >= wanted
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.unique(high)
+
+
+def _pool(observed: Floats, expected: Floats) -> Floats:
+    """Neighbouring bins joined until each expects enough; what is left over joins the last one."""
+    bins: list[list[float]] = []
+    found = wanted = 0.0
+    for here, there in zip(observed, expected, strict=True):
+        found, wanted = found + here, wanted + there
+        if wanted >= _LEAST_EXPECTED:
+            bins.append([found, wanted])
+            found = wanted = 0.0
+    if bins:
+        bins[-1][0] += found
+        bins[-1][1] += wanted
+    return np.array(bins).reshape(-1, 2)

@@ -1,0 +1,129 @@
+"""What a user types, and what a user sees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import heathaze as hz
+from tests.cli.conftest import NEW_YORK, Heathaze
+
+
+def test_publish_then_show_then_compare(heathaze: Heathaze, visits: Path) -> None:
+    said = heathaze("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", 1, "--out", "nyc.npz")
+    assert (said.code, said.err.count("ledger")) == (0, 1), said
+    assert "ε = 1" in said.out
+    assert "unit: person" in said.out
+    assert "wrote nyc.npz" in said.out
+    shown = heathaze("show", "nyc.npz")
+    assert shown.code == 0
+    assert "Pyramid" in shown.out
+    assert "Centre 1" in shown.out
+    compared = heathaze(
+        "compare", "nyc.npz", "--truth", visits, "--person", "user_id", "--sigma", 4, "--out", "both.png"
+    )
+    assert compared.code == 0
+    assert "NOT PRIVATE" in compared.err
+    assert "similarity" in compared.out
+    assert Path("both.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet", "geojson", "tif", "png", "html"])
+def test_every_ending(heathaze: Heathaze, visits: Path, ending: str) -> None:
+    out = f"map.{ending}"
+    said = heathaze("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", 1, "--out", out, "--size", 64)
+    assert said.code == 0, said.err
+    assert Path(out).stat().st_size > 500
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+def test_json_is_one_object_and_nothing_else(heathaze: Heathaze, visits: Path) -> None:
+    words = ("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", "0.5", "--out", "a.npz", "--json")
+    said = heathaze(*words)
+    fields = json.loads(said.out)
+    assert fields["guarantee"]["epsilon"] == "1/2"
+    assert fields["written"] == ["a.npz"]
+    for command in (["show", "a.npz"], ["mechanisms"], ["mechanisms", "dense"]):
+        assert json.loads(heathaze(*command, "--json").out)
+    compared = json.loads(heathaze("compare", "a.npz", "--truth", visits, "--person", "user_id", "--json").out)
+    assert compared["private"] is False
+    assert 0 <= compared["metrics"]["similarity"] <= 1
+
+
+def test_quiet_says_nothing(heathaze: Heathaze, visits: Path) -> None:
+    said = heathaze("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", 1, "--out", "a.npz", "--quiet")
+    assert (said.code, said.out, said.err) == (0, "", "")
+
+
+def test_a_ledger_is_paid_and_then_refuses(heathaze: Heathaze, visits: Path) -> None:
+    assert heathaze("ledger", "open", "visits.ledger", "--total", 1).code == 0
+    words = (
+        "publish",
+        visits,
+        *NEW_YORK,
+        "--person",
+        "user_id",
+        "--epsilon",
+        "0.6",
+        "--ledger",
+        "visits.ledger",
+        "--out",
+    )
+    assert heathaze(*words, "one.npz").code == 0
+    refused = heathaze(*words, "two.npz")
+    assert refused.code == 1
+    assert "0.4" in refused.err
+    assert not Path("two.npz").exists()
+    shown = heathaze("ledger", "show", "visits.ledger")
+    assert "0.6 of 1 spent" in shown.out
+    assert json.loads(heathaze("ledger", "show", "visits.ledger", "--json").out)["remaining"] == "2/5"
+    reference = hz.load("one.npz").provenance.ledger_entry
+    assert reference is not None
+    assert hz.Ledger.open("visits.ledger").knows(reference)
+
+
+def test_units_and_weights(heathaze: Heathaze, visits: Path) -> None:
+    base = ("publish", visits, *NEW_YORK, "--epsilon", 2, "--size", 32, "--out")
+    assert "unit: visit" in heathaze(*base, "visit.npz", "--unit", "visit").out
+    day = heathaze(*base, "day.npz", "--person", "user_id", "--unit", "person-day", "--time", "time")
+    assert "unit: person-day" in day.out
+    presence = heathaze(*base, "presence.npz", "--person", "user_id", "--weight", "presence", "--at-most", 5)
+    assert presence.code == 0
+    assert hz.load("presence.npz").provenance.at_most == 5
+    assert heathaze(*base, "dense.npz", "--person", "user_id", "--mechanism", "dense", "--people", 300).code == 0
+    assert heathaze(*base, "top.npz", "--person", "user_id", "--mechanism", "flat-top", "--share", 0.05).code == 0
+
+
+def test_planes(heathaze: Heathaze, tmp_path: Path) -> None:
+    (tmp_path / "gaze.csv").write_text("who,x,y\na,10,20\nb,300,200\n", encoding="utf-8")
+    words = ("--x", 0, 320, "--y", 0, 240, "--shape", 240, 320, "--person", "who", "--epsilon", 5, "--out", "gaze.npz")
+    assert heathaze("publish", "gaze.csv", *words).code == 0
+    assert hz.load("gaze.npz").grid.shape == (240, 320)
+
+
+def test_a_very_fine_grid(heathaze: Heathaze, visits: Path) -> None:
+    outs = [word for ending in ("npz", "html", "png") for word in ("--out", f"fine.{ending}")]
+    words = ("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", 1, "--size", 2**20, *outs)
+    assert heathaze(*words).code == 0
+    release = hz.load("fine.npz")
+    assert release.grid.rows == 2**20
+    assert np.isfinite(release.render(shape=(32, 32)).values).all()
+    assert heathaze("show", "fine.npz").code == 0
+
+
+def test_demo(heathaze: Heathaze) -> None:
+    said = heathaze("demo", "--out", "there", "--people", 500, "--visits", 5000)
+    assert said.code == 0, said.err
+    assert "ε = 1" in said.out
+    assert {path.name for path in Path("there").iterdir()} == {"city.png", "city.html", "city.npz"}
+
+
+def test_help_names_every_command(heathaze: Heathaze) -> None:
+    said = heathaze("--help")
+    assert said.code == 0
+    for command in ("publish", "show", "compare", "ledger", "mechanisms", "demo"):
+        assert command in said.out
+    assert hz.__version__ in heathaze("--version").out

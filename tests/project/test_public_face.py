@@ -1,0 +1,80 @@
+"""The public face: the names, the quick import, the README's own words."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import heathaze as hz
+from heathaze.datasets import city
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_public_names() -> None:
+    assert set(hz.__all__) == {
+        "Box", "Counts", "Density", "Grid", "Guarantee", "HeathazeError", "Ledger", "Release", "SecureRandomness",
+        "Simulation", "__version__", "central", "count", "datasets", "load", "metrics", "publish",
+    }  # fmt: skip
+    for name in hz.__all__:
+        assert getattr(hz, name) is not None
+    assert callable(hz.publish)
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    """What makes `import heathaze` quick, checked without a clock."""
+    script = "import sys, heathaze; print(' '.join(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"duckdb", "numba", "scipy", "matplotlib", "pandas", "pyarrow", "pyspark", "rasterio", "dp_accounting"}
+    assert heavy & set(loaded) == set()
+
+
+@pytest.fixture
+def new_york(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a visits.parquet such as the README speaks of."""
+    table = city(people=400, visits=4000)
+    west, south = (table["lon"] - 9.90) * 1.6 - 74.10, (table["lat"] - 53.50) * 2.6 + 40.58
+    visits = {"user_id": table["person"], "lon": west, "lat": south}
+    with duckdb.connect() as connection:
+        connection.register("visits", visits)
+        connection.execute(f"copy (select * from visits) to '{tmp_path / 'visits.parquet'}' (format parquet)")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_readmes_python(new_york: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 1
+    exec(compile(blocks[0], "README.md", "exec"), {})
+    assert (new_york / "nyc.html").stat().st_size > 10_000
+    assert hz.Ledger.open("visits.ledger").spent == 1
+
+
+def test_the_readmes_shell(new_york: Path) -> None:
+    lines = re.findall(r"^heathaze .*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) == 1
+    bin_folder = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        lines[0], shell=True, capture_output=True, text=True, check=False,
+        env=os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (new_york / "nyc.html").exists()
+
+
+def test_every_page_that_is_named_exists() -> None:
+    for page in ("README.md", "ARCHITECTURE.md", "PROMISE.md", "CONTRIBUTING.md", "docs/guide/first-map.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for name in re.findall(r"`((?:docs|papers|benchmarks|tests|src|examples)/[\w./-]*|[A-Z]+\.md)`", text):
+            assert (ROOT / name).exists(), f"{page} names {name}"
+
+
+def test_constraints_hold_names_and_versions_only() -> None:
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[\w.]+", line), line

@@ -1,0 +1,39 @@
+"""The wheel, built and installed into a bare environment, publishes a map there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_wheel_works_in_a_bare_environment(tmp_path: Path, capfd: object) -> None:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COV"))}
+
+    def do(*command: object) -> str:
+        done = subprocess.run(
+            list(map(str, command)), cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    do(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", ROOT)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    venv.create(tmp_path / "bare", with_pip=False)
+    python = tmp_path / "bare" / "bin" / "python"
+    uv = Path(sys.executable).parent / "uv"
+    do(uv, "pip", "install", "--python", python, "--constraint", ROOT / "constraints.txt", wheel)
+    rows = [f"p{i % 50},{-73.95 + 0.0001 * i:.5f},{40.75 + 0.0001 * (i % 7):.5f}" for i in range(400)]
+    (tmp_path / "visits.csv").write_text("user_id,lon,lat\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    command = tmp_path / "bare" / "bin" / "heathaze"
+    box = ("--lon", "-74.10", "-73.78", "--lat", "40.58", "40.90")
+    outs = ("--out", "nyc.html", "--out", "nyc.npz", "--out", "nyc.png", "--out", "nyc.parquet", "--out", "nyc.geojson")
+    said = do(command, "publish", "visits.csv", *box, "--person", "user_id", "--epsilon", "1", *outs)
+    assert "ε = 1" in said
+    assert (tmp_path / "nyc.html").stat().st_size > 10_000
+    assert "Pyramid" in do(command, "show", "nyc.npz")
+    assert "Theorem" in do(command, "mechanisms", "pyramid")
