@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: every benchmark in one run; each prints a ratio, since absolute times vary between machines."""
+"""``python -m benchmarks``: every benchmark in one run; each prints a ratio, since times vary between machines."""
 
 from benchmarks import ingest, noise, resolution, startup, tree_fit
 

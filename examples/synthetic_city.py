@@ -1,4 +1,4 @@
-"""A synthetic city, published twice from one ledger, and asked a few questions. Run: python examples/synthetic_city.py"""
+"""A synthetic city, published twice from one ledger, and asked a few questions."""
 
 from __future__ import annotations
 

@@ -59,12 +59,13 @@ class Results:
 def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
     """All trials of a full or a quick run, those of one point one after the other."""
     chosen, real = config[mode], data_file(config) is not None
-    sources = ["city", "gowalla"] if real and mode == "full" else ["city"]
+    sources = ["synthetic", "gowalla"] if real and mode == "full" else ["synthetic"]
     trials: list[tuple[Point, Trial]] = []
 
     def add(figure: str, source: str, x: float, data: str = "", **changes: Any) -> None:
-        for run in range(chosen[figure]["runs"]):
-            trials.append((Point(figure, source, x), _trial(config, mode, data or source, run, **changes)))
+        point = Point(figure, source, x)
+        runs = range(chosen[figure]["runs"])
+        trials.extend((point, _trial(config, mode, data or source, run, **changes)) for run in runs)
 
     for source in sources:
         for epsilon in chosen["figure1"]["epsilons"]:
@@ -87,7 +88,9 @@ def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
 def _trial(config: Config, mode: str, source: str, run: int, **changes: Any) -> Trial:
     settings = {**config["protocol"], **config[mode].get("protocol", {}), **changes}
     names = settings.pop("names", None) or config[mode].get("methods") or list(config["methods"])
-    methods = tuple((name, config["methods"][name]["mechanism"], config["methods"][name].get("share")) for name in names)
+    methods = tuple(
+        (name, config["methods"][name]["mechanism"], config["methods"][name].get("share")) for name in names
+    )
     return Trial(source=source, run=run, methods=methods, **settings)
 
 

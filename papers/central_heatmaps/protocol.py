@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import heathaze as hz
-from heathaze.datasets.city import CITY
 from heathaze.datasets.mixtures import mixture
 from heathaze.privacy.unit import Unit
 
@@ -27,7 +26,7 @@ METRICS = {"SIM": 1, "CC": 1, "KL": -1, "EMD": -1}
 
 @dataclass(frozen=True)
 class Trial:
-    """What to run. ``source`` is "city", "gowalla", or "mixture:clusters:sparsity"."""
+    """What to run. ``source`` is "synthetic", "gowalla", or "mixture:clusters:sparsity"."""
 
     source: str
     run: int
@@ -90,22 +89,21 @@ def _gowalla(path: Path, lon: tuple[float, float], lat: tuple[float, float]) -> 
     return Visits(columns["user_id"], columns["lon"], columns["lat"], hz.Box.over(lon=lon, lat=lat), True)
 
 
-@functools.cache
-def _city(people: int, visits: int, seed: int) -> Visits:
-    table = hz.datasets.city(people=people, visits=visits, seed=seed)
-    return Visits(table["person"], table["lon"], table["lat"], CITY, True)
-
-
 def visits_of(trial: Trial, config: Mapping[str, Any]) -> Visits:
     """The data of a trial; a mixture is made anew for every run."""
     if trial.source == "gowalla":
         path = data_file(config)
         assert path is not None
         return _gowalla(path, tuple(config["gowalla"]["lon"]), tuple(config["gowalla"]["lat"]))
-    if trial.source == "city":
-        return _city(**config["city"])
-    _, clusters, sparsity = trial.source.split(":")
-    table = mixture(trial.people, int(clusters), float(sparsity), trial.size, seed=_seed(trial.source, trial.run))
+    seed = _seed(trial.source, trial.run)
+    if trial.source == "synthetic":
+        made = config["synthetic"]
+        table = mixture(made["population"], made["clusters"], made["share"], 256, tuple(made["spread"]), seed=seed)
+    else:
+        # Of one run, a denser sample is the same mixture with more points.
+        name, clusters, share = trial.source.split(":")
+        seed = _seed(name, clusters, trial.run)
+        table = mixture(trial.people, int(clusters), float(share), trial.size, seed=seed)
     return Visits(table["person"], table["x"], table["y"], hz.Box.plane(x=(0, 1), y=(0, 1)), False)
 
 

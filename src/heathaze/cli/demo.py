@@ -25,11 +25,11 @@ def demo(
     from heathaze.domain.grid import Grid
     from heathaze.ingest.count import count
     from heathaze.maps.figure import draw
-    from heathaze.mechanisms.central import Pyramid
+    from heathaze.mechanisms.central import Dense
     from heathaze.publish import publish
 
     grid = Grid.over(lon=CITY.x, lat=CITY.y, size=256)
-    mechanism = Pyramid(grid, epsilon)
+    mechanism = Dense(grid, epsilon, people=people)  # how many we make up is no secret
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -44,7 +44,7 @@ def demo(
         begin("Drawing")
         # The people are made up, so the truth may be shown; with real people this picture would not be private.
         truth = Density.from_mass(grid, counts.dense())
-        panels = [("truth (synthetic people)", truth.smooth(1.5)), ("release", release.smooth(1.5))]
+        panels = [("truth (synthetic people)", truth.smooth(1.5)), (f"release, ε = {epsilon:g}", release.smooth(1.5))]
         draw(panels, caption=str(release.guarantee), path=folder / "city.png")
         written = [folder / "city.png", release.save(folder / "city.html"), release.save(folder / "city.npz")]
     if json:

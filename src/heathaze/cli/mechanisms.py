@@ -14,26 +14,33 @@ from heathaze.mechanisms.central import Dense, Flat, FlatTop, Pyramid
 from heathaze.mechanisms.protocols import Mechanism
 
 _PURPOSES = {
-    "pyramid": "people in few places, any resolution; the default",
-    "dense": "people spread everywhere; needs --people, a public guess of how many",
+    "pyramid": "few people or few places, any resolution; the default; --w nodes kept a level",
+    "dense": "many people, spread out; needs --people, a public guess of how many; the default where that is given",
     "flat": "noise on every cell; a baseline",
     "flat-top": "noise on every cell, the largest kept; needs --share; a baseline",
 }
 
 
-def build(name: str, grid: Grid, epsilon: float, *, people: int | None, share: float | None) -> Mechanism:
-    """A mechanism by its name on the command line."""
+def build(
+    name: str | None, grid: Grid, epsilon: float, *, people: int | None, share: float | None, w: int | None
+) -> Mechanism:
+    """A mechanism by its name and options on the command line."""
+    name = name or ("pyramid" if people is None else "dense")
     if name not in _PURPOSES:
         raise InvalidInput(f"There is no mechanism {name!r}; choose one of {', '.join(_PURPOSES)}.")
     if (people is not None) != (name == "dense"):
         raise InvalidInput("--people goes with --mechanism dense, which needs it: about how many people you expect.")
     if (share is not None) != (name == "flat-top"):
         raise InvalidInput("--share goes with --mechanism flat-top, which needs it: the fraction of cells to keep.")
+    if w is not None and name != "pyramid":
+        raise InvalidInput("--w goes with --mechanism pyramid: how many nodes to keep a level.")
     if people is not None:
         return Dense(grid, epsilon, people=people)
     if share is not None:
         return FlatTop(grid, epsilon, share=share)
-    return Pyramid(grid, epsilon) if name == "pyramid" else Flat(grid, epsilon)
+    if name == "flat":
+        return Flat(grid, epsilon)
+    return Pyramid(grid, epsilon) if w is None else Pyramid(grid, epsilon, w=w)
 
 
 def mechanisms(

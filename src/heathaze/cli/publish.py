@@ -51,10 +51,17 @@ def publish(
     x_column: options.XColumn = "x",
     y_column: options.YColumn = "y",
     time: options.Time = None,
-    mechanism: Annotated[str, typer.Option("--mechanism", help="See `heathaze mechanisms`.")] = "pyramid",
     people: Annotated[
-        int | None, typer.Option("--people", help="For dense: about how many people you expect (a public guess).")
+        int | None,
+        typer.Option("--people", help="About how many people you expect: a public guess, never counted in the data."),
     ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            "--mechanism", help="See `heathaze mechanisms`.", show_default="dense where --people is given, else pyramid"
+        ),
+    ] = None,
+    w: Annotated[int | None, typer.Option("--w", help="For pyramid: nodes kept a level.", show_default="20")] = None,
     share: Annotated[float | None, typer.Option("--share", help="For flat-top: fraction of cells to keep.")] = None,
     engine: options.Engine = "duckdb",
     ledger: Annotated[
@@ -74,7 +81,7 @@ def publish(
 
     # Everything that can be refused is refused before the data is read and before anything is paid.
     grid = options.grid_from(lon, lat, x, y, size, shape, projection)
-    chosen = build(mechanism, grid, epsilon, people=people, share=share)
+    chosen = build(mechanism, grid, epsilon, people=people, share=share, w=w)
     whose = options.person_from(person, unit)
     for path in output:
         check_writable(path)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from heathaze.domain.density import Density
 from heathaze.domain.projection import EARTH_RADIUS_METRES
-from heathaze.maps.shade import Scale, Shade, colour_table, height_over_width
+from heathaze.maps.shade import colour_table, height_over_width, sigmas
 
 PAGE_PALETTES = ("inferno", "cividis")
 
@@ -54,15 +54,13 @@ def render_page(
 
 def _data(density: Density, total: float | None, total_unit: str) -> dict[str, Any]:
     encoding, packed = pack(density.values)
-    log = Shade.of(density.values, Scale.LOG)
     return {
         "grid": density.grid.to_dict(),
         "heightOverWidth": height_over_width(density.grid),
         "earthRadius": EARTH_RADIUS_METRES,
         "total": total,
         "unit": total_unit,
-        "low": log.low,
-        "top": log.top,
+        "smoothing": [0.0, *sigmas(density.grid)],
         "encoding": encoding,
         "values": base64.b64encode(packed).decode(),
         "palettes": {name: base64.b64encode(colour_table(name).tobytes()).decode() for name in PAGE_PALETTES},

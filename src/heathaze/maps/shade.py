@@ -134,6 +134,20 @@ def height_over_width(grid: Grid) -> float:
     return min(max(height / width, 1 / MAX_ASPECT), MAX_ASPECT)
 
 
+def sigmas(grid: Grid) -> tuple[float, ...]:
+    """Widths in cells of a light and a strong smoothing for the eye; none on a grid too coarse to need it.
+
+    A private map is rough where it is uncertain. The paper's heat map smooths by 1/64 of the side, which lies between.
+
+    >>> sigmas(Grid.plane(x=(0, 1), y=(0, 1), size=256))
+    (2.0, 5.0)
+    >>> sigmas(Grid.plane(x=(0, 1), y=(0, 1), size=32))
+    ()
+    """
+    side = max(grid.shape)
+    return () if side < 64 else (side / 128, side * 2.5 / 128)
+
+
 def degrees(value: float, positive: str, negative: str, places: int) -> str:
     """A coordinate for the reader.
 

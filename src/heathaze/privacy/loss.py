@@ -26,13 +26,13 @@ def exact(value: Number) -> Fraction:
 
 def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
     """A usable ε: finite, positive, and not so small that nothing but noise is left."""
+    if isinstance(value, float | Decimal) and math.isnan(value):
+        raise InvalidInput(f"{name} is not a number; give a positive number such as 1.")
+    if isinstance(value, float | Decimal) and math.isinf(value):
+        raise InvalidInput(f"{name} is infinite, which promises nothing; give a positive number such as 1.")
     try:
         if isinstance(value, bool):
             raise TypeError
-        if math.isnan(float(value)):
-            raise InvalidInput(f"{name} is not a number; give a positive number such as 1.")
-        if math.isinf(float(value)):
-            raise InvalidInput(f"{name} is infinite, which promises nothing; give a positive number such as 1.")
         epsilon = exact(value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise InvalidInput(f"{name} is {value!r}; give a positive number such as 1.") from None

@@ -133,7 +133,8 @@ def check_truth_without_noise(factory: Factory, resolves: int = 2**20) -> None:
     """An infinite ε reproduces a small sparse truth exactly: the plumbing loses, moves and scales nothing."""
     for grid in grids():
         with _unless_too_large(grid):
-            for pair in neighbouring_counts(grid, bound=12, one=4):
+            # On a huge grid the richest case alone: some mechanisms need seconds there.
+            for pair in neighbouring_counts(grid, bound=12, one=4)[-1 if grid.cells > 2**20 else 0 :]:
                 estimate = noiseless(factory(grid, 1)).run(pair.second, Simulation(1))
                 _check_equals(estimate, pair.second, max(1, 2**grid.depth // resolves), pair.name)
 

@@ -24,6 +24,10 @@ Law = Callable[[Integers], Floats]
 
 _LEAST_EXPECTED = 5.0
 
+_TAILS = 2.0 ** -np.arange(7, 28)
+_SHARES = np.sort(np.concatenate([_TAILS, np.linspace(0.01, 0.99, 99), 1 - _TAILS]))
+"""Where bins end: even in probability, and by halves in both tails; what expects too little is pooled."""
+
 
 def assert_distribution(samples: npt.ArrayLike, law: Law, alpha: float = 1e-6) -> None:
     """Fail unless the samples may well come from the law."""
@@ -83,7 +87,7 @@ def two_sample(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
 
     a, b = np.sort(np.asarray(first, dtype=np.int64)), np.sort(np.asarray(second, dtype=np.int64))
     both = np.sort(np.concatenate([a, b]))
-    ends = np.unique(both[np.linspace(0, len(both) - 1, 101).astype(int)[1:-1]])
+    ends = np.unique(both[(_SHARES * len(both)).astype(int)])
     share = len(a) / len(both)
     rows = [
         np.diff(np.searchsorted(s, ends, side="right"), prepend=0, append=len(s)).astype(np.float64) for s in (a, b)
@@ -130,13 +134,11 @@ def discrete_gaussian_law(sigma: Number) -> Law:
 
 
 def _quantiles(law: Law) -> Integers:
-    """Upper ends of about 120 bins: even in probability, and by decades in both tails."""
-    tails = 10.0 ** -np.arange(2, 9)
-    wanted = np.sort(np.concatenate([np.linspace(0.01, 0.99, 99), tails, 1 - tails]))
-    low, high = np.full(len(wanted), -(2**61)), np.full(len(wanted), 2**61)
+    """Upper ends of the bins: the smallest integers up to which the law reaches each share."""
+    low, high = np.full(len(_SHARES), -(2**61)), np.full(len(_SHARES), 2**61)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
-        enough = law(middle) >= wanted
+        enough = law(middle) >= _SHARES
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.unique(high)
 

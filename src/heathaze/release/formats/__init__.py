@@ -21,6 +21,7 @@ import importlib
 import importlib.util
 import itertools
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, cast
@@ -140,14 +141,9 @@ def _title(path: Path) -> str:
 def _replacing(path: Path, *, keep: bool = True) -> Iterator[Path]:
     """A hidden file beside the target that takes its place when the block ends well, and is removed otherwise."""
     target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise CannotWrite(
-            f"{path} is {'a directory' if target.is_dir() else 'not a plain file'}; name a file to write."
-        )
-    if not target.parent.is_dir():
-        raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
     part: Path | None = None
     try:
+        _check_place(path, target)
         try:
             part = _create_hidden(target.parent)
             yield part
@@ -162,8 +158,18 @@ def _replacing(path: Path, *, keep: bool = True) -> Iterator[Path]:
     except OSError as problem:
         reason = (problem.strerror or "the disk refused").lower()
         raise CannotWrite(
-            f"Cannot write {path}: {reason}; free some space or choose another directory. Nothing was left behind."
+            f"Cannot write {path}: {reason}; free some space or choose another place. Nothing was left behind."
         ) from None
+
+
+def _check_place(path: Path, target: Path) -> None:
+    if not target.parent.is_dir():
+        raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
+    with contextlib.suppress(FileNotFoundError):
+        mode = target.stat().st_mode
+        if not stat.S_ISREG(mode):
+            found = "a directory" if stat.S_ISDIR(mode) else "not a plain file"
+            raise CannotWrite(f"{path} is {found}; name a file to write.")
 
 
 def _create_hidden(directory: Path) -> Path:

@@ -35,7 +35,9 @@ def facts(release: Release) -> dict[str, str]:
     lines |= {name.replace("_", " "): text for name, text in _flat(made.parameters)}
     lines |= {"Loss": str(release.guarantee.loss), "Unit": release.guarantee.unit.value, "Weight": made.weight}
     if made.at_most is not None:
-        lines["At most"] = f"{made.at_most} cells for each {release.guarantee.unit.value}"
+        lines["At most"] = (
+            f"{made.at_most} cell{'s' if made.at_most > 1 else ''} for each {release.guarantee.unit.value}"
+        )
     lines["Cells"] = f"{grid.rows:,} × {grid.cols:,}"
     height, width = grid.cell_size
     unit = " m" if grid.projection.is_geographic else ""

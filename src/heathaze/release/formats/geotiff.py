@@ -7,11 +7,8 @@ raster has one number for each cell, so a tree becomes dense; a grid of more tha
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +46,7 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
         "bigtiff": "if_safer",
     }
     # In memory first: GDAL does not always say that a disk is full.
-    with _quiet(), MemoryFile() as memory:
+    with MemoryFile() as memory:
         with memory.open(**profile) as dataset:
             dataset.write(raster.density.values, 1)
             dataset.set_band_description(1, "share of the total in each cell")
@@ -64,7 +61,7 @@ def read(path: Path) -> Release:
     if path.stat().st_size > _LONGEST_FILE:
         raise UnreadableData(f"{path} is larger than any raster Heathaze writes; it is not a release.")
     # From memory: GDAL otherwise looks into the files beside it.
-    with _quiet(), MemoryFile(path.read_bytes()) as memory, memory.open(driver="GTiff") as dataset:
+    with MemoryFile(path.read_bytes()) as memory, memory.open(driver="GTiff") as dataset:
         text = dataset.tags().get("HEATHAZE")
         if text is None:
             raise UnreadableData(f"{path} is a raster, but not a release of Heathaze; save one with release.save(…).")
@@ -95,22 +92,12 @@ def _rastered(release: Release) -> Release:
 
 def _transform(grid: Grid) -> Any:
     """From (column, row) to coordinates; row 0 is the north, on a plane the smallest y."""
-    from rasterio.transform import from_bounds
+    from rasterio.transform import Affine
 
-    if grid.projection is Projection.PLANE:
-        return from_bounds(grid.x[0], grid.y[1], grid.x[1], grid.y[0], grid.cols, grid.rows)
-    west, east, south, north = *grid.x, *grid.y
+    left, right = grid.x
+    low, high = grid.y
     if grid.projection is Projection.WEB_MERCATOR:
-        west, east = (_MERCATOR_RADIUS * math.radians(lon) for lon in (west, east))
-        south, north = (_MERCATOR_RADIUS * float(grid.projection.forward(lat)) for lat in (south, north))
-    return from_bounds(west, south, east, north, grid.cols, grid.rows)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """A plane of pixels is not georeferenced; that is meant, and needs no warning."""
-    from rasterio.errors import NotGeoreferencedWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        yield
+        left, right = (_MERCATOR_RADIUS * math.radians(lon) for lon in (left, right))
+        low, high = (_MERCATOR_RADIUS * float(grid.projection.forward(lat)) for lat in (low, high))
+    top, bottom = (high, low) if grid.projection.is_geographic else (low, high)
+    return Affine((right - left) / grid.cols, 0.0, left, 0.0, (bottom - top) / grid.rows, top)

@@ -7,6 +7,8 @@ key-value metadata has the rest under ``heathaze``.
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,5 +90,6 @@ def _quoted(text: str) -> str:
 
 
 def _reason(problem: Exception) -> str:
-    """DuckDB's reason without its path: what stands after the last colon."""
-    return str(problem).strip().splitlines()[0].rsplit(":", 1)[-1].strip().strip('".') or "the disk refused"
+    """The system's reason within DuckDB's message."""
+    known = (os.strerror(number) for number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO))
+    return next((reason for reason in known if reason in str(problem)), "the disk refused")

@@ -1,0 +1,127 @@
+"""The pictures: figures 1 and 2 for each kind of data, figures 10 and 11 for mixtures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from experiments import Point, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, told apart by every kind of eye; marker and dash say the same once more.
+STYLES = {
+    "pyramid": ("#0072B2", "o", "-"),
+    "flat": ("#D55E00", "s", "--"),
+    "top 0.1 %": ("#009E73", "^", "-."),
+    "top 0.01 %": ("#CC79A7", "v", ":"),
+    "top 0.001 %": ("#E69F00", "D", (0, (5, 1, 1, 1))),
+}
+LABELS = {
+    "SIM": "SIM, similarity (more is better)",
+    "CC": "CC, correlation (more is better)",
+    "KL": "KL in nats (less is better)",
+    "EMD": "EMD, side of the box = 1 (less is better)",
+}
+NAMES = {"gowalla": "Gowalla check-ins, New York", "synthetic": "synthetic people, 6 places"}
+
+
+def draw_all(results: Results, folder: Path) -> list[Path]:
+    """Draw every figure the results allow; returns the files."""
+    files = [_figure1(results, source, folder) for source in results.sources("figure1")]
+    files += [_figure2(results, source, folder) for source in results.sources("users")]
+    files.append(_mixtures(results, folder))
+    return files
+
+
+def _figure1(results: Results, source: str, folder: Path) -> Path:
+    figure, axes = _panels(2, 2, f"Figure 1 · {NAMES[source]} · 200 people, 256 × 256 cells")
+    points = results.series("figure1", source)
+    for axis, metric in zip(axes, LABELS, strict=True):
+        _curves(axis, results, points, metric, list(STYLES))
+        axis.set_xscale("log")
+        axis.set_xticks([point.x for point in points], [f"{point.x:g}" for point in points])
+        axis.minorticks_off()
+        axis.set_xlabel("privacy loss ε")
+        if metric == "KL":
+            _plain_log(axis)
+    return _save(figure, axes, folder / f"figure1_{source}.png")
+
+
+def _figure2(results: Results, source: str, folder: Path) -> Path:
+    figure, axes = _panels(1, 2, f"Figure 2 · {NAMES[source]} · ε = 10")
+    for axis, name, label in zip(axes, ("users", "resolution"), ("people", "cells a side"), strict=True):
+        points = results.series(name, source)
+        _curves(axis, results, points, "EMD", list(STYLES))
+        if name == "resolution":
+            axis.set_xscale("log", base=2)
+            axis.set_xticks([point.x for point in points], [f"{point.x:g}" for point in points])
+        axis.set_xlabel(label)
+        axis.set_ylim(bottom=0)
+    return _save(figure, axes, folder / f"figure2_{source}.png")
+
+
+def _mixtures(results: Results, folder: Path) -> Path:
+    figure, axes = _panels(2, 2, "Figures 10 and 11 · mixtures of Gaussians · 200 people, ε = 1, 256 × 256 cells")
+    shown = (("sparsity", "SIM"), ("sparsity", "EMD"), ("clusters", "SIM"), ("clusters", "EMD"))
+    for axis, (name, metric) in zip(axes, shown, strict=True):
+        points = results.series(name, "mixture")
+        _curves(axis, results, points, metric, ["pyramid", "flat", "top 0.01 %"])
+        if name == "clusters":
+            axis.set_xscale("log")
+            axis.set_xticks([point.x for point in points], [f"{point.x:g}" for point in points])
+            axis.minorticks_off()
+            axis.set_xlabel("Gaussians (sparsity grows with them, 2 % to 75 %)")
+        else:
+            axis.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+            axis.set_xlabel("cells that hold a point, of 20 Gaussians")
+        axis.set_ylim(bottom=0)
+    return _save(figure, axes, folder / "figures10_11_mixtures.png")
+
+
+def _panels(rows: int, columns: int, title: str) -> tuple[Figure, list[Axes]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.4 * columns, 3.3 * rows + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=11)
+    return figure, list(np.ravel(figure.subplots(rows, columns)))
+
+
+def _curves(axis: Axes, results: Results, points: list[Point], metric: str, methods: list[str]) -> None:
+    """Means with their 95 % bands (Student's t)."""
+    from scipy.stats import t
+
+    for method in (method for method in methods if method in results.methods(points[0])):
+        colour, marker, dash = STYLES[method]
+        x = [point.x for point in points]
+        mean = np.array([results.mean(point, method, metric) for point in points])
+        runs = len(results.of(points[0], method, metric))
+        band = t.ppf(0.975, runs - 1) * np.array([results.error(point, method, metric) for point in points])
+        axis.plot(x, mean, color=colour, marker=marker, linestyle=dash, markersize=4, linewidth=1.4, label=method)
+        axis.fill_between(x, mean - band, mean + band, color=colour, alpha=0.18, linewidth=0)
+    axis.set_ylabel(LABELS[metric], fontsize=8.5)
+    axis.grid(alpha=0.25, linewidth=0.5)
+    axis.tick_params(labelsize=8)
+
+
+def _plain_log(axis: Axes) -> None:
+    axis.set_yscale("log")
+    ticks = [0.2, 0.5, 1, 2, 5, 10, 20]
+    low, high = axis.get_ylim()
+    axis.set_yticks([tick for tick in ticks if low <= tick <= high], [f"{t:g}" for t in ticks if low <= t <= high])
+    axis.minorticks_off()
+
+
+def _save(figure: Figure, axes: list[Axes], path: Path) -> Path:
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8.5, frameon=False,
+        title="mean and 95 % band", title_fontsize=8,
+    )  # fmt: skip
+    figure.savefig(path, dpi=95, metadata={"Software": None})
+    return path

@@ -1,0 +1,87 @@
+"""Prices: exact where they can be, and never too low where they cannot."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heathaze.errors import InvalidInput, PromiseBroken
+from heathaze.privacy.events import Composition, DiscreteGaussian, DiscreteLaplace, describe, price, undescribe
+
+RATIONALS = st.fractions(min_value=Fraction(1, 1000), max_value=1000)
+LAPLACE = st.builds(DiscreteLaplace, st.integers(1, 2**20), RATIONALS)
+GAUSSIAN = st.builds(DiscreteGaussian, st.integers(1, 2**20), RATIONALS)
+EVENTS = st.recursive(LAPLACE | GAUSSIAN, lambda inner: st.builds(Composition, st.lists(inner, max_size=3).map(tuple)))
+DELTA = Fraction(1, 10**6)
+
+
+@given(st.lists(LAPLACE, max_size=8))
+def test_pure_prices_add_up_exactly(events: list[DiscreteLaplace]) -> None:
+    assert price(events).epsilon == sum((Fraction(e.sensitivity) / e.scale for e in events), Fraction(0))
+    assert price([Composition(tuple(events))]) == price(events)
+    assert price(events).delta == 0
+
+
+def test_ten_tenths_are_one() -> None:
+    assert price([DiscreteLaplace(1, Fraction(10))] * 10).epsilon == 1
+
+
+@pytest.mark.parametrize("sigma", [1, 4, 20, 100])
+@pytest.mark.parametrize("count", [1, 10])
+def test_a_gaussian_price_lies_between_the_exact_loss_and_the_simple_bound(sigma: int, count: int) -> None:
+    rho = count / (2 * sigma**2)
+    delta = float(DELTA)
+    found = price([DiscreteGaussian(1, Fraction(sigma))] * count, DELTA)
+    # Bun and Steinke 2016, Proposition 1.3: ρ-zCDP is (ρ + 2 √(ρ ln 1/δ), δ)-DP.
+    assert float(found.epsilon) <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    assert float(found.epsilon) >= _least_gaussian_epsilon(math.sqrt(2 * rho), delta)
+    assert found.delta == DELTA
+
+
+def _least_gaussian_epsilon(mu: float, delta: float) -> float:
+    """The exact ε of continuous Gaussian noise with sensitivity/σ = μ (Balle and Wang 2018, Theorem 8)."""
+    from scipy.stats import norm
+
+    low, high = 0.0, 100.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        reached = norm.cdf(mu / 2 - middle / mu) - math.exp(middle) * norm.cdf(-mu / 2 - middle / mu)
+        low, high = (middle, high) if reached > delta else (low, middle)
+    return low
+
+
+def test_mixed_noise_costs_no_more_than_its_parts() -> None:
+    pure, gaussian = DiscreteLaplace(1, Fraction(10)), DiscreteGaussian(1, Fraction(5))
+    alone = price([gaussian], DELTA).epsilon
+    assert alone < price([pure, gaussian], DELTA).epsilon <= alone + Fraction(1, 10)
+
+
+def test_more_noise_costs_less() -> None:
+    prices = [price([DiscreteGaussian(1, Fraction(sigma))], DELTA).epsilon for sigma in (2, 4, 8, 16)]
+    assert prices == sorted(prices, reverse=True)
+    assert len(set(prices)) == 4
+
+
+def test_gaussian_noise_needs_a_delta() -> None:
+    with pytest.raises(InvalidInput, match="no pure epsilon; give the ledger a delta"):
+        price([DiscreteGaussian(1, Fraction(5))])
+
+
+@pytest.mark.parametrize("event", [DiscreteLaplace(1, Fraction(0)), DiscreteGaussian(1, Fraction(0))])
+def test_no_noise_has_no_price(event: DiscreteLaplace | DiscreteGaussian) -> None:
+    with pytest.raises(PromiseBroken, match="without noise has no finite price"):
+        price([event], DELTA)
+
+
+@given(EVENTS)
+def test_descriptions_are_complete(event) -> None:
+    import json
+
+    assert undescribe(json.loads(json.dumps(describe(event)))) == event
+
+
+def test_an_unknown_event_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="Nobody knows the event 'teleport'"):
+        undescribe({"kind": "teleport"})

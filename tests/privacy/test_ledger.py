@@ -1,0 +1,578 @@
+"""The ledger never overspends, never forgets, and shows every edit."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from heathaze.errors import (
+    BudgetExceeded,
+    CannotWrite,
+    HeathazeError,
+    InvalidInput,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerMismatch,
+    PromiseBroken,
+)
+from heathaze.privacy import ledger as ledger_module
+from heathaze.privacy.events import Composition, DiscreteGaussian, DiscreteLaplace, Event, price
+from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.ledger import Entry, Ledger
+from heathaze.privacy.loss import Loss, Number, exact
+from heathaze.privacy.unit import Unit
+
+DELTA = Fraction(1, 10**6)
+
+
+def pay(ledger: Ledger, epsilon: Number, unit: Unit = Unit.PERSON, note: str = "") -> Entry:
+    """Charge a pure ε with Laplace noise that costs exactly that."""
+    amount = exact(epsilon)
+    return ledger.charge(Guarantee(Loss(amount), unit), DiscreteLaplace(1, 1 / amount), note)
+
+
+def pay_gaussian(ledger: Ledger, sigma: int) -> Entry:
+    event = DiscreteGaussian(1, Fraction(sigma))
+    return ledger.charge(Guarantee(price([event], DELTA), Unit.PERSON), event)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "visits.ledger"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Ledger:
+    return Ledger.open(path, total=2)
+
+
+# ── the budget ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_new_ledger_is_full(ledger: Ledger, path: Path) -> None:
+    assert (ledger.total, ledger.spent, ledger.remaining, ledger.delta) == (2, 0, 2, 0)
+    assert (ledger.unit, ledger.adjacency, ledger.entries()) == (None, None, [])
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_charge_is_kept(ledger: Ledger, path: Path) -> None:
+    entry = pay(ledger, 0.5, note="first map")
+    assert (entry.number, entry.note, entry.guarantee.loss) == (1, "first map", Loss(Fraction(1, 2)))
+    again = Ledger.open(path)
+    assert again.entries() == [entry]
+    assert (again.total, again.spent, again.remaining, again.unit) == (2, Fraction(1, 2), Fraction(3, 2), Unit.PERSON)
+
+
+def test_ten_tenths_exhaust_one_exactly(path: Path) -> None:
+    ledger = Ledger.open(path, total=1.0)
+    for _ in range(10):
+        pay(ledger, 0.1)
+    assert ledger.remaining == 0
+    with pytest.raises(BudgetExceeded, match="Nothing more can be published"):
+        pay(ledger, 1e-6)
+    assert len(ledger.entries()) == 10
+
+
+def test_overspending_is_refused_with_the_numbers(ledger: Ledger, path: Path) -> None:
+    pay(ledger, "5/3")
+    with pytest.raises(BudgetExceeded) as caught:
+        pay(ledger, 0.5)
+    sentence = f"This release costs ε = 0.5, and the ledger {path} has ε = 0.333333 left of 2; nothing was charged."
+    assert str(caught.value) == f"{sentence} Publish with a smaller epsilon."
+    assert (len(ledger.entries()), ledger.remaining) == (1, Fraction(1, 3))
+    pay(ledger, "1/3")
+    assert ledger.remaining == 0
+
+
+def test_the_declared_loss_counts_even_if_the_event_costs_less(ledger: Ledger) -> None:
+    ledger.charge(Guarantee(Loss(Fraction(1)), Unit.PERSON), DiscreteLaplace(1, Fraction(4)))
+    assert ledger.spent == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "loss"),
+    [
+        (DiscreteLaplace(1, Fraction(1)), Loss(Fraction(99, 100))),
+        (Composition((DiscreteLaplace(1, Fraction(1)),) * 2), Loss(Fraction(1))),
+        (DiscreteGaussian(1, Fraction(5)), Loss(Fraction(100))),
+        (DiscreteGaussian(1, Fraction(5)), Loss(Fraction(1, 10), DELTA)),
+        (DiscreteLaplace(1, Fraction(0)), Loss(Fraction(1))),
+    ],
+)
+def test_an_event_dearer_than_declared_breaks_the_promise(ledger: Ledger, event: Event, loss: Loss) -> None:
+    with pytest.raises(PromiseBroken):
+        ledger.charge(Guarantee(loss, Unit.PERSON), event)
+    assert ledger.entries() == []
+
+
+def test_the_first_charge_fixes_the_unit(ledger: Ledger) -> None:
+    pay(ledger, 0.1, Unit.VISIT)
+    with pytest.raises(LedgerMismatch, match="counts in unit 'visit', and this release promises unit 'person'"):
+        pay(ledger, 0.1, Unit.PERSON)
+    assert ledger.unit is Unit.VISIT
+    assert len(ledger.entries()) == 1
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.fractions(min_value=Fraction(1, 10), max_value=3),
+    st.lists(st.fractions(min_value=Fraction(1, 1000), max_value=2), max_size=6),
+)
+def test_any_sequence_of_charges_adds_up(path: Path, total: Fraction, amounts: list[Fraction]) -> None:
+    path.unlink(missing_ok=True)
+    ledger = Ledger.open(path, total)
+    spent = Fraction(0)
+    for amount in amounts:
+        try:
+            pay(ledger, amount)
+            spent += amount
+        except BudgetExceeded:
+            assert spent + amount > total
+    assert ledger.spent == spent <= total
+
+
+# ── Gaussian noise ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_gaussian_charges_count_together(path: Path) -> None:
+    ledger = Ledger.open(path, total=2, delta=1e-6)
+    entries = [pay_gaussian(ledger, 10) for _ in range(3)]
+    assert ledger.spent == price([DiscreteGaussian(1, Fraction(10))] * 3, DELTA).epsilon
+    assert ledger.spent < sum(entry.guarantee.loss.epsilon for entry in entries)
+    pay(ledger, 0.1)
+    assert ledger.spent <= price([DiscreteGaussian(1, Fraction(10))] * 3, DELTA).epsilon + Fraction(1, 10)
+    with pytest.raises(BudgetExceeded, match="left of 2"):
+        pay_gaussian(ledger, 2)
+    assert len(ledger.entries()) == 4
+
+
+def test_a_pure_ledger_takes_no_delta(ledger: Ledger) -> None:
+    with pytest.raises(BudgetExceeded, match=r"has δ = 1e-06, and the ledger .* allows δ = 0; nothing was charged"):
+        pay_gaussian(ledger, 10)
+    assert ledger.entries() == []
+
+
+# ── opening ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_new_ledger_needs_a_total(path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"There is no ledger at .*; give a total"):
+        Ledger.open(path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("total", [0, -1, float("nan"), float("inf"), "much"])
+def test_a_bad_total_is_refused(path: Path, total: Number) -> None:
+    with pytest.raises(InvalidInput, match="total is"):
+        Ledger.open(path, total)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1, float("nan"), float("inf"), "much"])
+def test_a_bad_delta_is_refused(path: Path, delta: Number) -> None:
+    with pytest.raises(InvalidInput, match="delta is"):
+        Ledger.open(path, 1, delta)
+    assert not path.exists()
+
+
+def test_another_total_or_delta_is_refused(path: Path) -> None:
+    Ledger.open(path, total=2, delta=1e-6)
+    with pytest.raises(LedgerMismatch, match="begun with total 2, not 3"):
+        Ledger.open(path, total=3)
+    with pytest.raises(LedgerMismatch, match="begun with delta 1/1000000, not 0"):
+        Ledger.open(path, total=2, delta=0)
+    assert Ledger.open(path, total=2.0, delta="1e-6").delta == DELTA
+    assert Ledger.open(path).total == 2
+
+
+@pytest.mark.parametrize("place", ["nowhere/visits.ledger", "file/visits.ledger"])
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(CannotWrite, match=r"exists? and can be written to"):
+        Ledger.open(tmp_path / place, total=1)
+
+
+def test_a_ledger_that_vanishes_is_not_begun_anew(ledger: Ledger, path: Path) -> None:
+    path.unlink()
+    with pytest.raises(LedgerCorrupt, match="is no longer there; put it back"):
+        pay(ledger, 1)
+    assert not path.exists()
+
+
+def test_odd_names_work(tmp_path: Path) -> None:
+    for name in ("ümlaut ledger", "what?mode=ro#x", "100%.ledger"):
+        ledger = Ledger.open(tmp_path / name, total=1)
+        pay(ledger, 1)
+        assert (tmp_path / name).is_file()
+        assert ledger.remaining == 0
+
+
+# ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _full(path: Path, charges: int = 5) -> list[Entry]:
+    ledger = Ledger.open(path, total=10)
+    return [pay(ledger, 1, note=f"map {k}") for k in range(charges)]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a ledger\n", b"SQLite format 3\x00", bytes(5000), b"PK\x03\x04" * 999])
+def test_a_file_that_is_no_ledger_is_refused(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(LedgerCorrupt, match=r"is not a whole ledger: .*Put back its last good copy"):
+        Ledger.open(path, total=1)
+    assert path.read_bytes() == content
+
+
+def test_another_database_is_refused(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, content TEXT, hash TEXT)")
+    connection.close()
+    with pytest.raises(LedgerCorrupt):
+        Ledger.open(path, total=1)
+
+
+def test_a_directory_is_refused(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(HeathazeError):
+        Ledger.open(path, total=1)
+
+
+def test_a_truncated_file_is_refused(path: Path) -> None:
+    ledger = Ledger.open(path, total=100)
+    for _ in range(30):
+        pay(ledger, 1)
+    whole = path.read_bytes()
+    for length in range(1, len(whole), 997):
+        path.write_bytes(whole[:length])
+        with pytest.raises(LedgerCorrupt):
+            Ledger.open(path)
+
+
+def test_a_changed_byte_is_seen_or_harmless(path: Path) -> None:
+    entries = _full(path)
+    whole = path.read_bytes()
+    seen = 0
+    for place in range(0, len(whole), 41):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x15]) + whole[place + 1 :])
+        try:
+            assert Ledger.open(path).entries() == entries
+        except HeathazeError:
+            seen += 1
+    assert seen > 20
+
+
+def test_a_changed_text_is_seen(path: Path) -> None:
+    _full(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"epsilon":"1"', b'"epsilon":"0"', 1))
+    with pytest.raises(LedgerCorrupt, match="its chain breaks at entry"):
+        Ledger.open(path)
+
+
+def _edit(path: Path, *statements: str, keep_triggers: bool = True) -> None:
+    """Tamper as someone would who knows SQLite."""
+    connection = sqlite3.connect(path)
+    for name in ("appends_only", "keeps_all", "keeps_each"):
+        connection.execute(f"DROP TRIGGER {name}")
+    for statement in statements:
+        connection.execute(statement)
+    if keep_triggers:
+        for statement in ledger_module._SCHEMA[1:]:
+            connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+TAMPERING = {
+    "edited": [
+        'UPDATE entries SET content = replace(content, \'"epsilon":"1"\', \'"epsilon":"1/9"\') WHERE number = 2'
+    ],
+    "another total": [
+        'UPDATE entries SET content = replace(content, \'"total":"10"\', \'"total":"99"\') WHERE number = 0'
+    ],
+    "another note": ["UPDATE entries SET content = replace(content, 'map 1', 'map 7')"],
+    "a hole": ["DELETE FROM entries WHERE number = 3"],
+    "a hole closed": [
+        "DELETE FROM entries WHERE number = 3",
+        "UPDATE entries SET number = number - 1 WHERE number > 3",
+    ],
+    "no beginning": ["DELETE FROM entries WHERE number = 0"],
+    "nothing": ["DELETE FROM entries"],
+    "swapped": [
+        "UPDATE entries SET number = -1 WHERE number = 2",
+        "UPDATE entries SET number = 2 WHERE number = 3",
+        "UPDATE entries SET number = 3 WHERE number = -1",
+    ],
+    "another hash": [f"UPDATE entries SET hash = '{'0' * 64}' WHERE number = 5"],
+    "no text": ["UPDATE entries SET content = x'FF00' WHERE number = 4"],
+    "an addition": ["INSERT INTO entries VALUES (6, '{}', 'x')"],
+}
+
+
+@pytest.mark.parametrize("how", TAMPERING)
+def test_tampering_is_seen(path: Path, how: str) -> None:
+    _full(path)
+    _edit(path, *TAMPERING[how])
+    with pytest.raises(LedgerCorrupt):
+        Ledger.open(path)
+
+
+def test_missing_triggers_are_seen(path: Path) -> None:
+    _full(path)
+    _edit(path, keep_triggers=False)
+    with pytest.raises(LedgerCorrupt, match="not laid out"):
+        Ledger.open(path)
+
+
+def test_tampering_under_an_open_ledger_stops_the_next_charge(path: Path) -> None:
+    _full(path)
+    ledger = Ledger.open(path)
+    _edit(path, *TAMPERING["edited"])
+    with pytest.raises(LedgerCorrupt):
+        pay(ledger, 1)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE entries SET hash = ''",
+        "DELETE FROM entries",
+        "INSERT INTO entries VALUES (9, '', '')",
+        "INSERT OR REPLACE INTO entries VALUES (1, '', '')",
+    ],
+)
+def test_rows_are_only_appended(path: Path, statement: str) -> None:
+    entries = _full(path)
+    connection = sqlite3.connect(path)
+    with pytest.raises(sqlite3.Error):
+        connection.execute(statement)
+    connection.close()
+    assert Ledger.open(path).entries() == entries
+
+
+def test_an_entry_nobody_can_read_is_refused(path: Path) -> None:
+    _full(path, 1)
+    content = '{"number":2}'
+    connection = sqlite3.connect(path)
+    (previous,) = connection.execute("SELECT hash FROM entries WHERE number = 1").fetchone()
+    connection.execute("INSERT INTO entries VALUES (2, ?, ?)", (content, ledger_module._link(previous, content)))
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerCorrupt, match="cannot be read"):
+        Ledger.open(path)
+
+
+def test_an_old_copy_is_told_by_its_releases(path: Path) -> None:
+    ledger = Ledger.open(path, total=10)
+    early = pay(ledger, 1)
+    shutil.copy(path, old := path.with_name("old"))
+    late = pay(ledger, 1)
+    assert ledger.knows(early.reference())
+    assert ledger.knows(json.loads(json.dumps(late.reference())))
+    shutil.copy(old, path)
+    # The file alone looks whole; who has seen more of it knows better.
+    assert Ledger.open(path).spent == 1
+    assert not Ledger.open(path).knows(late.reference())
+    with pytest.raises(LedgerCorrupt, match="entries seen a moment ago are gone"):
+        pay(ledger, 1)
+
+
+def test_another_ledger_put_in_place_is_seen(path: Path, tmp_path: Path) -> None:
+    ledger = Ledger.open(path, total=1)
+    Ledger.open(tmp_path / "other", total=1)
+    shutil.copy(tmp_path / "other", path)
+    with pytest.raises(LedgerCorrupt):
+        pay(ledger, 1)
+
+
+def test_a_reference_holds_nothing_but_number_and_hash(ledger: Ledger) -> None:
+    reference = pay(ledger, 1, note="a secret note").reference()
+    assert set(reference) == {"entry", "hash"}
+    assert reference["entry"] == 1
+    assert len(bytes.fromhex(reference["hash"])) == 32
+
+
+# ── the disk ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_ledger_in_use_gets_a_sentence(ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "_PATIENCE_SECONDS", 0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(LedgerError, match=r"Another process has held the ledger .* nothing was charged"):
+        pay(ledger, 1)
+    other.execute("ROLLBACK")
+    other.close()
+    assert ledger.entries() == []
+
+
+def test_a_read_only_file_gets_a_sentence(ledger: Ledger, path: Path) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[18] = 3  # a "write version" above 2 makes SQLite open the file for reading only, even for root
+    path.write_bytes(bytes(whole))
+    with pytest.raises(CannotWrite, match=r"cannot be written .* nothing was charged"):
+        pay(ledger, 1)
+    assert ledger.entries() == []
+
+
+FULL_DISK = """
+import resource, sys
+from fractions import Fraction
+from heathaze.errors import CannotWrite
+from heathaze.privacy.events import DiscreteLaplace
+from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.ledger import Ledger
+from heathaze.privacy.loss import Loss
+from heathaze.privacy.unit import Unit
+path, begin = sys.argv[1], sys.argv[2] == "begin"
+ledger = None if begin else Ledger.open(path)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    if ledger is None:
+        Ledger.open(path, total=1)
+    else:
+        ledger.charge(Guarantee(Loss(Fraction(1)), Unit.PERSON), DiscreteLaplace(1, Fraction(1)))
+except CannotWrite as error:
+    print(error)
+    sys.exit(0)
+sys.exit(1)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("when", ["begin", "charge"])
+def test_a_full_disk_gets_a_sentence(path: Path, when: str) -> None:
+    if when == "charge":
+        Ledger.open(path, total=1)
+    done = subprocess.run([sys.executable, "-c", FULL_DISK, path, when], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "See that the disk has room" in done.stdout
+    if when == "charge":
+        assert Ledger.open(path).entries() == []
+    else:
+        assert list(path.parent.iterdir()) == []
+
+
+# ── many processes, and their deaths ────────────────────────────────────────────────────────────────────────────────
+
+PREAMBLE = """
+import pathlib, sys, time
+from fractions import Fraction
+from heathaze.errors import BudgetExceeded
+from heathaze.privacy.events import DiscreteLaplace
+from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.ledger import Ledger
+from heathaze.privacy.loss import Loss
+from heathaze.privacy.unit import Unit
+
+path = pathlib.Path(sys.argv[1])
+
+def pay(ledger, amount):
+    return ledger.charge(Guarantee(Loss(amount), Unit.PERSON), DiscreteLaplace(1, 1 / amount))
+"""
+
+RACER = (
+    PREAMBLE
+    + """
+print("ready", flush=True)
+while not (path.parent / "go").exists():
+    time.sleep(0.001)
+try:
+    pay(Ledger.open(path, total=2), Fraction(1))
+    sys.exit(0)
+except BudgetExceeded:
+    sys.exit(7)
+"""
+)
+
+
+def _start(script: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(("spent", "winners"), [(1, 1), (0, 2)], ids=["for the last unit", "to begin the ledger"])
+def test_eight_processes_race(path: Path, spent: int, winners: int) -> None:
+    if spent:
+        pay(Ledger.open(path, total=2), spent)
+    racers = [_start(RACER, path) for _ in range(8)]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    (path.parent / "go").touch()
+    for racer in racers:
+        racer.communicate(timeout=60)
+    assert sorted(racer.returncode for racer in racers) == [0] * winners + [7] * (8 - winners)
+    assert Ledger.open(path).remaining == 0
+    assert {file.name for file in path.parent.iterdir()} == {path.name, "go"}
+
+
+SLEEPER = (
+    PREAMBLE
+    + """
+from heathaze.domain.grid import Grid
+from heathaze.mechanisms.central import Flat
+from heathaze.publish import publish
+from heathaze.testing import neighbouring_counts
+
+class Slow(Flat):
+    def run(self, counts, randomness):
+        print("paid", flush=True)
+        time.sleep(600)
+
+grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+publish(Slow(grid, 1), neighbouring_counts(grid)[0].second, ledger=Ledger.open(path))
+"""
+)
+
+
+def test_a_process_killed_between_charge_and_run_leaves_the_charge(path: Path) -> None:
+    ledger = Ledger.open(path, total=2)
+    sleeper = _start(SLEEPER, path)
+    assert sleeper.stdout is not None
+    assert sleeper.stdout.readline() == "paid\n"
+    sleeper.kill()
+    sleeper.communicate()
+    assert ledger.spent == 1
+    with pytest.raises(BudgetExceeded):
+        pay(ledger, 1.5)
+
+
+SPENDER = (
+    PREAMBLE
+    + """
+ledger = Ledger.open(path)
+print(0, flush=True)
+while True:
+    print(pay(ledger, Fraction(1, 1000)).number, flush=True)
+"""
+)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_a_process_killed_at_any_moment_leaves_a_whole_ledger(path: Path) -> None:
+    ledger = Ledger.open(path, total=1000)
+    moments = random.Random(1)
+    for _ in range(5):
+        before = len(ledger.entries())
+        spender = _start(SPENDER, path)
+        assert spender.stdout is not None
+        assert spender.stdout.readline() == "0\n"
+        time.sleep(moments.uniform(0.005, 0.2))
+        os.kill(spender.pid, signal.SIGKILL)
+        told = [int(line) for line in spender.communicate()[0].split()]
+        after = len(ledger.entries())  # verifies the whole chain
+        # Every charge that was acknowledged is there; at most one more was on its way.
+        assert after in (max([before, *told]), max([before, *told]) + 1)
+    assert ledger.spent == Fraction(len(ledger.entries()), 1000)
+    assert ledger.entries()
