@@ -26,8 +26,8 @@ def best_of_restarts(points, weights, k, restarts):
 def test_close_to_the_best_of_all_on_tiny_cases(k):
     rng = np.random.default_rng(k)
     ratios = []
-    for _ in range(12):
-        points, weights = rng.random((6, 2)), rng.random(6)
+    for _ in range(10):
+        points, weights = rng.random((5, 2)), rng.random(5)
         ratios.append(cost(points, weights, k_median(points, weights, k)) / best_of_all(points, weights, k))
     assert min(ratios) >= 1 - 1e-9
     assert np.mean(ratios) <= 1.03
@@ -55,8 +55,8 @@ def test_far_clusters_are_found_heaviest_first():
 
 def test_same_input_same_centres_whatever_the_order():
     rng = np.random.default_rng(9)
-    points, weights = rng.random((3000, 2)), rng.random(3000)
-    shuffled = rng.permutation(3000)
+    points, weights = rng.random((1500, 2)), rng.random(1500)
+    shuffled = rng.permutation(1500)
     once = k_median(points, weights, 7)
     assert np.array_equal(once, k_median(points, weights, 7))
     assert np.array_equal(once, k_median(points[shuffled], weights[shuffled], 7))
@@ -79,7 +79,9 @@ def test_points_without_weight_and_copies_do_not_count():
 def test_a_full_grid():
     side = np.arange(128.0)
     points = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
-    weights = np.exp(-((points - 30) ** 2).sum(axis=1) / 200) + 0.5 * np.exp(-((points - [90, 100]) ** 2).sum(axis=1) / 80)
+    weights = np.exp(-((points - 30) ** 2).sum(axis=1) / 200) + 0.5 * np.exp(
+        -((points - [90, 100]) ** 2).sum(axis=1) / 80
+    )
     centres = k_median(points, weights, 20)
     assert centres.shape == (20, 2)
     assert len(np.unique(centres, axis=0)) == 20

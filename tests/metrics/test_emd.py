@@ -14,7 +14,9 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, MissingExtra, TooLarge
 from heathaze.metrics import emd
 
-masses = hnp.arrays(np.float64, (3, 3), elements=st.floats(0, 10, allow_subnormal=False)).filter(lambda m: m.max() > 0.1)
+masses = hnp.arrays(np.float64, (3, 3), elements=st.floats(0, 10, allow_subnormal=False)).filter(
+    lambda m: m.max() > 0.1
+)
 GRAIN = 9 * 2.0**-40  # what rounding to grains may cost on 3 × 3
 
 

@@ -12,7 +12,9 @@ from scipy.stats import pearsonr
 
 from heathaze.metrics import kl, l1, pearson, similarity, total_variation
 
-maps = hnp.arrays(np.float64, (3, 4), elements=st.floats(0, 100, allow_subnormal=False)).filter(lambda m: m.max() > 1e-3)
+maps = hnp.arrays(np.float64, (3, 4), elements=st.floats(0, 100, allow_subnormal=False)).filter(
+    lambda m: m.max() > 1e-3
+)
 
 
 @settings(deadline=None, max_examples=60)

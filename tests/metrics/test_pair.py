@@ -71,3 +71,8 @@ def test_arguments_are_not_changed():
     mass = np.array([[1.0, 3.0]])
     pair(mass, mass)
     assert mass.tolist() == [[1.0, 3.0]]
+
+
+def test_a_density_that_sums_to_one_only_nearly_is_normalised():
+    p, _ = pair(Density(GRID, np.full((2, 2), 0.25 + 2e-7)), Density.uniform(GRID))
+    assert p.sum() == pytest.approx(1, abs=1e-15)

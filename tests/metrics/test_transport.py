@@ -13,7 +13,9 @@ from scipy.optimize import linprog
 from heathaze.errors import InvalidInput, MissingExtra, TooLarge
 from heathaze.metrics import emd, w1, w2
 
-masses = hnp.arrays(np.float64, (3, 3), elements=st.floats(0, 10, allow_subnormal=False)).filter(lambda m: m.max() > 0.1)
+masses = hnp.arrays(np.float64, (3, 3), elements=st.floats(0, 10, allow_subnormal=False)).filter(
+    lambda m: m.max() > 0.1
+)
 
 
 def all_pairs(a, b, power):

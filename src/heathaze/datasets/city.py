@@ -72,10 +72,14 @@ def _who_visits(rng: np.random.Generator, people: int, visits: int) -> npt.NDArr
 
 
 def _around(rng: np.random.Generator, centres: npt.NDArray[np.int64]) -> Points:
-    return _CENTRES[centres] + rng.normal(0, 1, (len(centres), 2)) * _SPREAD[centres, None]
+    around: Points = _CENTRES[centres] + rng.normal(0, 1, (len(centres), 2)) * _SPREAD[centres, None]
+    return around
 
 
 def _along_streets(rng: np.random.Generator, count: int) -> Points:
     street = _STREETS[rng.integers(0, len(_STREETS), count)]
     along = rng.random((count, 1))
-    return _CENTRES[street[:, 0]] * (1 - along) + _CENTRES[street[:, 1]] * along + rng.normal(0, 0.0025, (count, 2))
+    points: Points = (
+        _CENTRES[street[:, 0]] * (1 - along) + _CENTRES[street[:, 1]] * along + rng.normal(0, 0.0025, (count, 2))
+    )
+    return points

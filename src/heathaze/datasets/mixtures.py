@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -50,30 +52,39 @@ def mixture(
     rng = np.random.default_rng(seed)
     means = rng.uniform(0.05, 0.95, (clusters, 2))
     axes = _random_axes(rng, clusters, spread)
-    wanted = int(np.ceil(sparsity * size * size))
-    drawn = np.empty((0, 2))
-    while True:
-        drawn = np.concatenate([drawn, _draw(rng, means, axes)])
-        cell = (drawn[:, 1] * size).astype(np.int64) * size + (drawn[:, 0] * size).astype(np.int64)
-        _, firsts = np.unique(cell, return_index=True)
-        if len(firsts) >= wanted:
-            break
-        if len(drawn) > MOST_POINTS:
-            raise InvalidInput(
-                f"{clusters} clusters of spread {spread} do not reach {sparsity:.0%} of the cells; ask for less, or "
-                "for more or wider clusters."
-            )
-    # The point that hits the last wanted cell for the first time is the last point.
-    enough = int(np.partition(firsts, wanted - 1)[wanted - 1]) + 1
-    if enough < people:
+    points = _until_hit(rng, means, axes, size, wanted=math.ceil(sparsity * size * size))
+    if points is None:
+        raise InvalidInput(
+            f"{clusters} clusters of spread {spread} do not reach {sparsity:.0%} of the cells; ask for less, or for "
+            "more or wider clusters."
+        )
+    if len(points) < people:
         raise InvalidInput(
             f"A sparsity of {sparsity} leaves people without a point; ask for fewer people or more cells."
         )
     return {
-        "person": np.arange(enough, dtype=np.int64) % people,
-        "x": drawn[:enough, 0],
-        "y": drawn[:enough, 1],
+        "person": np.arange(len(points), dtype=np.int64) % people,
+        "x": points[:, 0],
+        "y": points[:, 1],
     }
+
+
+def _until_hit(rng: np.random.Generator, means: Points, axes: Points, size: int, wanted: int) -> Points | None:
+    """Points up to the one that hits the last wanted cell for the first time; None when that takes too many."""
+    hit = np.zeros(size * size, dtype=np.bool_)
+    batches: list[Points] = []
+    while sum(map(len, batches)) < MOST_POINTS:
+        points = _draw(rng, means, axes)
+        cell = (points[:, 1] * size).astype(np.int64) * size + (points[:, 0] * size).astype(np.int64)
+        fresh = np.flatnonzero(~hit[cell])
+        _, firsts = np.unique(cell[fresh], return_index=True)
+        missing = wanted - int(hit.sum())
+        if len(firsts) >= missing:
+            last = fresh[np.sort(firsts)[missing - 1]]
+            return np.concatenate([*batches, points[: last + 1]])
+        hit[cell] = True
+        batches.append(points)
+    return None
 
 
 def _random_axes(rng: np.random.Generator, clusters: int, spread: tuple[float, float]) -> Points:

@@ -128,7 +128,7 @@ class Density:
     def squares(self) -> tuple[Floats, Floats, Floats]:
         """Centre of each cell that holds mass, in cells (down, across), and its mass."""
         rows, cols = np.nonzero(self.values)
-        return rows + 0.5, cols + 0.5, self.values[rows, cols]
+        return rows + np.float64(0.5), cols + np.float64(0.5), self.values[rows, cols]
 
     def place(self, uniforms: Floats) -> tuple[Floats, Floats]:
         """Turn triples of uniform numbers into points (x, y) distributed as the density."""

@@ -152,7 +152,7 @@ class Grid:
 
     def down(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Vertical position in cells: 0 at the top border of row 0, ``rows`` at the bottom border of the last row."""
-        south, north = self.projection.forward(self.y)
+        south, north = self._projected_y()
         projected = self.projection.forward(y)
         if not self.projection.is_geographic:
             return (projected - south) * (self.rows / (north - south))
@@ -164,7 +164,7 @@ class Grid:
 
     def y_at(self, down: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Undo :meth:`down`."""
-        south, north = self.projection.forward(self.y)
+        south, north = self._projected_y()
         step = (north - south) / self.rows
         position = np.asarray(down, dtype=np.float64)
         if not self.projection.is_geographic:
@@ -174,6 +174,10 @@ class Grid:
     def x_at(self, across: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Undo :meth:`across`."""
         return self.x[0] + np.asarray(across, dtype=np.float64) * ((self.x[1] - self.x[0]) / self.cols)
+
+    def _projected_y(self) -> tuple[float, float]:
+        low, high = self.projection.forward(self.y).tolist()
+        return low, high
 
     def cell_of(
         self, x: npt.ArrayLike, y: npt.ArrayLike

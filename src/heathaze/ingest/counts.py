@@ -19,10 +19,10 @@ Integers = npt.NDArray[np.int64]
 class Counts:
     """What crosses the wall: sparse integer mass on the cells of a grid.
 
-    ``codes`` are the Morton codes of non-empty cells, ascending; ``mass`` their integer mass. Adding or removing one unit
-    changes the mass by at most ``bound`` in ℓ1: that is the sensitivity of every level of the quadtree, since each level is
-    a partition (errata E0-2). ``one`` is the mass that stands for one unit (weight "share") or one presence, the divisor
-    after the noise.
+    ``codes`` are the Morton codes of non-empty cells, ascending; ``mass`` their integer mass. Adding or removing one
+    unit changes the mass by at most ``bound`` in ℓ1: that is the sensitivity of every level of the quadtree, since
+    each level is a partition (errata E0-2). ``one`` is the mass that stands for one unit (weight "share") or one
+    presence, the divisor after the noise.
     """
 
     grid: Grid
@@ -80,7 +80,9 @@ class Counts:
     def dense(self) -> Integers:
         """Mass per cell as an array of the grid's shape."""
         if self.grid.cells > 2**26:
-            raise TooLarge(f"{self.grid.rows} × {self.grid.cols} cells do not fit densely; use a mechanism on the tree.")
+            raise TooLarge(
+                f"{self.grid.rows} × {self.grid.cols} cells do not fit densely; use a mechanism on the tree."
+            )
         image = np.zeros(self.grid.shape, dtype=np.int64)
         image[deinterleave(self.codes)] = self.mass
         return image

@@ -36,7 +36,7 @@ def pair(truth: Map, estimate: Map) -> tuple[Floats, Floats]:
 
 def _normalised(name: str, values: Map) -> Floats:
     if isinstance(values, Density | TreeDensity):
-        return values.dense().values
+        values = values.dense().values  # Sums to 1 within 1e-6 only, so it is normalised like everything else.
     try:
         mass = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

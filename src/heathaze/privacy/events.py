@@ -76,12 +76,10 @@ def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
         return Loss(pure)
     if delta <= 0:
         raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
-    # A pure-ε event is (ε²/2)-zCDP (Bun, Steinke 2016, Proposition 1.4), so everything adds up as ρ; or the Gaussian
-    # part alone is converted at δ and the pure part added. The smaller of two valid bounds is valid.
+    # Gaussian events add up as ρ and are converted once at δ; the pure part adds to that, so a pure charge always costs
+    # what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view of what.
     rho = sum((part.rho for part in gaussian), Fraction(0))
-    together = _epsilon_of_zcdp(rho + sum((part.epsilon**2 / 2 for part in laplace), Fraction(0)), delta)
-    apart = _epsilon_of_zcdp(rho, delta) + pure
-    return Loss(min(together, apart), delta)
+    return Loss(_epsilon_of_zcdp(rho, delta) + pure, delta)
 
 
 def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:

@@ -14,6 +14,9 @@ Number = int | float | str | Decimal | Fraction
 SMALLEST_EPSILON = Fraction(1, 10**6)
 """Below this the noise of any mechanism here drowns every map, and integer noise would leave 64 bits."""
 
+LARGEST_EPSILON = 1000
+"""Above this the promise is empty: a factor beyond e^1000."""
+
 
 def exact(value: Number) -> Fraction:
     """The rational number the caller wrote: 0.1 means one tenth, not the nearest binary fraction.
@@ -38,6 +41,8 @@ def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
         raise InvalidInput(f"{name} is {value!r}; give a positive number such as 1.") from None
     if epsilon <= 0:
         raise InvalidInput(f"{name} is {value}; give a positive number such as 1 (smaller is more private).")
+    if epsilon > LARGEST_EPSILON:
+        raise InvalidInput(f"{name} is above {LARGEST_EPSILON}, which promises nothing; 1 is a common choice.")
     if epsilon < SMALLEST_EPSILON:
         raise InvalidInput(f"{name} is {value}; below {float(SMALLEST_EPSILON):g} nothing but noise is left.")
     return epsilon

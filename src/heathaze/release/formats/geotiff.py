@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ _SIDE = 4096
 
 def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
     """Write a release."""
+    from rasterio.errors import NotGeoreferencedWarning
     from rasterio.io import MemoryFile
 
     raster = _rastered(release)
@@ -46,7 +48,9 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
         "bigtiff": "if_safer",
     }
     # In memory first: GDAL does not always say that a disk is full.
-    with MemoryFile() as memory:
+    with MemoryFile() as memory, warnings.catch_warnings():
+        # A plane of pixels lies where an unplaced picture would lie; that is meant.
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with memory.open(**profile) as dataset:
             dataset.write(raster.density.values, 1)
             dataset.set_band_description(1, "share of the total in each cell")
