@@ -16,8 +16,8 @@ import pytest
 import heathaze as hz
 
 ENDINGS = ["npz", "parquet", "geojson", "tif", "png", "html"]
-ROWS_HOME = 7_919  # prime numbers, so that they do not turn up by chance
-ROWS_AWAY = 1_013
+ROWS_HOME = 79_193  # long primes, so that they do not turn up by chance
+ROWS_AWAY = 10_133
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[hz.Relea
     secrets = [b"zebediah", b"aurelia", b"walker-", b"very-secret", b"secret-place"]
     secrets += [b"9.987654", b"53.561234", b"5876543"]
     secrets += [key, key.hex().encode(), base64.b64encode(key).rstrip(b"=")]
-    secrets += [f"{number}".encode() for number in numbers if number > 1000]
+    secrets += [f"{number}".encode() for number in numbers if number > 10_000]
     secrets += [struct.pack("<q", int(mass)) for mass in set(counts.mass.tolist()) if mass > 2**20]
     return release, secrets, counts
 

@@ -1,3 +1,214 @@
-"""stub"""
+"""count: from a file or table of visits to Counts, the only thing that crosses the wall."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from importlib import resources
 from typing import Any
-def count(*a: Any, **k: Any) -> Any: ...
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.grid import Grid
+from heathaze.domain.projection import Projection
+from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData
+from heathaze.ingest.columns import VISITS, Columns, Flaw, check_names, visits_sql
+from heathaze.ingest.counts import Counts
+from heathaze.ingest.engine import SOURCE, Engine, open_engine
+from heathaze.ingest.source import Files, find_files
+from heathaze.privacy.unit import Unit
+
+SALT = "heathaze"
+"""Public; it only says which of the many possible orders of a heavy unit's cells is meant."""
+
+LARGEST = 2**30
+"""Upper end of ``mass`` and ``at_most``: products with a unit's visits stay below 2^63."""
+
+Parameters = list[int | float | str | bool]
+
+
+def count(
+    source: Any,
+    grid: Grid,
+    *,
+    person: str | None,
+    lon: str = "lon",
+    lat: str = "lat",
+    x: str = "x",
+    y: str = "y",
+    at_most: int | None = None,
+    weight: str = "share",
+    unit: str | Unit | None = None,
+    time: str | None = None,
+    engine: str = "duckdb",
+    mass: int = 2**20,
+    progress: Callable[..., Any] | None = None,  # noqa: ARG001
+) -> Counts:
+    """Count visits per cell so that one unit weighs at most ``bound``.
+
+    Weight "share" makes each unit's n visits inside the box a distribution of mass M, in integers that add up to at
+    most M:
+
+        z_i = ⌊M n_i / n⌋,   bound = one = M
+
+    Weight "presence" is 1 in each of the unit's distinct cells, at most k of them: bound = k, one = 1 (one single visit
+    is in one cell, so for the unit "visit" the bound is 1). Visits outside the box, and those without a finite
+    position, count as absent.
+
+    Args:
+        source: Path (or pattern) of .csv, .csv.gz, .parquet, .jsonl, .ndjson, .json (one object a line); or a pandas
+            DataFrame, an Arrow table, a DuckDB relation, a dict of numpy arrays; with ``engine="spark"`` also a Spark
+            DataFrame, or the address of Parquet files.
+        grid: The public frame; never made from the data.
+        person: Column that says whose visit it is, integers or text; None makes each row its own unit.
+        lon: Column of the longitude in degrees (grids on the globe); ``lat`` likewise.
+        lat: Column of the latitude in degrees.
+        x: Column of the horizontal coordinate (grids on a plane); ``y`` likewise.
+        y: Column of the vertical coordinate.
+        at_most: Most distinct cells of one unit that count, 1 to 2^30; a unit with more keeps some of them, chosen by a
+            public hash of unit and cell.
+        weight: "share" or "presence".
+        unit: "person", "person-day" (needs ``time``) or "visit"; a person where ``person`` is given, else a visit.
+        time: Column of dates, timestamps or ISO text; days are those of UTC.
+        engine: "duckdb" (embedded) or "spark" (bigger than one machine).
+        mass: M, the integer that stands for one unit, 1 to 2^30.
+        progress: Accepted for callers that show progress; both engines answer in one go.
+
+    Returns:
+        Counts. Both engines, and any order of the rows, give the same integers.
+
+    Raises:
+        UnreadableData: No such file or column, text where a number belongs, a visit without person, nothing in the box.
+        UnknownFormat: The file's ending says nothing.
+        SensitivityExceeded: A unit weighs more than the bound; this would be an error of the engine.
+
+    Cost:
+        About twice one ``select distinct person, cell`` over the data.
+
+    >>> visits = {"who": np.array([1, 1, 2]), "x": np.array([0.5, 1.5, 1.5]), "y": np.array([0.5, 0.5, 0.5])}
+    >>> counts = count(visits, Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), person="who", mass=10)
+    >>> counts.dense().tolist(), counts.bound
+    ([[5, 15]], 10)
+    """
+    kind = _unit(person, unit, time)
+    at_most, mass = _check(at_most, weight, kind, mass)
+    columns = Columns(
+        lon if grid.projection.is_geographic else x,
+        lat if grid.projection.is_geographic else y,
+        None if kind is Unit.VISIT else person,
+        time if kind is Unit.PERSON_DAY else None,
+    )
+    check_names(columns, grid.projection.is_geographic)
+    table = find_files(os.fspath(source)) if _is_path(source, engine) else source
+    with open_engine(engine) as opened:
+        _read(opened, table, columns, kind)
+        if kind is Unit.VISIT:
+            one = bound = mass if weight == "share" else 1
+            answer = opened.run(_sql("count_rows.sql"), [*_placing(grid), bound])
+        else:
+            one, bound = (mass, mass) if weight == "share" else (1, at_most or 1)
+            answer = opened.run(_sql("count_cells.sql"), [*_placing(grid), *_weighing(at_most, weight, mass)])
+        cells, masses = _asserted(answer, bound)
+        if not len(cells):
+            raise UnreadableData(_nothing(opened, grid, columns))
+    rows, cols = np.divmod(cells[masses > 0], grid.cols)
+    return Counts.from_cells(
+        grid, rows, cols, masses[masses > 0], bound=bound, one=one, unit=kind, at_most=at_most, weight=weight
+    )
+
+
+def _unit(person: str | None, unit: str | Unit | None, time: str | None) -> Unit:
+    kind = (Unit.VISIT if person is None else Unit.PERSON) if unit is None else Unit.parse(unit)
+    if person is None and kind is not Unit.VISIT:
+        raise InvalidInput(f"The unit {kind.value!r} needs to know whose visits they are; give person, a column.")
+    if kind is Unit.PERSON_DAY and time is None:
+        raise InvalidInput("The unit 'person-day' needs to know the day of a visit; give time, a column.")
+    return kind
+
+
+def _check(at_most: int | None, weight: str, unit: Unit, mass: int) -> tuple[int | None, int]:
+    if weight not in ("share", "presence"):
+        raise InvalidInput(f"There is no weight {weight!r}; choose 'share' or 'presence'.")
+    for name, value in (("at_most", at_most), ("mass", mass)):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= LARGEST:
+            raise InvalidInput(f"{name} is {value!r}; give a whole number from 1 to {LARGEST} (2^30).")
+    if weight == "presence" and at_most is None and unit is not Unit.VISIT:
+        raise InvalidInput("The weight 'presence' needs at_most: the most cells one unit may be present in.")
+    return None if at_most is None else int(at_most), int(mass)
+
+
+def _is_path(source: Any, engine: str) -> bool:
+    """A local path; an address such as hdfs://… is left to Spark."""
+    return isinstance(source, str | os.PathLike) and not (engine == "spark" and "://" in os.fspath(source))
+
+
+def _read(engine: Engine, table: Any, columns: Columns, unit: Unit) -> None:
+    """Make the view of visits, and refuse those that cannot be counted."""
+    kinds = engine.attach(table, columns.wanted)
+    text = isinstance(table, Files) and table.is_text
+    visits = visits_sql(columns, kinds, unit, SOURCE, mangled=text)
+    # Text is read once and kept; typed columns are quicker read again than kept.
+    begin = engine.keep if text else "create temporary view {} as"
+    engine.run(f"{begin.format(VISITS)} {visits}")
+    flaws = engine.run(
+        f"select max(greatest(case when unit is null then 1 else 0 end, flaw)) as flaw from {VISITS} "
+        "where unit is null or flaw > 0"
+    )
+    flaw = Flaw(int(flaws["flaw"][0]))
+    if flaw is not Flaw.NONE:
+        raise UnreadableData(columns.sentence(flaw))
+
+
+def _placing(grid: Grid) -> Parameters:
+    """What count_cells.sql needs to find a visit's cell, in the order of its question marks."""
+    south, north = (float(bound) for bound in grid.projection.forward(grid.y))
+    # (north − y)·s and (y − north)·(−s) are the same float, so rows that run south are rows with a negative scale
+    origin, scale = (north, -(grid.rows / (north - south)))
+    if not grid.projection.is_geographic:
+        origin, scale = (south, grid.rows / (north - south))
+    across = grid.cols / (grid.x[1] - grid.x[0])
+    mercator = grid.projection is Projection.WEB_MERCATOR
+    bent: Parameters = [mercator, math.pi / 4, math.pi / 360, origin, scale]
+    return [*bent, origin, scale, grid.x[0], across, *grid.x, *grid.y, grid.rows - 1, grid.cols, grid.cols - 1]
+
+
+def _weighing(at_most: int | None, weight: str, mass: int) -> Parameters:
+    """What count_cells.sql needs to keep at most k cells and to split the mass, in the order of its question marks."""
+    most = LARGEST if at_most is None else at_most
+    # the first k of c even draws lie below (k + 6√k + 10) p / c but for one unit in millions, which then keeps fewer
+    cut = (2**31 - 1) * (most + 6 * math.isqrt(most) + 10)
+    return [SALT, most, cut, most, most, weight == "share", mass, mass]
+
+
+def _asserted(answer: dict[str, npt.NDArray[np.int64]], bound: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """Cells and masses, once no unit weighs more than the bound (errata X6)."""
+    cells, masses = answer["cell"], answer["mass"]
+    largest = masses[cells == -1]
+    if (largest > bound).any():
+        raise SensitivityExceeded(
+            f"A unit weighs more than the bound {bound}; nothing may be released from these counts."
+        )
+    return cells[cells != -1], masses[cells != -1]
+
+
+def _nothing(engine: Engine, grid: Grid, columns: Columns) -> str:
+    """Why no visit lies in the box."""
+    answer = engine.run(
+        "select count(*) as visits, max(case when y >= ? and y <= ? and x >= ? and x <= ? then 1 else 0 end) "
+        f"as swapped from {VISITS}",
+        [*grid.x, *grid.y],
+    )
+    if not answer["visits"][0]:
+        return "There is not a single row of data; there are no visits to count."
+    sentence = f"No visit lies inside the box of the grid (columns {columns.x!r} and {columns.y!r})"
+    if answer["swapped"][0]:
+        return f"{sentence}, but some would with the two columns exchanged: they are probably swapped."
+    return f"{sentence}; check the bounds and the units of the coordinates."
+
+
+def _sql(name: str) -> str:
+    return resources.files("heathaze.ingest").joinpath(name).read_text("utf-8")

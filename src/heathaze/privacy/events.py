@@ -77,7 +77,8 @@ def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
     if delta <= 0:
         raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
     # Gaussian events add up as ρ and are converted once at δ; the pure part adds to that, so a pure charge always costs
-    # what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view of what.
+    # what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view of
+    # what.
     rho = sum((part.rho for part in gaussian), Fraction(0))
     return Loss(_epsilon_of_zcdp(rho, delta) + pure, delta)
 

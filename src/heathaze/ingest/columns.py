@@ -1,0 +1,184 @@
+"""From the columns somebody has to the three that count: unit, x and y.
+
+Everything here is text of SQL that both engines read alike. Numbers written as text are read strictly: the engines' own
+casts differ ('1_0' is a number to one, '1.5f' to the other), so only digits, sign, point and exponent pass.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from heathaze.errors import InvalidInput, UnreadableData
+from heathaze.privacy.unit import Unit
+
+VISITS = "heathaze_visits"
+"""The view (unit, x, y, flaw) that count_cells.sql stands on."""
+
+
+class Kind(enum.Enum):
+    """What a column holds, once an engine has brought it to a canonical type."""
+
+    INTEGER = "whole numbers"
+    FLOATING = "numbers with a fraction"
+    TEXT = "text"
+    TIME = "dates or times"
+    OTHER = "something else"
+
+
+class Flaw(enum.IntEnum):
+    """What can be wrong with a visit; the largest one found is reported."""
+
+    NONE = 0
+    NO_UNIT = 1
+    X_NOT_A_NUMBER = 2
+    Y_NOT_A_NUMBER = 3
+    NOT_A_TIME = 4
+    FRACTIONAL_PERSON = 5
+    MANGLED_PERSON = 6
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of the source are meant. ``person`` and ``time`` are None where the unit does not need them."""
+
+    x: str
+    y: str
+    person: str | None = None
+    time: str | None = None
+
+    @property
+    def wanted(self) -> list[str]:
+        """The names, in the order c0, c1, … of the source table."""
+        return [name for name in (self.x, self.y, self.person, self.time) if name is not None]
+
+    def sentence(self, flaw: Flaw) -> str:
+        """What to say about a flaw: the column, never the value."""
+        number = "holds text that is not a number; correct it, or leave the field empty where there is no position"
+        missing = f"person {self.person!r}" if self.time is None else f"person {self.person!r} or time {self.time!r}"
+        return {
+            Flaw.NO_UNIT: f"A visit has no {missing}; nobody can be protected whose visits cannot be told apart: "
+            "fill it in or drop such rows.",
+            Flaw.X_NOT_A_NUMBER: f"Column {self.x!r} {number}.",
+            Flaw.Y_NOT_A_NUMBER: f"Column {self.y!r} {number}.",
+            Flaw.NOT_A_TIME: f"Column {self.time!r} holds text that is not an ISO time; write 2024-05-31 or "
+            "2024-05-31T12:30:00Z.",
+            Flaw.FRACTIONAL_PERSON: fractional(str(self.person)),
+            Flaw.MANGLED_PERSON: f"Column {self.person!r} holds text that is not UTF-8, so two people could become "
+            "one; save the file as UTF-8.",
+        }[flaw]
+
+
+def locate(names: Sequence[str], wanted: Sequence[str], where: str) -> list[int]:
+    """Positions of the wanted columns, found by their exact names."""
+    for name in wanted:
+        if names.count(name) > 1:
+            raise UnreadableData(f"{where} has several columns {name!r}; rename all but one.")
+        if name not in names:
+            if any(re.fullmatch(r"\s*[+-]?[0-9.]+\s*", column) for column in names):
+                # The first line is a visit: listing it would print somebody's position.
+                known = "its first line does not look like a header, write the names of the columns there"
+            else:
+                known = "it has " + ", ".join(repr(column) for column in names)
+            raise UnreadableData(f"{where} has no column {name!r}; {known}.")
+    return [list(names).index(name) for name in wanted]
+
+
+def check_names(columns: Columns, geographic: bool) -> None:
+    """Refuse names that are probably swapped."""
+    if columns.x == columns.y:
+        raise InvalidInput(f"Both coordinates are read from column {columns.x!r}; give two different columns.")
+    if geographic and _sounds_like("lat", columns.x) and _sounds_like("lon|lng|long", columns.y):
+        raise InvalidInput(
+            f"lon is column {columns.x!r} and lat is column {columns.y!r}: the two are probably swapped."
+        )
+
+
+def _sounds_like(stem: str, name: str) -> bool:
+    return re.search(rf"(?<![a-z])({stem})(itude)?(?![a-z])", name.lower()) is not None
+
+
+def fractional(person: str) -> str:
+    """The sentence about people numbered by floating-point numbers."""
+    return (
+        f"Column {person!r} holds numbers with a fraction; rounding could merge two people into one and break the "
+        "bound: convert the ids to integers or text."
+    )
+
+
+def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str, mangled: bool) -> str:
+    """The select that makes (unit, x, y, flaw) out of the source.
+
+    Args:
+        columns: Which columns are meant; ``kinds`` are theirs, in the same order.
+        unit: What the first column of the view tells apart.
+        source: Name of the table with columns c0, c1, … and flaw.
+        mangled: Look for people whose name was not UTF-8 (files of text).
+    """
+    x, x_flawed = _number("c0", columns.x, kinds[0])
+    y, y_flawed = _number("c1", columns.y, kinds[1])
+    flaws = [(x_flawed, Flaw.X_NOT_A_NUMBER), (y_flawed, Flaw.Y_NOT_A_NUMBER)]
+    key = "cast(0 as bigint)"
+    if unit is not Unit.VISIT:
+        key = _person(str(columns.person), kinds[2])
+        if mangled:
+            flaws.append(("coalesce(position('\ufffd' in c2), 0) > 0", Flaw.MANGLED_PERSON))
+    if unit is Unit.PERSON_DAY:
+        day, day_flawed = _day(str(columns.time), kinds[3])
+        key = f"cast({day} as string) || '|' || cast({key} as string)"
+        flaws.append((day_flawed, Flaw.NOT_A_TIME))
+    cases = " ".join(f"when {condition} then {flaw:d}" for condition, flaw in flaws if condition)
+    flaw = f"case {cases} else flaw end" if cases else "flaw"
+    return f"select {key} as unit, {x} as x, {y} as y, {flaw} as flaw from {source}"
+
+
+def _person(name: str, kind: Kind) -> str:
+    if kind is Kind.FLOATING:
+        raise UnreadableData(fractional(name))
+    if kind is Kind.TEXT:
+        return "nullif(c2, '')"  # nobody is called nothing: an empty id is a missing one
+    if kind is not Kind.INTEGER:
+        raise UnreadableData(f"Column {name!r} holds {kind.value}; people are told apart by integers or text.")
+    return "c2"
+
+
+ABSENT = "('', 'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinity', '-infinity')"
+
+
+def _number(column: str, name: str, kind: Kind) -> tuple[str, str]:
+    """A double (null where absent), and when the text is no number."""
+    if kind in (Kind.INTEGER, Kind.FLOATING):
+        return f"cast({column} as double)", ""
+    if kind is not Kind.TEXT:
+        raise UnreadableData(f"Column {name!r} holds {kind.value}; coordinates must be numbers.")
+    text = f"lower(trim({column}))"
+    value = f"try_cast({text} as double)"
+    plain = f"translate({text}, '0123456789+-.e', '') = ''"
+    return (
+        f"case when {plain} then {value} end",
+        f"{text} not in {ABSENT} and not ({plain} and {value} is not null)",
+    )
+
+
+ISO_TIME = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?$"
+OFFSET = "([+-])([0-9]{2}):?([0-9]{2})$"
+
+
+def _day(name: str, kind: Kind) -> tuple[str, str]:
+    """The day in UTC (null where absent), and when the text is no time."""
+    if kind is Kind.TIME:
+        return "cast(c3 as date)", ""
+    if kind is not Kind.TEXT:
+        raise UnreadableData(f"Column {name!r} holds {kind.value}; a time must be a date, a timestamp or ISO text.")
+    text = "trim(c3)"
+    date = f"try_cast(substr({text}, 1, 10) as date)"
+    hour, minute = (f"coalesce(try_cast(substr({text}, {place}, 2) as int), 0)" for place in (12, 15))
+    sign, *ahead = (f"regexp_extract({text}, '{OFFSET}', {group})" for group in (1, 2, 3))
+    hours, minutes = (f"coalesce(try_cast({part} as int), 0)" for part in ahead)
+    # minutes since midnight, UTC = local time − offset; beyond 0 … 1439 it is the day before or after
+    passed = f"({hour} * 60 + {minute} - case when {sign} = '-' then -1 else 1 end * ({hours} * 60 + {minutes}))"
+    day = f"{date} + case when {passed} < 0 then -1 when {passed} >= 1440 then 1 else 0 end"
+    readable = f"regexp_replace({text}, '{ISO_TIME}', '') = '' and {date} is not null and {hour} < 24 and {minute} < 60"
+    return f"case when {readable} then {day} end", f"{text} <> '' and not ({readable})"

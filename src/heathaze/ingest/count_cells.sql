@@ -1,0 +1,118 @@
+-- From visits(unit, x, y) to integer mass per cell. One text, read alike by DuckDB and Spark; every number is bound (?), in
+-- the order of count.py. Rows of the answer: one per non-empty cell, and cell -1 with the largest mass any unit has.
+with located as (
+    -- position in cells, the operations of Grid.down and Grid.across in their order; null and NaN lie in no box
+    select
+        unit,
+        case
+            -- engines' logarithms differ in the last bit: snap to 2^-26 of a cell, as Grid.cell_of does
+            when ? then floor((ln(tan(? + y * ?)) - ?) * ? * 67108864e0 + 0.5) / 67108864e0
+            else (y - ?) * ?
+        end as down,
+        (x - ?) * ? as across
+    from heathaze_visits
+    where x >= ? and x <= ? and y >= ? and y <= ?
+),
+
+placed as (
+    select
+        unit,
+        cast(greatest(least(floor(down), ?), 0) as bigint) * ? + cast(least(floor(across), ?) as bigint) as cell
+    from located
+),
+
+-- the one aggregation over everybody: (unit, cell, visits)
+binned as (
+    select unit, cell, count(*) as visits
+    from placed
+    group by unit, cell
+),
+
+units as (
+    select unit, cast(sum(visits) as bigint) as visits, count(*) as cells
+    from binned
+    group by unit
+),
+
+-- those over the limit, each with two numbers of nine digits out of md5(salt|unit)
+heavy as (
+    select
+        unit as heavy_unit,
+        cells,
+        cast(substr(digits, 1, 9) as bigint) as first_seed,
+        cast(substr(digits, 10, 9) as bigint) as second_seed
+    from (
+        select unit, cells, translate(md5(? || '|' || cast(unit as string)), 'abcdef', '012345') as digits
+        from units
+        where cells > ?
+    ) as hashed
+),
+
+-- draw = ((cell + a)^2 + b)^2 mod p with p = 2^31 - 1: a public order of the cells that is another for every unit and knows
+-- nothing of other units
+stirred as (
+    select
+        unit, cell, visits, cells, second_seed,
+        (cell + first_seed) % 2147483647 * ((cell + first_seed) % 2147483647) % 2147483647 as once
+    from binned
+    inner join heavy on unit = heavy_unit
+),
+
+drawn as (
+    select
+        unit, cell, visits, cells,
+        (once + second_seed) % 2147483647 * ((once + second_seed) % 2147483647) % 2147483647 as draw
+    from stirred
+),
+
+-- rank only what can be among the first: draws are even over 0 … p, so the first k lie below (k + a margin) p / cells
+ranked as (
+    select
+        unit, cell, visits, cells,
+        row_number() over (partition by unit order by draw * 4294967296 + cell % 4294967296) as place
+    from drawn
+    where draw * cells <= ?
+),
+
+kept as (
+    -- least(…) changes nothing but keeps DuckDB from replacing the sort by a slower heap per unit
+    select unit, cell, visits
+    from ranked
+    where place <= least(?, cells)
+),
+
+kept_units as (
+    select unit, cast(sum(visits) as bigint) as visits
+    from kept
+    group by unit
+),
+
+parts as (
+    select binned.unit, binned.cell, binned.visits as part, units.visits as whole
+    from binned
+    inner join units on binned.unit = units.unit
+    where units.cells <= ?
+    union all
+    select kept.unit, kept.cell, kept.visits as part, kept_units.visits as whole
+    from kept
+    inner join kept_units on kept.unit = kept_units.unit
+),
+
+-- share: floor(M part / whole), exact: the numerator is a multiple of the divisor; presence: 1
+weighted as (
+    select
+        unit, cell,
+        case
+            when ? then cast(floor((part * ? - part * ? % whole) / whole + 0.5) as bigint)
+            else cast(1 as bigint)
+        end as mass
+    from parts
+)
+
+select cell, cast(sum(mass) as bigint) as mass
+from weighted
+group by cell
+union all
+-- the sensitivity, asserted on the integers themselves (errata X6)
+select cast(-1 as bigint) as cell, cast(max(mass) as bigint) as mass
+from (select cast(sum(mass) as bigint) as mass from weighted group by unit) as units_mass

@@ -1,0 +1,162 @@
+"""Files of visits: which there are, how they are written, and what their columns are called.
+
+Looks at the names and the first lines only; reading the visits is the engines' work. Both engines are told the
+separator and the names found here, so that they cannot guess differently.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import glob
+import gzip
+import io
+import json
+import os
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from heathaze.errors import UnknownFormat, UnreadableData
+
+SEPARATORS = ",;\t|"
+"""A comma unless the header holds more of another one."""
+
+PEEKED_LINES = 1000
+"""How many lines of JSON are looked at for the names of columns."""
+
+
+class Format(enum.Enum):
+    """How the visits are written down."""
+
+    CSV = "CSV"
+    PARQUET = "Parquet"
+    JSON_LINES = "JSON lines"
+
+
+ENDINGS = {
+    ".csv": Format.CSV,
+    ".csv.gz": Format.CSV,
+    ".parquet": Format.PARQUET,
+    ".jsonl": Format.JSON_LINES,
+    ".ndjson": Format.JSON_LINES,
+    ".json": Format.JSON_LINES,
+    ".jsonl.gz": Format.JSON_LINES,
+    ".ndjson.gz": Format.JSON_LINES,
+    ".json.gz": Format.JSON_LINES,
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """One file or several alike. ``names`` are the columns of text files; a Parquet file tells the engine its own."""
+
+    given: str
+    paths: tuple[str, ...]
+    format: Format
+    names: tuple[str, ...] = ()
+    separator: str = ","
+
+    @property
+    def is_text(self) -> bool:
+        """Are numbers written as text, so that reading them twice is dear?"""
+        return self.format is not Format.PARQUET
+
+
+def find_files(given: str) -> Files:
+    """The files behind a path or a pattern such as ``visits/*.parquet``.
+
+    Raises:
+        UnknownFormat: The ending says nothing.
+        UnreadableData: There is no such file, or it is empty, a directory, or not what its ending says.
+    """
+    paths = _existing(given)
+    formats = {_format(path) for path in paths}
+    if len(formats) > 1:
+        raise UnreadableData(f"{given!r} matches files of several formats; give a pattern that matches one.")
+    files = Files(given, tuple(paths), formats.pop())
+    if not files.is_text:
+        return files
+    heads = {_head(path, files.format) for path in paths}
+    if len(heads) > 1 and files.format is Format.CSV:
+        raise UnreadableData(f"The files of {given!r} have different headers; give files with the same columns.")
+    separator = next(iter(heads))[1]
+    # Keys of JSON lines may differ from file to file; what is missing in a line is absent there.
+    names = tuple(dict.fromkeys(name for head in sorted(heads) for name in head[0])) if len(heads) > 1 else None
+    return Files(given, files.paths, files.format, names or next(iter(heads))[0], separator)
+
+
+def _existing(given: str) -> list[str]:
+    if os.path.isdir(given):
+        raise UnreadableData(
+            f"{given!r} is a directory; give a file, or a pattern such as {os.path.join(given, '*.parquet')!r}."
+        )
+    paths = [given] if os.path.exists(given) else sorted(glob.glob(given, recursive=True))
+    paths = [path for path in paths if not os.path.isdir(path)]
+    if not paths:
+        raise UnreadableData(f"There is no file {given!r}; check the path.")
+    for path in paths:
+        _format(path)
+        try:
+            with open(path, "rb") as file:
+                if not file.read(1):
+                    raise UnreadableData(f"{path!r} is empty; there are no visits to count.")
+        except OSError as error:
+            raise UnreadableData(f"{path!r} cannot be opened: {error.strerror}.") from None
+    return [os.path.abspath(path) for path in paths]
+
+
+def _format(path: str) -> Format:
+    name = os.path.basename(path).lower()
+    for ending, kind in ENDINGS.items():
+        if name.endswith(ending):
+            return kind
+    raise UnknownFormat(
+        f"{os.path.basename(path)!r} has an ending nobody knows; give .csv, .csv.gz, .parquet, .jsonl, .ndjson "
+        "or .json."
+    )
+
+
+def _head(path: str, kind: Format) -> tuple[tuple[str, ...], str]:
+    """Names of the columns, and the separator."""
+    try:
+        with _text(path) as file:
+            if kind is Format.CSV:
+                return _csv_head(path, file)
+            return _json_names(path, file), ","
+    except UnicodeDecodeError:
+        raise UnreadableData(f"{path!r} is not written in UTF-8; save it as UTF-8.") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UnreadableData(f"{path!r} cannot be unpacked; the file is damaged or not gzip.") from None
+
+
+def _text(path: str) -> io.TextIOWrapper:
+    binary: Any = gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # noqa: SIM115
+    return io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+
+
+def _csv_head(path: str, file: io.TextIOWrapper) -> tuple[tuple[str, ...], str]:
+    line = file.readline()
+    if not line.strip():
+        raise UnreadableData(
+            f"{path!r} does not begin with a header; write the names of the columns on the first line."
+        )
+    separator = max(SEPARATORS, key=lambda sign: (line.count(sign), sign == ","))
+    return tuple(next(csv.reader([line], delimiter=separator))), separator
+
+
+def _json_names(path: str, file: io.TextIOWrapper) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for _, line in zip(range(PEEKED_LINES), file, strict=False):
+        if not line.strip():
+            continue
+        try:
+            visit = json.loads(line)
+        except ValueError:
+            visit = None
+        if not isinstance(visit, dict):
+            raise UnreadableData(f'{path!r} is not JSON lines; write one object per line, such as {{"lon": …}}.')
+        names.update(dict.fromkeys(visit))
+    if not names:
+        raise UnreadableData(f"{path!r} is empty; there are no visits to count.")
+    return tuple(names)
