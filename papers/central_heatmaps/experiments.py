@@ -81,7 +81,7 @@ def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
     if real:
         for epsilon in sorted({value["epsilon"] for value in config["golden"]["values"]}):
             names = [value["method"] for value in config["golden"]["values"] if value["epsilon"] == epsilon]
-            add("golden", "gowalla", epsilon, epsilon=epsilon, names=names, emd_size=config["protocol"]["emd_size"])
+            add("golden", "gowalla", epsilon, epsilon=epsilon, names=names, emd_size=chosen["golden"]["emd_size"])
     return trials
 
 

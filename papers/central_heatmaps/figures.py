@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,10 +119,15 @@ def _plain_log(axis: Axes) -> None:
 
 
 def _save(figure: Figure, axes: list[Axes], path: Path) -> Path:
+    from PIL import Image
+
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(
         handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8.5, frameon=False,
         title="mean and 95 % band", title_fontsize=8,
     )  # fmt: skip
-    figure.savefig(path, dpi=95, metadata={"Software": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=100)
+    # A palette of 128 colours: a third of the size, and no difference to be seen.
+    Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
     return path

@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.write_expected:
         # What this machine has no data for is kept.
         expected[mode] = {**expected.get(mode, {}), **summary(results)}
-        expected_file.write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        expected_file.write_text(_one_line_a_mean(expected), encoding="utf-8")
         print("wrote expected.json")
     broken = [claim for claim in claims if claim.fails]
     if broken:
@@ -73,6 +73,14 @@ def _with_progress(trials: list[Any], config: dict[str, Any], mode: str) -> Any:
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(f"{mode} run", total=len(trials))
         return run_all(trials, config, lambda: bar.advance(task))
+
+
+def _one_line_a_mean(expected: dict[str, Any]) -> str:
+    modes = []
+    for mode, means in sorted(expected.items()):
+        lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(means.items()))
+        modes.append(f" {json.dumps(mode)}: {{\n{lines}\n }}")
+    return "{\n" + ",\n".join(modes) + "\n}\n"
 
 
 def _print_table(claims: list[Claim]) -> None:

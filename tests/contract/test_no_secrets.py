@@ -33,6 +33,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[hz.Relea
     monkeypatch.setattr(os, "urandom", remember)
     lines = ["who,lon,lat"]
     lines += ["zebediah-quux,9.987654,53.561234"] * ROWS_HOME + ["aurelia-snark,10.043219,53.5876543"] * ROWS_AWAY
+    lines += ["aurelia-snark,10.0711,53.5111"] * 3_001  # her shares are no round numbers
     lines += [f"walker-{k:04d},{9.91 + 0.0008 * k:.7f},53.55" for k in range(209)]
     source = tmp_path / "very-secret-visits.csv"
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -41,12 +42,12 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[hz.Relea
     ledger = hz.Ledger.open(tmp_path / "secret-place.ledger", total=3)
     release = hz.publish(hz.central.Pyramid(grid, epsilon=2), counts, ledger=ledger)
     key = [seed for seed in keys if len(seed) == 32][-1]
-    numbers = {ROWS_HOME, ROWS_AWAY, ROWS_HOME + ROWS_AWAY + 209, 211, int(counts.mass.sum())}
+    numbers = {ROWS_HOME, ROWS_AWAY, ROWS_HOME + ROWS_AWAY + 3_210, 211, int(counts.mass.sum())}
     secrets = [b"zebediah", b"aurelia", b"walker-", b"very-secret", b"secret-place"]
     secrets += [b"9.987654", b"53.561234", b"5876543"]
     secrets += [key, key.hex().encode(), base64.b64encode(key).rstrip(b"=")]
     secrets += [f"{number}".encode() for number in numbers if number > 10_000]
-    secrets += [struct.pack("<q", int(mass)) for mass in set(counts.mass.tolist()) if mass > 2**20]
+    secrets += [word for word in (struct.pack("<q", mass) for mass in set(counts.mass.tolist())) if word.count(0) < 6]
     return release, secrets, counts
 
 
@@ -56,16 +57,16 @@ def test_no_secret_in_a_file(published: tuple[hz.Release, list[bytes], hz.Counts
     path = release.save(tmp_path / f"map.{ending}")
     for layer in layers(path):
         for secret in secrets:
-            assert secret not in layer, (ending, secret)
+            assert not holds(layer, secret), (ending, secret)
 
 
 def test_the_search_would_find_a_secret(published: tuple[hz.Release, list[bytes], hz.Counts], tmp_path: Path) -> None:
     """The check can fail: a file that holds the true counts, or an id in its metadata, is caught."""
     _, secrets, counts = published
     np.savez_compressed(tmp_path / "leak.npz", mass=counts.mass, who=np.array([b"zebediah-quux"]))
-    found = {secret for layer in layers(tmp_path / "leak.npz") for secret in secrets if secret in layer}
+    found = {secret for layer in layers(tmp_path / "leak.npz") for secret in secrets if holds(layer, secret)}
     assert b"zebediah" in found
-    assert any(len(secret) == 8 and secret in found for secret in secrets[-3:])
+    assert any(len(secret) == 8 and secret not in (b"zebediah", b"9.987654") for secret in found)
 
 
 def test_no_secret_in_what_prints(published: tuple[hz.Release, list[bytes], hz.Counts]) -> None:
@@ -73,7 +74,14 @@ def test_no_secret_in_what_prints(published: tuple[hz.Release, list[bytes], hz.C
     things = (counts, release, release.guarantee, release.to_dict(), hz.SecureRandomness())
     shown = " ".join(f"{thing!r} {thing}" for thing in things).encode()
     for secret in secrets:
-        assert secret not in shown, secret
+        assert not holds(shown, secret), secret
+
+
+def holds(layer: bytes, secret: bytes) -> bool:
+    """Numbers count only as whole numbers: their digits turn up by chance inside longer ones."""
+    if secret.isdigit():
+        return re.search(rb"(?<![\d.])" + secret + rb"(?![\d.])", layer) is not None
+    return secret in layer
 
 
 def layers(path: Path) -> list[bytes]:
