@@ -179,8 +179,8 @@ def _placing(grid: Grid) -> Parameters:
 def _weighing(at_most: int | None, weight: str, mass: int) -> Parameters:
     """What count_cells.sql needs to keep at most k cells and to split the mass, in the order of its question marks."""
     most = LARGEST if at_most is None else at_most
-    # the first k of c even draws lie below (k + 6√k + 10) p / c but for one unit in millions, which then keeps fewer
-    cut = (2**31 - 1) * (most + 6 * math.isqrt(most) + 10)
+    # of c even draws the first k lie below (k + 3√k + 8) p / c but for one unit in thousands, which keeps one fewer
+    cut = (2**31 - 1) * (most + 3 * math.isqrt(most) + 8)
     return [SALT, most, cut, most, most, weight == "share", mass, mass]
 
 

@@ -1,5 +1,5 @@
--- From visits(unit, x, y) to integer mass per cell. One text, read alike by DuckDB and Spark; every number is bound (?), in
--- the order of count.py. Rows of the answer: one per non-empty cell, and cell -1 with the largest mass any unit has.
+-- From visits(unit, x, y) to integer mass per cell. One text, read alike by DuckDB and Spark; every number is bound, in the
+-- order of count.py. Rows of the answer: one per non-empty cell, and cell -1 with the largest mass any unit has.
 with located as (
     -- position in cells, the operations of Grid.down and Grid.across in their order; null and NaN lie in no box
     select
@@ -34,26 +34,22 @@ units as (
     group by unit
 ),
 
--- those over the limit, each with two numbers of nine digits out of md5(salt|unit)
+-- those over the limit, each with a number of nine digits out of md5(salt|unit)
 heavy as (
     select
         unit as heavy_unit,
         cells,
-        cast(substr(digits, 1, 9) as bigint) as first_seed,
-        cast(substr(digits, 10, 9) as bigint) as second_seed
-    from (
-        select unit, cells, translate(md5(? || '|' || cast(unit as string)), 'abcdef', '012345') as digits
-        from units
-        where cells > ?
-    ) as hashed
+        cast(substr(translate(md5(? || '|' || cast(unit as string)), 'abcdef', '012345'), 1, 9) as bigint) as seed
+    from units
+    where cells > ?
 ),
 
--- draw = ((cell + a)^2 + b)^2 mod p with p = 2^31 - 1: a public order of the cells that is another for every unit and knows
--- nothing of other units
+-- draw = ((cell + seed)^2 + seed)^2 mod p with p = 2^31 - 1: a public order of the cells, another for every unit, that
+-- knows nothing of other units; md5 for every cell would cost as much as all the rest
 stirred as (
     select
-        unit, cell, visits, cells, second_seed,
-        (cell + first_seed) % 2147483647 * ((cell + first_seed) % 2147483647) % 2147483647 as once
+        unit, cell, visits, cells, seed,
+        (cell + seed) % 2147483647 * ((cell + seed) % 2147483647) % 2147483647 as once
     from binned
     inner join heavy on unit = heavy_unit
 ),
@@ -61,11 +57,11 @@ stirred as (
 drawn as (
     select
         unit, cell, visits, cells,
-        (once + second_seed) % 2147483647 * ((once + second_seed) % 2147483647) % 2147483647 as draw
+        (once + seed) % 2147483647 * ((once + seed) % 2147483647) % 2147483647 as draw
     from stirred
 ),
 
--- rank only what can be among the first: draws are even over 0 … p, so the first k lie below (k + a margin) p / cells
+-- sort only what can be among the first: draws are even over 0 to p, so the first k lie below (k + margin) p / cells
 ranked as (
     select
         unit, cell, visits, cells,
@@ -75,7 +71,7 @@ ranked as (
 ),
 
 kept as (
-    -- least(…) changes nothing but keeps DuckDB from replacing the sort by a slower heap per unit
+    -- least changes nothing, but keeps DuckDB from replacing the sort by a slower heap per unit
     select unit, cell, visits
     from ranked
     where place <= least(?, cells)

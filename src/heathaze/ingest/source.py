@@ -13,6 +13,7 @@ import gzip
 import io
 import json
 import os
+import re
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from heathaze.errors import UnknownFormat, UnreadableData
 
 SEPARATORS = ",;\t|"
-"""A comma unless the header holds more of another one."""
+"""The one the header holds most of; a comma where there is none."""
 
 PEEKED_LINES = 1000
 """How many lines of JSON are looked at for the names of columns."""
@@ -141,7 +142,8 @@ def _csv_head(path: str, file: io.TextIOWrapper) -> tuple[tuple[str, ...], str]:
         raise UnreadableData(
             f"{path!r} does not begin with a header; write the names of the columns on the first line."
         )
-    separator = max(SEPARATORS, key=lambda sign: (line.count(sign), sign == ","))
+    unquoted = re.sub(r'"[^"]*"', "", line)
+    separator = max(SEPARATORS, key=unquoted.count)
     return tuple(next(csv.reader([line], delimiter=separator))), separator
 
 

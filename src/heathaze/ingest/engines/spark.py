@@ -224,8 +224,9 @@ def _plain(table: Any) -> Any:
             kind = arrow.int64()
         elif arrow.types.is_float16(kind):
             kind = arrow.float32()
-        elif arrow.types.is_timestamp(kind) and kind.unit == "ns":
-            kind = arrow.timestamp("us", kind.tz)
+        elif arrow.types.is_timestamp(kind):
+            # a wall clock is one in UTC; Spark would take it for one in the session's zone
+            kind = arrow.timestamp("us", kind.tz or "UTC")
         if kind != field.type:
             column = table.column(place).cast(kind, safe=not arrow.types.is_timestamp(kind))
             table = table.set_column(place, field.name, column)
