@@ -83,7 +83,7 @@ def _figure1(results: Results, source: str) -> Iterator[Claim]:
         yield Claim(
             f"fig. 1, {source}: {', '.join(metrics)} better than flat and top t % at ε = {_listed(at)}",
             "better on all",
-            "least lead " + ", ".join(f"{metric} {lead}" for metric, lead in leads.items()),
+            "least certain lead " + ", ".join(f"{metric} {lead}" for metric, lead in leads.items()),
             all(lead.clear for lead in leads.values()),
             departure,
         )

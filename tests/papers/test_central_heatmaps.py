@@ -64,7 +64,7 @@ def test_a_broken_claim_fails_the_run(swapped, tmp_path):
     assert "synthetic data alone" in done.stdout
     first = next(line for line in done.stdout.splitlines() if line.startswith("fig. 1, synthetic: SIM"))
     assert first.endswith("NO")
-    assert "least lead SIM -" in first
+    assert "least certain lead SIM -" in first
 
 
 def test_what_is_committed_is_complete():

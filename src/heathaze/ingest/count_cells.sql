@@ -105,10 +105,11 @@ weighted as (
     from parts
 )
 
-select cell, cast(sum(mass) as bigint) as mass
-from weighted
+-- mass per cell, and per unit the sensitivity, asserted on the integers themselves (errata X6)
+select coalesce(cell, -1) as cell, max(mass) as mass
+from (
+    select cell, cast(sum(mass) as bigint) as mass
+    from weighted
+    group by grouping sets ((cell), (unit))
+) as sums
 group by cell
-union all
--- the sensitivity, asserted on the integers themselves (errata X6)
-select cast(-1 as bigint) as cell, cast(max(mass) as bigint) as mass
-from (select cast(sum(mass) as bigint) as mass from weighted group by unit) as units_mass
