@@ -1,5 +1,6 @@
 """Synthetic people for demos, tests and papers: no real person is in here."""
 
 from heathaze.datasets.city import city
+from heathaze.datasets.mixtures import mixture
 
-__all__ = ["city"]
+__all__ = ["city", "mixture"]
