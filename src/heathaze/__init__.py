@@ -1,12 +1,12 @@
 """Heathaze: sensitive locations become maps that can be published, with a differential-privacy guarantee.
 
-    import heathaze as hz
+import heathaze as hz
 
-    grid = hz.Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
-    counts = hz.count("visits.parquet", grid, person="user_id", lon="lon", lat="lat", at_most=20)
-    ledger = hz.Ledger.open("visits.ledger", total=2.0)
-    release = hz.publish(hz.central.Pyramid(grid, epsilon=1.0), counts, ledger=ledger)
-    release.save("nyc.html")
+grid = hz.Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
+counts = hz.count("visits.parquet", grid, person="user_id", lon="lon", lat="lat", at_most=20)
+ledger = hz.Ledger.open("visits.ledger", total=2.0)
+release = hz.publish(hz.central.Pyramid(grid, epsilon=1.0), counts, ledger=ledger)
+release.save("nyc.html")
 """
 
 # Heavy packages (duckdb, numba, scipy, matplotlib) are imported where they are used, so that this stays quick.

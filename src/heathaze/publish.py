@@ -36,7 +36,9 @@ def publish(
     guarantee = promise(mechanism, counts)
     entry = None if ledger is None else ledger.charge(guarantee, mechanism.event(counts.bound))
     source = SecureRandomness() if randomness is None else randomness
-    return _wrap(mechanism, counts, mechanism.run(counts, source), guarantee, entry, simulated=source.simulated)
+    # Only bits from the operating system make a release; any other source might be repeated.
+    simulated = type(source) is not SecureRandomness
+    return _wrap(mechanism, counts, mechanism.run(counts, source), guarantee, entry, simulated=simulated)
 
 
 def promise(mechanism: Mechanism, counts: Counts) -> Guarantee:

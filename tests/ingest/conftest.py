@@ -28,7 +28,7 @@ def kept(unit: object, visits: Counter[int], at_most: int | None) -> Counter[int
     draws = {cell: (((cell + seed) ** 2 + seed) % PRIME) ** 2 % PRIME for cell in visits}
     root = int(at_most**0.5)
     below = [cell for cell in visits if draws[cell] * len(visits) <= PRIME * (at_most + 3 * root + 8)]
-    chosen = sorted(below, key=lambda cell: (draws[cell], cell))[:at_most]
+    chosen = sorted(below, key=lambda cell: (draws[cell] // 256, cell))[:at_most]
     return Counter({cell: visits[cell] for cell in chosen})
 
 

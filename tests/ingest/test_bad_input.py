@@ -105,7 +105,7 @@ def test_no_such_column_lists_those_there_are(tmp_path: Path) -> None:
 
 
 def test_a_first_row_of_data_is_not_listed_as_columns(tmp_path: Path) -> None:
-    refused(UnreadableData, csv(tmp_path, GOOD.split("\n", 1)[1]), "does not look like a header")
+    refused(UnreadableData, csv(tmp_path, GOOD.split("\n", 1)[1]), "first line must hold the names")
 
 
 def test_a_column_named_twice(tmp_path: Path) -> None:
@@ -131,6 +131,24 @@ def test_floating_people_could_merge() -> None:
     refused(UnreadableData, pd.DataFrame({**table, "who": [1, None]}), "numbers with a fraction")
     dates = pa.table({**table, "who": pa.array([1, 2], pa.date32())})
     refused(UnreadableData, dates, "'who' holds dates or times")
+
+
+def test_ids_of_mixed_kinds_could_merge_or_split(tmp_path: Path) -> None:
+    lines = '{"who": 7, "lon": -74, "lat": 40.7}\n{"who": "7", "lon": -74, "lat": 40.7}\n'
+    refused(UnreadableData, csv(tmp_path, lines, "v.jsonl"), "'who' mixes numbers and text")
+    for ids in ([1, "1"], [7, 7.0], [1.5, None], [b"anna-secret", None]):
+        who = np.array(ids, dtype=object)
+        table = {"who": who, "lon": np.full(2, -74.0), "lat": np.full(2, 40.7)}
+        refused(UnreadableData, table, "'who' mixes kinds of ids")
+        refused(
+            UnreadableData, pd.DataFrame({**table, "who": pd.Series(who, dtype=object)}), "'who' mixes kinds of ids"
+        )
+
+
+def test_parquet_files_of_different_types_are_not_cast_to_one(tmp_path: Path) -> None:
+    for name, who in (("a", [1, 2]), ("b", [1.2, 2.4])):
+        pq.write_table(pa.table({"who": who, "lon": [-74.0] * 2, "lat": [40.7] * 2}), tmp_path / f"{name}.parquet")
+    refused(UnreadableData, str(tmp_path / "*.parquet"), "different types")
 
 
 def test_floating_people_in_json(tmp_path: Path) -> None:

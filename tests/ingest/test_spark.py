@@ -40,7 +40,7 @@ def spark() -> Iterator[Any]:
         from heathaze.ingest.engines.spark import _local_session
 
         session = _local_session()
-    session.conf.set("spark.sql.shuffle.partitions", "2")
+    session.conf.set("spark.sql.shuffle.partitions", "1")
     # Nothing may depend on where the session believes itself to be.
     session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     yield session
@@ -88,12 +88,12 @@ def test_a_crowd_counts_the_same_everywhere(
     assert counted == tools.plain_count(grid, *zip(*rows, strict=True), weight=weight, at_most=at_most)
 
 
-@settings(max_examples=4, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_hypothesis_tables_count_the_same_everywhere(spark: Any, tools: Any, data: st.DataObject) -> None:
     # Many small tables in one job: a table's number is part of its people's ids.
     grid = tools.grids["globe"]
-    tables = data.draw(st.lists(tools.visits_on(grid, st.sampled_from(NAMES), 30), min_size=5, max_size=10))
+    tables = data.draw(st.lists(tools.visits_on(grid, st.sampled_from(NAMES), 30), min_size=10, max_size=20))
     rows = [(f"{number}/{who}", x, y) for number, table in enumerate(tables) for who, x, y in table]
     at_most = data.draw(st.sampled_from([1, 2, 5]))
     counted = both(tools, tools.table(rows, grid, pa.string()), grid, at_most=at_most)
@@ -140,8 +140,6 @@ def test_ids_of_many_kinds(spark: Any, tools: Any) -> None:
     numbers = np.arange(40) % 3
     for ids in (
         numbers.astype(np.uint64) + np.uint64(2**63),
-        numbers.astype(np.int32),
-        numbers == 1,
         pa.array(numbers.astype(str)).dictionary_encode(),
     ):
         table = pa.table({"who": ids, "x": axis, "y": pa.array(axis).cast(pa.string())})

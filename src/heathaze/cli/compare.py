@@ -13,7 +13,6 @@ from heathaze.cli.console import Json, err, out, say_json
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.errors import MissingExtra
 from heathaze.release.formats import load
-from heathaze.release.release import Release
 
 _WARNING = "NOT PRIVATE: these numbers are computed from the raw data. Do not publish them."
 
@@ -36,20 +35,26 @@ def compare(
     json: Json = False,
 ) -> None:
     """Measure how far a release lies from the truth. The output is not private."""
+    from heathaze.ingest.count import count
+
     release = load(file)
     unit = release.guarantee.unit.value
-    true = _true_density(
-        release,
+    how = release.provenance
+    counts = count(
         truth,
+        release.grid,
         person=options.person_from(person, unit),
-        unit=unit,
         lon=lon_column,
         lat=lat_column,
         x=x_column,
         y=y_column,
+        weight=how.weight,
+        at_most=how.at_most,
+        unit=unit,
         time=time,
         engine=engine,
     )
+    true = TreeDensity.from_mass(release.grid, [release.grid.depth] * len(counts.codes), counts.codes, counts.mass)
     shape = (min(256, release.grid.rows), min(256, release.grid.cols))
     ours, theirs = release.render(shape=shape).smooth(sigma), true.render(shape=shape).smooth(sigma)
     numbers = {
@@ -78,15 +83,6 @@ def compare(
     for name, value in numbers.items():
         shown = "needs the extra heathaze[eval]" if value is None else f"{value:.4f}"
         out.print(f"{name:16s} {shown:8s}  {meanings[name]}", markup=False)
-
-
-def _true_density(release: Release, truth: str, **columns: str | None) -> TreeDensity:
-    """The truth, with people bounded and weighed as the release did it."""
-    from heathaze.ingest.count import count
-
-    how = release.provenance
-    counts = count(truth, release.grid, weight=how.weight, at_most=how.at_most, **columns)
-    return TreeDensity.from_mass(release.grid, [release.grid.depth] * len(counts.codes), counts.codes, counts.mass)
 
 
 def _emd(ours: Density, theirs: Density) -> float | None:

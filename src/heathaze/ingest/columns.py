@@ -71,15 +71,18 @@ class Columns:
         }[flaw]
 
 
-def locate(names: Sequence[str], wanted: Sequence[str], where: str) -> list[int]:
-    """Positions of the wanted columns, found by their exact names."""
+def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool = False) -> list[int]:
+    """Positions of the wanted columns, found by their exact names.
+
+    Columns of ``text`` files are named in the error only where a wanted one is among them: else the first line may be a
+    visit, and naming it would print somebody's position.
+    """
     for name in wanted:
         if names.count(name) > 1:
             raise UnreadableData(f"{where} has several columns {name!r}; rename all but one.")
         if name not in names:
-            if any(re.fullmatch(r"\s*[+-]?[0-9.]+\s*", column) for column in names):
-                # The first line is a visit: listing it would print somebody's position.
-                known = "its first line does not look like a header, write the names of the columns there"
+            if text and not set(names) & set(wanted):
+                known = f"nor any of {', '.join(map(repr, wanted))}: its first line must hold the names of the columns"
             else:
                 known = "it has " + ", ".join(repr(column) for column in names)
             raise UnreadableData(f"{where} has no column {name!r}; {known}.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
@@ -44,7 +43,6 @@ def count(
     time: str | None = None,
     engine: str = "duckdb",
     mass: int = 2**20,
-    progress: Callable[..., Any] | None = None,  # noqa: ARG001
 ) -> Counts:
     """Count visits per cell so that one unit weighs at most ``bound``.
 
@@ -74,7 +72,6 @@ def count(
         time: Column of dates, timestamps or ISO text; days are those of UTC.
         engine: "duckdb" (embedded) or "spark" (bigger than one machine).
         mass: M, the integer that stands for one unit, 1 to 2^30.
-        progress: Accepted for callers that show progress; both engines answer in one go.
 
     Returns:
         Counts. Both engines, and any order of the rows, give the same integers.

@@ -12,6 +12,8 @@ with located as (
         (x - ?) * ? as across
     from heathaze_visits
     where x >= ? and x <= ? and y >= ? and y <= ?
+    -- a Parquet file's statistics leave NaN out, and an engine that trusts them may drop the comparisons
+    and not isnan(x) and not isnan(y)
 ),
 
 placed as (
@@ -65,7 +67,8 @@ drawn as (
 ranked as (
     select
         unit, cell, visits, cells,
-        row_number() over (partition by unit order by draw * 4294967296 + cell % 4294967296) as place
+        -- the draw's upper 23 bits, then the cell's 40: one integer sorts faster than two, and no two are equal
+        row_number() over (partition by unit order by (draw - draw % 256) * 4294967296 + cell) as place
     from drawn
     where draw * cells <= ?
 ),

@@ -8,6 +8,7 @@ with located as (
         (x - ?) * ? as across
     from heathaze_visits
     where x >= ? and x <= ? and y >= ? and y <= ?
+    and not isnan(x) and not isnan(y)
 ),
 
 placed as (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from heathaze.privacy.loss import Loss, decimal
+from heathaze.privacy.loss import Loss, decimal, decimal_up
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
 
@@ -73,4 +73,5 @@ class Guarantee:
 
 def _factor(epsilon: Fraction) -> str:
     value = float(epsilon)
-    return f"e^{decimal(epsilon)}" + (f" ≈ {math.exp(value):.3g}" if value < 20 else "")
+    # "At most" is rounded up, never to nearest.
+    return f"e^{decimal(epsilon)}" + (f" ≈ {decimal_up(math.exp(value), 3)}" if value < 20 else "")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import glob
 import hashlib
 import json
 import math
@@ -237,6 +238,7 @@ class Ledger:
             raise LedgerCorrupt(
                 f"The ledger {self.path} is no longer there; put it back: a new one would forget what was spent."
             )
+        _check_one_name(self.path)
         with _sentences(self.path), contextlib.closing(_connect(self.path, "rw")) as connection:
             connection.execute(f"BEGIN {kind}")
             yield connection  # an error leaves by closing, which rolls back
@@ -262,6 +264,19 @@ class Ledger:
             raise _corrupt(self.path, "it has an entry that cannot be read") from None
         self._seen = {0: links[0], len(links) - 1: links[-1]}
         return first, entries
+
+
+def _check_one_name(path: Path) -> None:
+    """SQLite names its journal after the path: with two hard links, a crash through one undoes charges of the other."""
+    if path.stat().st_nlink == 1:
+        return
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.new"):
+        # Left by whoever began this ledger, still at it or killed; the ledger itself is whole.
+        with contextlib.suppress(OSError):
+            if draft.samefile(path):
+                draft.unlink()
+    if path.stat().st_nlink > 1:
+        raise LedgerError(f"The ledger {path} has a second name (a hard link); remove it, or make it a symbolic link.")
 
 
 def _check_declared(guarantee: Guarantee, event: Event) -> None:

@@ -78,8 +78,18 @@ def decimal(value: Fraction) -> str:
     >>> decimal(Fraction(1, 10)), decimal(Fraction(1, 3)), decimal(Fraction(2))
     ('0.1', '0.333334', '2')
     """
-    short = f"{float(value):.6g}"
-    if Fraction(short) == value:
+    return decimal_up(value, 6)
+
+
+def decimal_up(value: Fraction | float, digits: int) -> str:
+    """A number for the reader with at most so many digits, rounded up.
+
+    >>> decimal_up(2.01375, 3), decimal_up(1.0010005, 3)
+    ('2.02', '1.01')
+    """
+    exactly = Fraction(value)
+    short = f"{float(exactly):.{digits}g}"
+    if Fraction(short) == exactly:
         return short
-    step = Fraction(10) ** (math.floor(math.log10(value)) - 5) if value else Fraction(1)
-    return f"{float(math.ceil(value / step) * step):.6g}"
+    step = Fraction(10) ** (math.floor(math.log10(exactly)) - digits + 1)
+    return f"{float(math.ceil(exactly / step) * step):.{digits}g}"

@@ -22,6 +22,9 @@ Integers = npt.NDArray[np.int64]
 _MAX_LAPLACE_BITS = 52
 """Numerator of a scale stays below 2^52: noise beyond int64 then has probability below exp(−2000)."""
 
+_LARGEST_SCALE_BITS = 46
+"""No mechanism needs noise of a larger scale, and sums of millions of draws stay within int64."""
+
 _MAX_SIGMA_BITS = 24
 """Numerator of a sigma stays below 2^24: every product in the acceptance step then fits 64 bits."""
 
@@ -42,6 +45,11 @@ def laplace_scale(sensitivity: int, epsilon: Fraction | float) -> Fraction:
     if epsilon == math.inf:
         return Fraction(0)
     wanted = sensitivity / exact(epsilon)
+    if wanted > 2**_LARGEST_SCALE_BITS:
+        raise InvalidInput(
+            f"Noise of scale {float(wanted):.3g} leaves no room in 64 bits; use a larger epsilon or a smaller "
+            "mass a unit."
+        )
     binary_places = max(0, 40 - math.ceil(wanted).bit_length())
     return Fraction(math.ceil(wanted * 2**binary_places), 2**binary_places)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -40,6 +41,8 @@ def open_duckdb() -> Iterator[DuckDB]:
             },
         )
         try:
+            # a setting of the session, which connect refuses to take
+            connection.execute("set enable_progress_bar = false").fetchall()
             yield DuckDB(connection, directory)
         finally:
             connection.close()
@@ -71,10 +74,19 @@ class DuckDB:
                 exact = "r2 is null or json_type(r2) in ('VARCHAR', 'BIGINT', 'UBIGINT', 'BOOLEAN', 'NULL')"
                 flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
                 chosen[2] = ("r2 ->> '$'", Kind.TEXT)
+                self._check_json_ids(wanted[2])
             names = ", ".join(f"r{place}" for place in range(len(types)))
             columns = ", ".join(f"{sql} as c{place}" for place, (sql, _) in enumerate(chosen))
             self._execute(f"create view {SOURCE} as select {columns}, {flaw} as flaw from {RAW} as raw({names})")
         return [kind for _, kind in chosen]
+
+    def _check_json_ids(self, name: str) -> None:
+        """1 and "1" would be one person as text; whether they are, nobody can know."""
+        kinds = "count(distinct case json_type(r2) when 'VARCHAR' then 1 when 'BOOLEAN' then 2 else 3 end)"
+        names = ", ".join(f"r{place}" for place in range(len(self._types())))
+        filled = f"from {RAW} as raw({names}) where r2 is not null and json_type(r2) <> 'NULL'"
+        if self._execute(f"select {kinds} {filled}")[0][0] > 1:
+            raise UnreadableData(f"Column {name!r} mixes numbers and text; write all ids in one way.")
 
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
         """Run a statement; integers come back, nulls as 0."""
@@ -85,10 +97,17 @@ class DuckDB:
     def _files(self, source: Files, wanted: Sequence[str]) -> list[int]:
         paths = [glob.escape(path) for path in source.paths]
         if source.format is Format.PARQUET:
+            tables = [self.connection.read_parquet([path]) for path in paths]
+            found = [(table, locate(table.columns, wanted, self.where)) for table in tables]
+            if len({tuple(str(table.types[place]) for place in places) for table, places in found}) > 1:
+                # DuckDB would cast all to the first file's types, which can merge two people's ids.
+                raise UnreadableData(
+                    f"The files of {self.where} hold the same columns in different types; write them with one type."
+                )
             table = self.connection.read_parquet(paths)
             places = locate(table.columns, wanted, self.where)
         elif source.format is Format.CSV:
-            places = locate(source.names, wanted, self.where)
+            places = locate(source.names, wanted, self.where, text=True)
             names = {f"r{place}": "VARCHAR" for place in range(len(source.names))}
             table = self.connection.read_csv(
                 paths,
@@ -100,7 +119,7 @@ class DuckDB:
                 auto_detect=False,
             )
         else:
-            locate(source.names, wanted, self.where)
+            locate(source.names, wanted, self.where, text=True)
             kinds = {name: "JSON" if place == 2 else "VARCHAR" for place, name in enumerate(wanted)}
             table = self.connection.read_json(paths, columns=kinds, format="newline_delimited")
             places = list(range(len(wanted)))
@@ -113,12 +132,14 @@ class DuckDB:
         aliases = [f"r{place}" for place in range(len(wanted))]
         if library == "pandas" and hasattr(source, "iloc"):
             table = source.iloc[:, locate([str(name) for name in source.columns], wanted, self.where)]
+            _check_objects(wanted, [table.iloc[:, place].to_numpy() for place in range(len(wanted))])
             self.connection.register(RAW, table.set_axis(aliases, axis=1))
         elif library == "pyarrow" and hasattr(source, "column_names"):
             table = source.select(locate(source.column_names, wanted, self.where))
             self.connection.register(RAW, table.rename_columns(aliases))
         elif isinstance(source, dict):
             locate([str(name) for name in source], wanted, self.where)
+            _check_objects(wanted, [np.asanyarray(source[name]) for name in wanted])
             self.connection.register(
                 RAW, _arrays({alias: source[name] for alias, name in zip(aliases, wanted, strict=True)})
             )
@@ -172,6 +193,18 @@ def _canonical(column: str, type_name: str) -> tuple[str, Kind]:
     if type_name == "DATE" or type_name.startswith("TIMESTAMP"):
         return column, Kind.TIME
     return column, Kind.OTHER
+
+
+def _check_objects(names: Sequence[str], columns: Sequence[Any]) -> None:
+    """Ids in a column of Python objects are of one kind: as text, 7 and 7.0 would be two people, 1 and '1' one."""
+    if len(names) > 2 and columns[2].dtype == object:
+        kinds = {type(value) for value in columns[2]} - {type(None)}
+        missing = {kind for kind in kinds if kind.__name__ in ("NAType", "NaTType")}
+        if len(kinds - missing) > 1 or not kinds - missing <= {str, int, bool, uuid.UUID}:
+            raise UnreadableData(
+                f"Column {names[2]!r} mixes kinds of ids, or holds neither text nor whole numbers; convert it to one "
+                "of them."
+            )
 
 
 def _arrays(arrays: dict[str, Any]) -> dict[str, Any]:

@@ -112,6 +112,11 @@ class Spark:
                 # a number with a fraction, or one beyond 64 bits, is not an id
                 exact = "c2 is null or schema_of_variant(c2) in ('STRING', 'BIGINT', 'BOOLEAN', 'VOID')"
                 flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
+                # 1 and "1" would be one person as text; whether they are, nobody can know
+                kind = "case schema_of_variant(c2) when 'STRING' then 1 when 'BOOLEAN' then 2 else 3 end as kind"
+                filled = table.where("c2 is not null and schema_of_variant(c2) <> 'VOID'")
+                if filled.selectExpr(kind).distinct().count() > 1:
+                    raise UnreadableData(f"Column {wanted[2]!r} mixes numbers and text; write all ids in one way.")
             columns = [f"{sql} as c{place}" for place, (sql, _) in enumerate(chosen)]
             table.selectExpr(*columns, f"{flaw} as flaw").createOrReplaceTempView(SOURCE)
         return [kind for _, kind in chosen]
@@ -140,7 +145,7 @@ class Spark:
         paths = [_escaped(path) for path in source.paths]
         if source.format is Format.PARQUET:
             return _chosen(self.session.read.parquet(*paths), wanted, self.where)
-        locate(source.names, wanted, self.where)
+        locate(source.names, wanted, self.where, text=True)
         if source.format is Format.CSV:
             schema = StructType([StructField(f"r{place}", StringType()) for place in range(len(source.names))])
             # A line is a row: what is split over lines by quotes is refused here, so that files can be read in parts.
@@ -198,7 +203,7 @@ class Spark:
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
         """Spark's own messages quote the data, so only what kind of trouble it was comes through."""
-        from py4j.protocol import Py4JError
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         try:

@@ -70,7 +70,7 @@ class Dense:
             levels.insert(0, _parents(levels[0]))
         fit = fit_tree(self.grid, 0, levels)
         density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
-        return Estimate(density, total=float(fit.mass.sum()) / counts.one)
+        return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one)
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters."""

@@ -65,4 +65,4 @@ def noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> npt.
 def estimate(noisy: npt.NDArray[np.int64], counts: Counts) -> Estimate:
     """The density of noisy cells cut at zero."""
     mass = np.maximum(noisy, 0)
-    return Estimate(Density.from_mass(counts.grid, mass), total=float(mass.sum()) / counts.one)
+    return Estimate(Density.from_mass(counts.grid, mass), total=float(mass.sum(dtype=np.float64)) / counts.one)

@@ -50,8 +50,8 @@ class Pyramid:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         if isinstance(self.w, bool) or not isinstance(self.w, int) or not 1 <= self.w <= 2**20:
             raise InvalidInput(f"w is {self.w!r}; give the number of nodes to keep a level, 1 to {2**20}.")
-        if not 0 < self.gamma <= 1:
-            raise InvalidInput(f"gamma is {self.gamma}; give a decay above 0 and at most 1.")
+        if not 0 < self.gamma <= 1 or 0 in self.level_epsilons().values():
+            raise InvalidInput(f"gamma is {self.gamma}; give a decay at most 1 that leaves every level some budget.")
 
     @property
     def top(self) -> int:
@@ -73,7 +73,7 @@ class Pyramid:
         """Algorithms 1 and 2: measure, keep the heaviest, fit."""
         fit = fit_tree(self.grid, self.top, self.measure(counts, randomness))
         density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
-        return Estimate(density, total=float(fit.mass.sum()) / counts.one)
+        return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one)
 
     def measure(self, counts: Counts, randomness: Randomness) -> list[Level]:
         """Noisy counts of the w heaviest nodes of each level, among the children of those kept above.

@@ -25,6 +25,11 @@ MAX_SQUARES = 2**26
 _RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
 
 
+def most_squares(grid: Grid) -> int:
+    """No more squares than cells, since no two share one."""
+    return min(MAX_SQUARES, grid.cells)
+
+
 def to_json(release: Release) -> str:
     """Everything but the numbers of the map, as ASCII."""
     form = "tree" if isinstance(release.estimate, TreeDensity) else "dense"
@@ -45,9 +50,18 @@ def check(fields: object) -> dict[str, Any]:
             f"The file was written by a newer Heathaze (file version {fields['heathaze']}, this one reads up to "
             f"{FILE_VERSION}); update with: pip install --upgrade heathaze."
         )
-    if fields["heathaze"] < 1 or fields.get("form") not in ("dense", "tree"):
+    if fields["heathaze"] < 1 or fields.get("form") not in ("dense", "tree") or _has_control_characters(fields):
         raise _unsound()
     return fields
+
+
+def _has_control_characters(fields: object) -> bool:
+    """Signs that would steer the terminal of whoever prints the file."""
+    if isinstance(fields, dict):
+        return any(_has_control_characters(part) for pair in fields.items() for part in pair)
+    if isinstance(fields, list):
+        return any(map(_has_control_characters, fields))
+    return isinstance(fields, str) and not fields.isprintable()
 
 
 def grid_of(fields: Mapping[str, Any]) -> Grid:

@@ -46,9 +46,9 @@ def read(path: Path) -> Release:
         grid = metadata.grid_of(fields)
         if fields["form"] == "dense":
             return metadata.to_release(fields, Density(grid, _read_array(archive, "values", "<f8", grid.cells)))
-        levels = _read_array(archive, "levels", "<i8", metadata.MAX_SQUARES)
-        codes = _read_array(archive, "codes", "<i8", metadata.MAX_SQUARES)
-        mass = _read_array(archive, "mass", "<f8", metadata.MAX_SQUARES)
+        levels = _read_array(archive, "levels", "<i8", metadata.most_squares(grid))
+        codes = _read_array(archive, "codes", "<i8", metadata.most_squares(grid))
+        mass = _read_array(archive, "mass", "<f8", metadata.most_squares(grid))
     return metadata.to_release(fields, metadata.tree_from_squares(grid, levels, codes, mass))
 
 

@@ -61,7 +61,7 @@ def read(path: Path) -> Release:
         grid = metadata.grid_of(fields)
         dense = fields["form"] == "dense"
         rows = connection.execute("select sum(num_rows) from parquet_file_metadata(?)", [str(path)]).fetchall()[0][0]
-        if rows > (grid.cells if dense else metadata.MAX_SQUARES):
+        if rows > (grid.cells if dense else metadata.most_squares(grid)):
             raise UnreadableData(f"{path} has more rows than its grid has cells; it is damaged or was edited.")
         keys = ("row", "col") if dense else ("level", "code")
         columns = connection.execute(
