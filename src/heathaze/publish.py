@@ -33,6 +33,10 @@ def publish(
     Raises:
         BudgetExceeded: The ledger has less left than the mechanism costs; nothing happened.
     """
+    if not isinstance(counts, Counts):
+        raise InvalidInput(f"publish takes a mechanism and then Counts (see count), not a {type(counts).__name__}.")
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise InvalidInput(f"ledger is {ledger!r}; open it first: Ledger.open(path, total=…).")
     guarantee = promise(mechanism, counts)
     entry = None if ledger is None else ledger.charge(guarantee, mechanism.event(counts.bound))
     source = SecureRandomness() if randomness is None else randomness

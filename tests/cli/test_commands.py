@@ -27,7 +27,7 @@ def test_publish_then_show_then_compare(heathaze: Heathaze, visits: Path) -> Non
         "compare", "nyc.npz", "--truth", visits, "--person", "user_id", "--sigma", 4, "--out", "both.png"
     )
     assert compared.code == 0
-    assert "NOT PRIVATE" in compared.err
+    assert "NOT PRIVATE" in compared.out
     assert "similarity" in compared.out
     assert Path("both.png").stat().st_size > 10_000
 
@@ -119,7 +119,7 @@ def test_demo(heathaze: Heathaze) -> None:
     said = heathaze("demo", "--out", "there", "--people", 500, "--visits", 5000)
     assert said.code == 0, said.err
     assert "ε = 1" in said.out
-    assert {path.name for path in Path("there").iterdir()} == {"city.png", "city.html", "city.npz"}
+    assert {path.name for path in Path("there").iterdir()} == {"visits.parquet", "city.png", "city.html", "city.npz"}
 
 
 def test_help_names_every_command(heathaze: Heathaze) -> None:

@@ -105,6 +105,13 @@ def _read_twice(self: Plain, counts: Counts, randomness: Randomness) -> Estimate
     return Plain.run(self, counts, randomness)
 
 
+def _quietly_half(self: Plain, counts: Counts, randomness: Randomness) -> Estimate:
+    heavy = counts.mass.max() > 100 * counts.bound  # honest on light data, and half the noise where it is tempting
+    scale = laplace_scale(counts.bound, self.epsilon) / (2 if heavy else 1)
+    noise = discrete_laplace(scale, counts.grid.cells, randomness).reshape(counts.grid.shape)
+    return self.wrap(counts, counts.dense() + noise)
+
+
 def _no_noise(self: Plain, counts: Counts, randomness: Randomness) -> Estimate:
     return self.wrap(counts, counts.dense())
 
@@ -153,7 +160,7 @@ def _scribbling(self: Plain, counts: Counts, randomness: Randomness) -> Estimate
     return estimate
 
 
-CHECKS = [check_parameters, check_event, check_reads, check_truth_without_noise, check_purity]
+CHECKS = [check_parameters, check_event, check_reads, check_noise, check_truth_without_noise, check_purity]
 
 BROKEN = [
     (check_parameters, _broken(__post_init__=_accepting), "was accepted"),
@@ -164,6 +171,7 @@ BROKEN = [
     (check_event, _broken(__post_init__=_picky), "is not too large for anyone"),
     (check_reads, _broken(event=_half_sensitivity), "more than the declared sensitivity"),
     (check_reads, _broken(run=_read_twice), "were read 2 times for an event of 1 parts"),
+    (check_noise, _broken(run=_quietly_half), "other scales than it draws"),
     (check_truth_without_noise, _broken(wrap=_moved), "other cells"),
     (check_truth_without_noise, _broken(wrap=_unscaled), "the total is wrong"),
     (check_truth_without_noise, _broken(wrap=_lossy), "masses are wrong|total is wrong"),

@@ -9,9 +9,10 @@ import typer
 
 from heathaze import metrics
 from heathaze.cli import options
-from heathaze.cli.console import Json, err, out, say_json
+from heathaze.cli.console import Json, out, say_json
+from heathaze.cli.outputs import check_new
 from heathaze.domain.density import Density, TreeDensity
-from heathaze.errors import MissingExtra
+from heathaze.errors import InvalidInput, MissingExtra, UnknownFormat
 from heathaze.release.formats import load
 
 _WARNING = "NOT PRIVATE: these numbers are computed from the raw data. Do not publish them."
@@ -39,11 +40,17 @@ def compare(
 
     release = load(file)
     unit = release.guarantee.unit.value
+    if person is None and unit != "visit":
+        raise InvalidInput("Say whose visits the rows are, as when it was published: --person COLUMN.")
+    if picture is not None:
+        if picture.suffix.lower() != ".png":
+            raise UnknownFormat(f"{picture} does not end in .png, the only picture compare draws.")
+        check_new(picture, overwrite=False, source=truth)
     how = release.provenance
     counts = count(
         truth,
         release.grid,
-        person=options.person_from(person, unit),
+        person=person,
         lon=lon_column,
         lat=lat_column,
         x=x_column,
@@ -72,7 +79,7 @@ def compare(
     if json:
         say_json({"warning": _WARNING, "private": False, "metrics": numbers})
         return
-    err.print(_WARNING, style="bold red", markup=False)
+    out.print(_WARNING, style="bold red", markup=False)  # in the same stream, so that it stays with the numbers
     meanings = {
         "similarity": "1 is equal, 0 is disjoint",
         "pearson": "1 is equal",
@@ -81,7 +88,7 @@ def compare(
         "emd": "mean distance the mass must move, as a part of the map's longer side",
     }
     for name, value in numbers.items():
-        shown = "needs the extra heathaze[eval]" if value is None else f"{value:.4f}"
+        shown = "(needs the package ortools)" if value is None else f"{value:.4f}"
         out.print(f"{name:16s} {shown:8s}  {meanings[name]}", markup=False)
 
 

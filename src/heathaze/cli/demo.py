@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,10 +46,26 @@ def demo(
         truth = Density.from_mass(grid, counts.dense())
         panels = [("truth (synthetic people)", truth.smooth(1.5)), (f"release, ε = {epsilon:g}", release.smooth(1.5))]
         draw(panels, caption=str(release.guarantee), path=folder / "city.png")
-        written = [folder / "city.png", release.save(folder / "city.html"), release.save(folder / "city.npz")]
+        visits_file = _write_visits(table, folder / "visits.parquet")
+        written = [
+            visits_file,
+            folder / "city.png",
+            release.save(folder / "city.html"),
+            release.save(folder / "city.npz"),
+        ]
     if json:
         say_json(release.to_dict() | {"written": [str(path) for path in written]})
     elif not quiet:
         out.print(str(release.guarantee), markup=False)
         for path in written:
             out.print(f"wrote {path}", style="bold", markup=False)
+
+
+def _write_visits(table: dict[str, Any], path: Path) -> Path:
+    """The synthetic visits as a file, to try the other commands on."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("visits", table)
+        connection.sql("select * from visits").write_parquet(str(path))
+    return path

@@ -30,9 +30,14 @@ def open_ledger(
 @app.command("show", no_args_is_help=True)
 def show_ledger(file: File, json: Json = False) -> None:
     """Check the whole ledger and print what was spent on what."""
+    _print(open_existing(file), json=json)
+
+
+def open_existing(file: Path) -> Ledger:
+    """A ledger that is there already; a new one must be opened on purpose, with a total."""
     if not file.exists():
         raise LedgerError(f"There is no ledger {file}; open one with `heathaze ledger open {file} --total 2`.")
-    _print(Ledger.open(file), json=json)
+    return Ledger.open(file)
 
 
 def _print(ledger: Ledger, *, json: bool) -> None:

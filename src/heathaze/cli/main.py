@@ -44,6 +44,9 @@ def root(
 
 def run() -> None:
     """Run a command; a known error is one sentence on standard error and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # an ε that a terminal cannot show must not fail a paid release
     try:
         app()
     except HeathazeError as error:

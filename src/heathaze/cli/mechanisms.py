@@ -25,13 +25,13 @@ def build(
     name: str | None, grid: Grid, epsilon: float, *, people: int | None, share: float | None, w: int | None
 ) -> Mechanism:
     """A mechanism by its name and options on the command line."""
-    name = name or ("pyramid" if people is None else "dense")
+    name = (name or ("pyramid" if people is None else "dense")).lower().replace("_", "-")
     if name not in _PURPOSES:
         raise InvalidInput(f"There is no mechanism {name!r}; choose one of {', '.join(_PURPOSES)}.")
     if (people is not None) != (name == "dense"):
-        raise InvalidInput("--people goes with --mechanism dense, which needs it: about how many people you expect.")
+        raise InvalidInput("--people (about how many people you expect) and --mechanism dense go together.")
     if (share is not None) != (name == "flat-top"):
-        raise InvalidInput("--share goes with --mechanism flat-top, which needs it: the fraction of cells to keep.")
+        raise InvalidInput("--share (the fraction of cells to keep) and --mechanism flat-top go together.")
     if w is not None and name != "pyramid":
         raise InvalidInput("--w goes with --mechanism pyramid: how many nodes to keep a level.")
     if people is not None:
@@ -49,6 +49,7 @@ def mechanisms(
 ) -> None:
     """List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."""
     if name is not None:
+        name = name.lower().replace("_", "-")
         if name not in _PURPOSES:
             raise InvalidInput(f"There is no mechanism {name!r}; choose one of {', '.join(_PURPOSES)}.")
         page = (files("heathaze.mechanisms.central") / f"{name.replace('-', '_')}.md").read_text(encoding="utf-8")

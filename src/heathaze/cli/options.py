@@ -22,7 +22,7 @@ X = Annotated[
 ]
 Y = Annotated[
     tuple[float, float] | None,
-    typer.Option("--y", metavar="LOW HIGH", help="For a plane (metres, pixels): bounds of y."),
+    typer.Option("--y", metavar="LOW HIGH", help="For a plane (metres, pixels): bounds of y; drawn downwards."),
 ]
 Size = Annotated[int | None, typer.Option("--size", help="Cells along each side, 1 to 1048576.", show_default="256")]
 Shape = Annotated[

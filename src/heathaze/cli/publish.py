@@ -12,11 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from heathaze.cli import options
-from heathaze.cli.console import Json, Quiet, err, out, say_json, steps
+from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
+from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import build
+from heathaze.cli.outputs import check_new
 from heathaze.errors import CannotWrite
 from heathaze.privacy.ledger import Ledger
-from heathaze.release.formats import check_writable
 from heathaze.release.release import Release
 
 
@@ -84,10 +85,8 @@ def publish(
     chosen = build(mechanism, grid, epsilon, people=people, share=share, w=w)
     whose = options.person_from(person, unit)
     for path in output:
-        check_writable(path)
-        if path.exists() and not overwrite:
-            raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")
-    budget = None if ledger is None else Ledger.open(ledger)
+        check_new(path, overwrite=overwrite, source=file)
+    budget = None if ledger is None else open_existing(ledger)
 
     with steps(3, silent=quiet or json) as begin:
         begin("Reading and counting")
@@ -105,12 +104,21 @@ def publish(
             time=time,
             engine=engine,
         )
-        with _reserved(output, cells=grid.cells):
-            begin("Paying and drawing noise")
-            release = through_the_door(chosen, counts, ledger=budget)
-        begin("Writing")
-        written = _save(release, output)
+        try:
+            with _reserved(output, cells=grid.cells):
+                begin("Paying and drawing noise")
+                release = through_the_door(chosen, counts, ledger=budget)
+            begin("Writing")
+            written = _save(release, output)
+        except KeyboardInterrupt:
+            there = ", ".join(str(path) for path in output if path.exists()) or "none"
+            complain(
+                f"Stopped while publishing: a charge may have been made (look at the ledger); outputs there: {there}."
+            )
+            raise typer.Exit(130) from None
     _tell(release, written, budget, json=json, quiet=quiet)
+    if people is None and mechanism is None and not (json or quiet):
+        err.print("Tip: --people N, a public guess of how many there are, often gives a much better map.", style="dim")
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import typer
 from heathaze.cli.console import Json, out, say_json
 from heathaze.domain.density import Density
 from heathaze.release.formats import load
+from heathaze.release.formats.facts import counted
 
 _SHADES = " ·:-=+*#%@"
 
@@ -35,7 +36,7 @@ def show(
         f"Grid: {release.grid.rows} × {release.grid.cols} cells, {axes[0]} {release.grid.x[0]} to {release.grid.x[1]}, "
         f"{axes[1]} {release.grid.y[0]} to {release.grid.y[1]}",
         f"Weight: {how.weight}" + ("" if how.at_most is None else f", at most {how.at_most} cells per unit"),
-        f"Estimated total: {release.total:,.0f} {release.guarantee.unit.value}s (from noisy numbers)",
+        f"Estimated total: {release.total:,.0f} {counted(release)} (from noisy numbers)",
         f"Made: {how.day}, heathaze {how.version}",
     ]
     lines += [f"Centre {k + 1}: {axes[0]} {x:.5f}, {axes[1]} {y:.5f}" for k, (x, y) in enumerate(found)]

@@ -7,7 +7,7 @@ is there, and each map is divided by its sum first: a metric compares where the 
 - Closer is larger: :func:`similarity`, :func:`pearson`.
 - Closer is smaller: :func:`kl`, :func:`total_variation`, :func:`mse`, :func:`l1`, :func:`mape`, :func:`smape`,
   :func:`maape`.
-- Closer is smaller, in units of length, with ``pip install "heathaze[eval]"``: :func:`emd` (exact, ℓ1 on the grid),
+- Closer is smaller, in units of length, with the extra ``eval``: :func:`emd` (exact, ℓ1 on the grid),
   :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
 
 What a metric says about real data is not private: the truth is one of its arguments.

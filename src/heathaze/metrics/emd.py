@@ -75,7 +75,7 @@ def _least_cost(supplies: npt.NDArray[np.int64]) -> int:
     try:
         from ortools.graph.python import min_cost_flow
     except ImportError:
-        raise MissingExtra('emd needs OR-Tools; install it with: pip install "heathaze[eval]".') from None
+        raise MissingExtra('emd needs OR-Tools; install the package ortools (the extra "eval").') from None
 
     total = int(supplies[supplies > 0].sum())
     if total == 0:

@@ -70,5 +70,5 @@ def _solver() -> Any:
             warnings.simplefilter("ignore")
             from ot.lp import emd2
     except ImportError:
-        raise MissingExtra('w1 and w2 need POT; install it with: pip install "heathaze[eval]".') from None
+        raise MissingExtra('w1 and w2 need POT; install the package POT (the extra "eval").') from None
     return emd2

@@ -28,8 +28,9 @@ from heathaze.domain.quadtree import Codes, deinterleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.ingest.counts import Counts
 from heathaze.mechanisms.protocols import Estimate, Mechanism
-from heathaze.privacy.events import DiscreteGaussian, flatten, price
+from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, flatten, price
 from heathaze.privacy.randomness import Simulation
+from heathaze.privacy.unit import Unit
 from heathaze.testing.neighbours import neighbouring_counts
 
 Factory = Callable[[Grid, Any], Mechanism]
@@ -50,6 +51,7 @@ def check_mechanism(factory: Factory, *, resolves: int = 2**20) -> None:
     check_parameters(factory)
     check_event(factory)
     check_reads(factory)
+    check_noise(factory)
     check_truth_without_noise(factory, resolves)
     check_purity(factory)
     check_page(factory)
@@ -127,6 +129,39 @@ def check_reads(factory: Factory) -> None:
                     assert change <= part.sensitivity, (
                         f"One unit ({pair.name}) changes what is read by more than the declared sensitivity."
                     )
+
+
+def check_noise(factory: Factory) -> None:
+    """The noise drawn has the scales the event declares, all of them and no others, on light and on heavy data."""
+    grid = grids()[0]
+    for scale in (1, 1000):
+        counts = Counts.from_cells(
+            grid, [0, 5], [0, 6], [_BOUND, scale * _BOUND], bound=_BOUND, one=_BOUND, unit=Unit.PERSON
+        )
+        mechanism = factory(grid, 1)
+        declared = {part.scale for part in flatten(mechanism.event(_BOUND)) if isinstance(part, DiscreteLaplace)}
+        with _watched_noise() as drawn:
+            mechanism.run(counts, Simulation(1))
+        assert drawn == declared, f"{type(mechanism).__name__} declares noise of other scales than it draws."
+
+
+@contextmanager
+def _watched_noise() -> Iterator[set[Fraction]]:
+    """The scales of all discrete Laplace noise drawn meanwhile."""
+    from heathaze.privacy import _samplers
+
+    drawn: set[Fraction] = set()
+    fill = _samplers.fill_laplace
+
+    def watch(words: Any, out: Any, t: Any, s: Any) -> Any:
+        drawn.add(Fraction(int(t), int(s)))
+        return fill(words, out, t, s)
+
+    _samplers.fill_laplace = watch
+    try:
+        yield drawn
+    finally:
+        _samplers.fill_laplace = fill
 
 
 def check_truth_without_noise(factory: Factory, resolves: int = 2**20) -> None:

@@ -25,7 +25,9 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 def open_spark() -> Iterator[Spark]:
     """The active session, which is left as it was, or one of our own, which is stopped afterwards."""
     if importlib.util.find_spec("pyspark") is None:
-        raise MissingExtra("The Spark engine needs pyspark; install heathaze[spark], or use engine='duckdb'.")
+        raise MissingExtra(
+            "The Spark engine needs pyspark; install pyspark (the extra 'spark'), or use the engine 'duckdb'."
+        )
     with _quiet():
         from pyspark.sql import SparkSession
 

@@ -123,7 +123,7 @@ def _module(path: Path) -> _Format:
         found = f"the ending {path.suffix!r}" if path.suffix else "no ending"
         raise UnknownFormat(f"{path} has {found}, which no format has; choose {_listed(ENDINGS)}.")
     if name == "geotiff" and importlib.util.find_spec("rasterio") is None:
-        raise MissingExtra("GeoTIFF needs the package rasterio; install it with: pip install 'heathaze[geo]'.")
+        raise MissingExtra("GeoTIFF needs the package rasterio; install rasterio (the extra 'geo').")
     return cast(_Format, importlib.import_module(f"heathaze.release.formats.{name}"))
 
 
