@@ -26,6 +26,7 @@ from heathaze.testing import check_mechanism as check_all
 from heathaze.testing import neighbouring_counts, noiseless
 from heathaze.testing.check_mechanism import (
     check_event,
+    check_noise,
     check_page,
     check_parameters,
     check_purity,

@@ -121,11 +121,7 @@ def test_other_units_and_every_source(spark: Any, tools: Any, tmp_path: Path) ->
     records = texts.to_dict("records")
     (tmp_path / "v.jsonl").write_text("\n".join(json.dumps(record, ensure_ascii=False) for record in records))
     options = {"person": "who", "unit": "person-day", "time": "t", "at_most": 3}
-    for source in (
-        table,
-        frame,
-        *(tmp_path / name for name in ("v.parquet", "zoned.parquet", "v [1].csv.gz", "v.jsonl")),
-    ):
+    for source in (frame, *(tmp_path / name for name in ("zoned.parquet", "v [1].csv.gz", "v.jsonl"))):
         assert both(tools, source, grid, **options) == by_day, source
     own = spark.read.parquet(str(tmp_path / "v.parquet"))
     assert tools.as_cells(count(own, grid, engine="spark", **options)) == by_day

@@ -41,7 +41,7 @@ heavy as (
     select
         unit as heavy_unit,
         cells,
-        cast(substr(translate(md5(? || '|' || cast(unit as string)), 'abcdef', '012345'), 1, 9) as bigint) as seed
+        cast(translate(substr(md5(? || '|' || cast(unit as string)), 1, 9), 'abcdef', '012345') as bigint) as seed
     from units
     where cells > ?
 ),
@@ -63,21 +63,24 @@ drawn as (
     from stirred
 ),
 
--- sort only what can be among the first: draws are even over 0 to p, so the first k lie below (k + margin) p / cells
-ranked as (
-    select
-        unit, cell, visits, cells,
-        -- the draw's upper 23 bits, then the cell's 40: one integer sorts faster than two, and no two are equal
-        row_number() over (partition by unit order by (draw - draw % 256) * 4294967296 + cell) as place
+-- sort only what can be among the first: draws are even over 0 to p, so the first k lie below (k + margin) p / cells;
+-- by one integer, the draw's upper 23 bits over the cell's 40: no two are equal, and nothing else need be carried along
+ordered as (
+    select unit, visits, (draw - draw % 256) * 4294967296 + cell as drawn_cell
     from drawn
     where draw * cells <= ?
 ),
 
+ranked as (
+    select unit, visits, drawn_cell, row_number() over (partition by unit order by drawn_cell) as place
+    from ordered
+),
+
 kept as (
-    -- least changes nothing, but keeps DuckDB from replacing the sort by a slower heap per unit
-    select unit, cell, visits
+    -- abs changes nothing, but keeps DuckDB from replacing the sort by a slower heap per unit
+    select unit, drawn_cell % 1099511627776 as cell, visits
     from ranked
-    where place <= least(?, cells)
+    where abs(place) <= ?
 ),
 
 kept_units as (
