@@ -26,7 +26,7 @@ test: $(READY)
 	$(BIN)/ruff check src tests papers benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 slow: $(READY)
 	$(BIN)/pytest -m slow

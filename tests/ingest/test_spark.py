@@ -25,6 +25,7 @@ from heathaze.ingest.engine import SOURCE
 
 # pyspark 4 warns about pandas 3 and about its own imports; nothing here depends on either.
 pytestmark = [
+    pytest.mark.xdist_group("spark"),  # one worker, one Java
     pytest.mark.filterwarnings("ignore::FutureWarning:pyspark"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
