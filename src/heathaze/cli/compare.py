@@ -11,8 +11,8 @@ from heathaze import metrics
 from heathaze.cli import options
 from heathaze.cli.console import Json, out, say_json
 from heathaze.cli.outputs import check_new
-from heathaze.domain.density import Density, TreeDensity
-from heathaze.errors import InvalidInput, MissingExtra, UnknownFormat
+from heathaze.domain.density import TreeDensity
+from heathaze.errors import InvalidInput, UnknownFormat
 from heathaze.release.formats import load
 
 _WARNING = "NOT PRIVATE: these numbers are computed from the raw data. Do not publish them."
@@ -69,7 +69,7 @@ def compare(
         "pearson": metrics.pearson(ours, theirs),
         "kl": metrics.kl(theirs, ours),
         "total_variation": metrics.total_variation(ours, theirs),
-        "emd": _emd(ours, theirs),
+        "emd": float(metrics.emd(ours, theirs)),
     }
     if picture is not None:
         from heathaze.maps.figure import draw
@@ -88,14 +88,4 @@ def compare(
         "emd": "mean distance the mass must move, as a part of the map's longer side",
     }
     for name, value in numbers.items():
-        shown = "(needs the package ortools)" if value is None else f"{value:.4f}"
-        out.print(f"{name:16s} {shown:8s}  {meanings[name]}", markup=False)
-
-
-def _emd(ours: Density, theirs: Density) -> float | None:
-    """Earth mover's distance on at most 64 cells a side; None where the solver is not installed."""
-    shape = (min(64, ours.grid.rows), min(64, ours.grid.cols))
-    try:
-        return metrics.emd(ours.resample(shape), theirs.resample(shape))
-    except MissingExtra:
-        return None
+        out.print(f"{name:16s} {value:8.4f}  {meanings[name]}", markup=False)

@@ -7,18 +7,23 @@ is there, and each map is divided by its sum first: a metric compares where the 
 - Closer is larger: :func:`similarity`, :func:`pearson`.
 - Closer is smaller: :func:`kl`, :func:`total_variation`, :func:`mse`, :func:`l1`, :func:`mape`, :func:`smape`,
   :func:`maape`.
-- Closer is smaller, in units of length, with the extra ``eval``: :func:`emd` (exact, ℓ1 on the grid),
-  :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
+- Closer is smaller, in units of length: :func:`emd` (ℓ1 or Euclidean, a :class:`Distance` with two bounds that are
+  proven; ``float()`` of it is the middle), :func:`sliced` (seen from many sides), :func:`sinkhorn_w2` (smoothed W₂);
+  with the extra ``eval`` also :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
 
 What a metric says about real data is not private: the truth is one of its arguments.
 """
 
+from heathaze.metrics.distance import Distance
 from heathaze.metrics.emd import emd
 from heathaze.metrics.errors import l1, maape, mape, mse, smape
 from heathaze.metrics.heatmap import kl, pearson, similarity, total_variation
+from heathaze.metrics.sinkhorn import sinkhorn_w2
+from heathaze.metrics.sliced import sliced
 from heathaze.metrics.transport import w1, w2
 
 __all__ = [
+    "Distance",
     "emd",
     "kl",
     "l1",
@@ -27,6 +32,8 @@ __all__ = [
     "mse",
     "pearson",
     "similarity",
+    "sinkhorn_w2",
+    "sliced",
     "smape",
     "total_variation",
     "w1",
