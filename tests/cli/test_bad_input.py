@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,7 +96,9 @@ def test_odd_rows_count_as_absent(heathaze: Heathaze, tmp_path: Path) -> None:
     assert heathaze("publish", "odd.csv", *words()).code == 0
 
 
-@pytest.mark.parametrize("content", [b"", b"not a ledger at all", os.urandom(4096)])
+@pytest.mark.parametrize(
+    "content", [b"", b"not a ledger at all", bytes(range(256)) * 16], ids=["empty", "text", "bytes"]
+)
 def test_a_corrupt_ledger(heathaze: Heathaze, visits: Path, content: bytes) -> None:
     Path("bad.ledger").write_bytes(content)
     check_refusal(heathaze("publish", visits, *words(**{"--ledger": ("bad.ledger",)})), "bad.ledger", visits)
