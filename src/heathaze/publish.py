@@ -69,4 +69,4 @@ def _wrap(
         ledger_entry=None if entry is None else entry.reference(),
         simulated=simulated,
     )
-    return Release(estimate.density, estimate.total, guarantee, provenance)
+    return Release(estimate.density, estimate.total, guarantee, provenance, estimate.noisy)

@@ -8,12 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput, PromiseBroken
-from heathaze.privacy.events import Composition, DiscreteGaussian, DiscreteLaplace, describe, price, undescribe
+from heathaze.privacy.events import (
+    BiasedSplits,
+    Composition,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    describe,
+    price,
+    undescribe,
+)
 
 RATIONALS = st.fractions(min_value=Fraction(1, 1000), max_value=1000)
 LAPLACE = st.builds(DiscreteLaplace, st.integers(1, 2**20), RATIONALS)
 GAUSSIAN = st.builds(DiscreteGaussian, st.integers(1, 2**20), RATIONALS)
-EVENTS = st.recursive(LAPLACE | GAUSSIAN, lambda inner: st.builds(Composition, st.lists(inner, max_size=3).map(tuple)))
+SPLITS = st.builds(BiasedSplits, st.integers(1, 2**20), RATIONALS, st.integers(1, 2**30))
+EVENTS = st.recursive(
+    LAPLACE | GAUSSIAN | SPLITS, lambda inner: st.builds(Composition, st.lists(inner, max_size=3).map(tuple))
+)
 DELTA = Fraction(1, 10**6)
 
 
@@ -85,3 +96,36 @@ def test_descriptions_are_complete(event) -> None:
 def test_an_unknown_event_is_refused() -> None:
     with pytest.raises(InvalidInput, match="Nobody knows the event 'teleport'"):
         undescribe({"kind": "teleport"})
+
+
+@given(SPLITS)
+def test_splits_cost_the_formula_rounded_up(event: BiasedSplits) -> None:
+    """ε = B/λ · (1 + 1/(1 − exp(−δ/λ))); the exponential never rounded down, and by less than a float can show."""
+    formula = event.sensitivity / float(event.scale) * (1 - 1 / math.expm1(-float(event.bias / event.scale)))
+    assert float(event.epsilon) == pytest.approx(formula, rel=1e-9)
+    assert event.epsilon > 2 * event.sensitivity / event.scale
+
+
+def test_splits_with_the_papers_bias_cost_seven_thirds() -> None:
+    """δ = λ ln 4 to eighteen digits: B/λ · 7/3, and not less."""
+    event = BiasedSplits(1, 10**18 / Fraction(1_386_294_361_119_890_618), 1)
+    ratio = event.epsilon * event.scale
+    assert Fraction(7, 3) < ratio < Fraction(7, 3) + Fraction(1, 10**15)
+
+
+def test_more_noise_or_more_bias_makes_splits_cheaper() -> None:
+    def cost(scale: int, bias: int) -> Fraction:
+        return price([BiasedSplits(1, Fraction(scale), bias)]).epsilon
+
+    assert cost(10, 14) > cost(20, 14) > cost(40, 14) > cost(40, 28) > cost(40, 10**6) > Fraction(2, 40)
+
+
+@pytest.mark.parametrize("event", [BiasedSplits(1, Fraction(0), 5), BiasedSplits(1, Fraction(5), 0)])
+def test_splits_without_noise_or_bias_have_no_price(event: BiasedSplits) -> None:
+    with pytest.raises(PromiseBroken, match="without noise or without bias has no finite price"):
+        price([event])
+
+
+def test_a_bias_far_below_the_noise_has_no_price() -> None:
+    with pytest.raises(PromiseBroken, match="too small beside its noise"):
+        price([BiasedSplits(1, Fraction(2**62), 1)])

@@ -214,22 +214,60 @@ class TreeDensity:
         return extents[0], extents[1], extents[2], extents[3]
 
     def _spread_over(self, down: Floats, across: Floats) -> Floats:
-        """Mass of every target cell between the borders: Σ_k mass_k · (part of k's rows) ⊗ (part of k's columns)."""
-        from scipy.sparse import coo_array
+        return _spread_squares(self.grid, self.levels, self.codes, self.mass, down, across)
 
-        image = np.zeros((len(down) - 1, len(across) - 1))
-        top, _, left, _ = self._extents()
-        # Squares of one level share rows and columns, so a level is one product of sparse matrices.
-        for level in np.unique(self.levels):
-            here = np.flatnonzero(self.levels == level)
-            row_starts, row_of = np.unique(top[here], return_inverse=True)
-            col_starts, col_of = np.unique(left[here], return_inverse=True)
-            size = 1 << (self.grid.depth - int(level))
-            rows = _overlap(row_starts, np.minimum(row_starts + size, self.grid.rows), down)
-            cols = _overlap(col_starts, np.minimum(col_starts + size, self.grid.cols), across)
-            squares = coo_array((self.mass[here], (row_of, col_of)), shape=(len(row_starts), len(col_starts)))
-            image += (rows @ squares.tocsr() @ cols.T).toarray()
-        return image
+
+def render_deviations(
+    grid: Grid,
+    levels: npt.NDArray[np.int64],
+    codes: Codes,
+    deviations: Floats,
+    window: Box | None = None,
+    shape: tuple[int, int] | None = None,
+) -> Floats:
+    """Standard deviation of every drawn cell, from those of independent squares of the quadtree.
+
+    A cell that holds part of a square takes that part of its deviation; one that holds several adds their variances.
+    """
+    target, down, across = _target(grid, window, shape)
+    variances = _spread_squares(grid, levels, codes, deviations**2, down, across, power=2)
+    return np.sqrt(variances).reshape(target.shape)
+
+
+def part_inside(grid: Grid, level: int, codes: Codes, box: Box) -> Floats:
+    """Which part of each node of a level lies in a box, by area."""
+    down, across = _window(grid, box)
+    top, bottom, left, right = node_extent(grid, level, codes)
+    height = np.clip(np.minimum(bottom, down[1]) - np.maximum(top, down[0]), 0, None)
+    width = np.clip(np.minimum(right, across[1]) - np.maximum(left, across[0]), 0, None)
+    return np.asarray(height * width / ((bottom - top) * (right - left)))
+
+
+def _spread_squares(
+    grid: Grid,
+    levels: npt.NDArray[np.int64],
+    codes: Codes,
+    numbers: Floats,
+    down: Floats,
+    across: Floats,
+    power: int = 1,
+) -> Floats:
+    """Every target cell between the borders: Σ_k number_k · (part of k's rows)^power ⊗ (part of k's columns)^power."""
+    from scipy.sparse import coo_array
+
+    image = np.zeros((len(down) - 1, len(across) - 1))
+    # Squares of one level share rows and columns, so a level is one product of sparse matrices.
+    for level in np.unique(levels):
+        here = np.flatnonzero(levels == level)
+        top, _, left, _ = node_extent(grid, int(level), codes[here])
+        row_starts, row_of = np.unique(top, return_inverse=True)
+        col_starts, col_of = np.unique(left, return_inverse=True)
+        size = 1 << (grid.depth - int(level))
+        rows = _overlap(row_starts, np.minimum(row_starts + size, grid.rows), down).power(power)
+        cols = _overlap(col_starts, np.minimum(col_starts + size, grid.cols), across).power(power)
+        squares = coo_array((numbers[here], (row_of, col_of)), shape=(len(row_starts), len(col_starts)))
+        image += (rows @ squares.tocsr() @ cols.T).toarray()
+    return image
 
 
 def _check_dense(grid: Grid) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
+from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import Event
 from heathaze.privacy.randomness import Randomness
@@ -15,10 +16,14 @@ from heathaze.privacy.randomness import Randomness
 
 @dataclass(frozen=True)
 class Estimate:
-    """What comes out of the noise: where the mass lies, and how much there is (in units, or presences). Public."""
+    """What comes out of the noise: where the mass lies, and how much there is (in units, or presences). Public.
+
+    ``noisy`` are the noisy counts behind it, where a mechanism wants them to say how sure the map is.
+    """
 
     density: Density | TreeDensity
     total: float
+    noisy: NoisyCounts | None = None
 
 
 class Mechanism(Protocol):

@@ -6,8 +6,10 @@ has a δ goes through Google's dp-accounting.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -46,16 +48,70 @@ class DiscreteGaussian:
 
 
 @dataclass(frozen=True)
+class LaplaceOnPaths:
+    """Discrete Laplace counts of tree nodes chosen in view of earlier ones, every root-to-leaf path spending ≤ ε.
+
+    The mass of one unit, at most ``sensitivity``, is a mixture of paths: Σ_v ε_v m_v = Σ_leaf m_leaf Σ_{v above} ε_v,
+    so what the paths spend bounds what the whole tree spends, whatever tree the noise led to.
+    """
+
+    sensitivity: int
+    epsilon: Fraction
+
+
+@dataclass(frozen=True)
+class BiasedSplits:
+    """A tree grown by splitting each node whose biased count plus discrete Laplace noise is above a threshold θ.
+
+    At depth d a node of mass c is split when max(c − d·bias, θ − bias) + X > θ, X of scale ``scale``; all are integers.
+    What comes out is the shape of the tree alone, and a unit of mass at most ``sensitivity`` pays once for all depths:
+
+        ε = sensitivity / scale · (1 + 1 / (1 − exp(−bias / scale)))
+
+    (Zhang, Xiao, Xie 2016, Theorem 3.1; for units spread over cells and discrete noise see ``priv_tree.md``).
+    """
+
+    sensitivity: int
+    scale: Fraction
+    bias: int
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The formula above, with exp(−bias / scale) rounded up to a multiple of 2^−60."""
+        if self.scale <= 0 or self.bias <= 0:
+            raise PromiseBroken("A tree grown without noise or without bias has no finite price.")
+        decay = _exp_of_minus(self.bias / self.scale)
+        if decay >= 1:
+            raise PromiseBroken("The bias of the tree is too small beside its noise; its price is not finite.")
+        return self.sensitivity / self.scale * (1 + 1 / (1 - decay))
+
+
+def _exp_of_minus(exponent: Fraction) -> Fraction:
+    """exp(−exponent), rounded up to a multiple of 2^−60; the same on every machine, which floats are not.
+
+    >>> float(_exp_of_minus(Fraction(0))), round(float(_exp_of_minus(Fraction(1))), 12)
+    (1.0, 0.367879441171)
+    """
+    if exponent > 42:  # exp(−42) < 2^−60
+        return Fraction(1, 2**60)
+    with localcontext(Context(prec=40, rounding=ROUND_FLOOR, traps=[])):
+        # The quotient is rounded down and decimal's exp is good to half a unit of the 40th digit: 1e-38 covers both.
+        power = (-(Decimal(exponent.numerator) / Decimal(exponent.denominator))).exp()
+        return min(Fraction(1), Fraction(math.ceil((Fraction(power) + Fraction(1, 10**38)) * 2**60), 2**60))
+
+
+@dataclass(frozen=True)
 class Composition:
     """Several events on the same data."""
 
     events: tuple[Event, ...]
 
 
-Event = DiscreteLaplace | DiscreteGaussian | Composition
+Elementary = DiscreteLaplace | DiscreteGaussian | LaplaceOnPaths | BiasedSplits
+Event = Elementary | Composition
 
 
-def flatten(event: Event) -> list[DiscreteLaplace | DiscreteGaussian]:
+def flatten(event: Event) -> list[Elementary]:
     """The elementary events inside an event."""
     if isinstance(event, Composition):
         return [part for inner in event.events for part in flatten(inner)]
@@ -69,9 +125,8 @@ def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
     Loss(epsilon=Fraction(3, 4), delta=Fraction(0, 1))
     """
     parts = [part for event in events for part in flatten(event)]
-    laplace = [part for part in parts if isinstance(part, DiscreteLaplace)]
     gaussian = [part for part in parts if isinstance(part, DiscreteGaussian)]
-    pure = sum((part.epsilon for part in laplace), Fraction(0))
+    pure = sum((part.epsilon for part in parts if not isinstance(part, DiscreteGaussian)), Fraction(0))
     if not gaussian:
         return Loss(pure)
     if delta <= 0:
@@ -99,6 +154,11 @@ def describe(event: Event) -> dict[str, Any]:
         return {"kind": "discrete-laplace", "sensitivity": event.sensitivity, "scale": str(event.scale)}
     if isinstance(event, DiscreteGaussian):
         return {"kind": "discrete-gaussian", "sensitivity": event.sensitivity, "sigma": str(event.sigma)}
+    if isinstance(event, LaplaceOnPaths):
+        return {"kind": "laplace-on-paths", "sensitivity": event.sensitivity, "epsilon": str(event.epsilon)}
+    if isinstance(event, BiasedSplits):
+        fields = {"sensitivity": event.sensitivity, "scale": str(event.scale), "bias": event.bias}
+        return {"kind": "biased-splits", **fields}
     return {"kind": "composition", "events": [describe(part) for part in event.events]}
 
 
@@ -108,6 +168,10 @@ def undescribe(fields: dict[str, Any]) -> Event:
         return DiscreteLaplace(int(fields["sensitivity"]), Fraction(fields["scale"]))
     if fields["kind"] == "discrete-gaussian":
         return DiscreteGaussian(int(fields["sensitivity"]), Fraction(fields["sigma"]))
+    if fields["kind"] == "laplace-on-paths":
+        return LaplaceOnPaths(int(fields["sensitivity"]), Fraction(fields["epsilon"]))
+    if fields["kind"] == "biased-splits":
+        return BiasedSplits(int(fields["sensitivity"]), Fraction(fields["scale"]), int(fields["bias"]))
     if fields["kind"] == "composition":
         return Composition(tuple(undescribe(part) for part in fields["events"]))
     raise InvalidInput(f"Nobody knows the event {fields['kind']!r}; it may come from a newer version.")

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.domain.density import Density, TreeDensity
+from heathaze.domain.density import Density, TreeDensity, render_deviations
 from heathaze.domain.grid import Box, Grid
 from heathaze.errors import InvalidInput, SimulatedRelease
+from heathaze.inference.interval import check_confidence
+from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.release.provenance import Provenance
+from heathaze.release.uncertainty import Hotspot, Share
+
+if TYPE_CHECKING:
+    from heathaze.inference.posterior import Posterior
 
 FILE_VERSION = 1
 """Of release files; raised when an older Heathaze could no longer read them."""
@@ -25,13 +32,15 @@ class Release:
     """A map that may be published.
 
     ``estimate`` is the density as the mechanism left it, dense or as a tree; ``total`` the estimated number of units
-    (people, person-days, visits; with weight "presence": of presences), made from noisy numbers only.
+    (people, person-days, visits; with weight "presence": of presences), made from noisy numbers only. ``noisy`` are the
+    noisy counts behind the map, where the mechanism kept them: they tell how sure it is.
     """
 
     estimate: Density | TreeDensity
     total: float
     guarantee: Guarantee
     provenance: Provenance
+    noisy: NoisyCounts | None = None
 
     @property
     def grid(self) -> Grid:
@@ -56,9 +65,50 @@ class Release:
         """The Gaussian heat map, ``sigma`` in cells."""
         return self.density.smooth(sigma)
 
-    def mass_in(self, box: Box) -> float:
-        """Share of the mass inside a box."""
-        return self.estimate.mass_in(box)
+    @property
+    def knows_uncertainty(self) -> bool:
+        """Does the mechanism say how sure it is?"""
+        return self.noisy is not None
+
+    @functools.cached_property
+    def posterior(self) -> Posterior:
+        """All maps that the noisy counts could have come from; refused where the mechanism kept none."""
+        from heathaze.inference.posterior import posterior
+
+        if self.noisy is None:
+            raise InvalidInput(
+                f"A map by {self.provenance.mechanism} does not say how sure it is; publish with hz.central.default(…)."
+            )
+        return posterior(self.noisy)
+
+    @property
+    def uncertainty(self) -> npt.NDArray[np.float64]:
+        """Standard deviation of the share of every cell, in the shape of the grid; refused above 2^24 cells."""
+        return self.render_uncertainty()
+
+    def render_uncertainty(
+        self, window: Box | None = None, shape: tuple[int, int] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Standard deviation of every cell of :meth:`render`, as a share of the mass of the whole map."""
+        levels, codes, _, deviations = self.posterior.squares
+        shares = deviations / max(self.posterior.total, 1e-300)
+        return render_deviations(self.grid, levels, codes, shares, window, shape)
+
+    def mass_in(self, box: Box, confidence: float = 0.9) -> Share:
+        """Share of the mass inside a box, with the interval that holds it with the given confidence."""
+        check_confidence(confidence)
+        value = self.estimate.mass_in(box)
+        if not self.knows_uncertainty:
+            return Share(value, None, None, confidence)
+        return Share.around(value, self.posterior.share_deviation(box), confidence)
+
+    def hotspots(self, confidence: float = 0.9, *, times: float = 2.0) -> list[Hotspot]:
+        """Places that are real: squares at least ``times`` as dense as the map's average, each with this confidence."""
+        from heathaze.release.uncertainty import hotspots
+
+        if not times > 0:
+            raise InvalidInput(f"times is {times}; give how many times the average a hotspot holds, above 0.")
+        return hotspots(self.posterior, confidence, times)
 
     def sample(self, count: int, randomness: Randomness | None = None) -> npt.NDArray[np.float64]:
         """Synthetic points (x, y) distributed as the release: free, since they are made from it alone."""

@@ -1,0 +1,55 @@
+"""Intervals from a mean and a standard deviation of an amount that cannot be negative.
+
+The amount is taken as gamma distributed: a bell where the deviation is small against the mean, and a peak at zero
+with a tail where it is large. The interval is the shortest one that holds the wanted probability, so it starts at
+zero exactly when zero is the most likely amount.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+
+_SHAPES = np.exp(np.linspace(np.log(1e-4), np.log(1e6), 321))
+_TAILS = 65
+
+
+def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -> tuple[Floats, Floats]:
+    """Lower and upper ends.
+
+    >>> low, high = interval([100.0, 1.0], [1.0, 2.0], 0.9)
+    >>> low.round(1).tolist(), high.round(1).tolist()
+    ([98.4, 0.0], [101.6, 2.8])
+    """
+    check_confidence(confidence)
+    mean, deviation = np.asarray(mean, dtype=np.float64), np.asarray(deviation, dtype=np.float64)
+    sure = (deviation <= 0) | (mean <= 0)
+    shape = np.divide(mean**2, deviation**2, out=np.full(mean.shape, _SHAPES[-1]), where=~sure)
+    lows, highs = _table(confidence)
+    at = np.log(np.clip(shape, _SHAPES[0], _SHAPES[-1]))
+    return mean * np.interp(at, np.log(_SHAPES), lows), mean * np.interp(at, np.log(_SHAPES), highs)
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse what is not a probability between 0 and 1."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"The confidence is {confidence}; give a number between 0 and 1, for example 0.9.")
+
+
+@functools.cache
+def _table(confidence: float) -> tuple[Floats, Floats]:
+    """Shortest interval of a gamma distribution of mean 1, for each shape."""
+    from scipy.stats import gamma
+
+    tails = np.linspace(0, 1 - confidence, _TAILS)
+    lows = gamma.ppf(tails[None], _SHAPES[:, None])
+    highs = gamma.ppf(np.minimum(tails + confidence, 1 - 1e-12)[None], _SHAPES[:, None])
+    best = np.where(_SHAPES <= 1, 0, np.argmin(highs - lows, axis=1))
+    each = np.arange(len(_SHAPES))
+    return lows[each, best] / _SHAPES, highs[each, best] / _SHAPES

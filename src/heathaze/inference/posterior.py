@@ -1,0 +1,234 @@
+"""From noisy counts to a posterior over densities: the map, how sure it is, and samples.
+
+The likelihood is the law of the noise itself; the prior is a Pólya tree whose smoothness is learned from the same noisy
+counts (prior.py). On a tree both are exact up to a quadrature: messages go up once and beliefs come down once
+(_messages.py), so the cost is linear in the nodes. Everything here is post-processing: it sees no data, and is free.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity, part_inside
+from heathaze.domain.grid import Box, Grid
+from heathaze.domain.quadtree import Codes, children, deinterleave, exists
+from heathaze.inference import prior
+from heathaze.inference._beliefs import WIDER, Beliefs
+from heathaze.inference._split_tree import NONE
+from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.privacy.randomness import Randomness, Simulation
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+MOST_SQUARES = 2**20
+"""A leaf is shaded towards its neighbours by dividing it further, as far as this many squares allow."""
+
+
+DRAWS = 128
+"""Samples behind an interval: its ends are then known to about a tenth of its width."""
+
+
+@dataclass(frozen=True, eq=False)
+class LevelBelief:
+    """Mean and standard deviation of the mass (in people) of nodes of one level, in order of their codes.
+
+    ``leaf`` marks those that are not divided further; ``measured`` those that the noisy counts speak of, directly or
+    through others, rather than the prior alone.
+    """
+
+    codes: Codes
+    mean: Floats
+    deviation: Floats
+    leaf: npt.NDArray[np.bool_]
+    measured: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A distribution over maps. ``density`` and ``total`` are its mean; ``levels[i]`` what is believed of level i."""
+
+    grid: Grid
+    levels: list[LevelBelief]
+    _beliefs: Beliefs | None
+
+    @property
+    def total(self) -> float:
+        """Expected number of people on the whole map."""
+        return float(self.levels[0].mean[0])
+
+    @functools.cached_property
+    def density(self) -> Density | TreeDensity:
+        """The expected map."""
+        return self._drawn([level.mean for level in self.levels])
+
+    @functools.cached_property
+    def squares(self) -> tuple[Integers, Codes, Floats, Floats]:
+        """Level, code, mean and standard deviation (in people) of every square the map is drawn with."""
+        leaves = [belief.leaf for belief in self.levels]
+        return (
+            np.concatenate([np.full(leaf.sum(), level) for level, leaf in enumerate(leaves)]),
+            np.concatenate([belief.codes[belief.leaf] for belief in self.levels]),
+            np.concatenate([belief.mean[belief.leaf] for belief in self.levels]),
+            np.concatenate([belief.deviation[belief.leaf] for belief in self.levels]),
+        )
+
+    def share_deviation(self, box: Box) -> float:
+        """Standard deviation of the share of the mass that lies in a box."""
+        if self._beliefs is None:
+            return 0.0
+        tree, parts, cut = self._beliefs.tree, [], 0.0
+        for level, place in enumerate(tree.place):
+            leaf = tree.left[place] == NONE
+            part = part_inside(self.grid, level, tree.codes[level][leaf], box)
+            parts.append(part)
+            # How the mass of a leaf lies about the border of the box is the prior's alone.
+            second = self._beliefs.second[place[leaf]]
+            concentration = self._beliefs.concentration(level, self._beliefs.first[place[leaf]])
+            cut += float((second * part * (1 - part) / (concentration + 1)).sum())
+        shares = self._leaf_draws @ np.concatenate(parts) / np.maximum(self._leaf_draws.sum(axis=1), 1e-300)
+        return math.sqrt(WIDER**2 * float(shares.var()) + cut / max(self.total, 1e-300) ** 2)
+
+    @functools.cached_property
+    def _leaf_draws(self) -> Floats:
+        """Masses of the measured leaves in some samples; always the same ones, so that an answer can be repeated."""
+        assert self._beliefs is not None
+        tree = self._beliefs.tree
+        leaves = np.concatenate([place[tree.left[place] == NONE] for place in tree.place])
+        bits = Simulation(0)
+        return np.stack([self._beliefs.draw(bits)[leaves] for _ in range(DRAWS)])
+
+    def sample(self, randomness: Randomness) -> Density | TreeDensity:
+        """One map that the noisy counts could have come from."""
+        if self._beliefs is None:
+            return self.density
+        mass = self._beliefs.draw(randomness)
+        drawn: list[Floats] = []
+        for level, belief in enumerate(self.levels):
+            here = np.zeros(len(belief.codes))
+            if level <= self._beliefs.tree.depth:
+                here[belief.measured] = self._beliefs.at(level, mass)
+            shaded = np.flatnonzero(~belief.measured)
+            if len(shaded):
+                here[shaded] = self._shares(level, belief.codes[shaded], drawn[-1], randomness)
+            drawn.append(here)
+        return self._drawn(drawn)
+
+    def _shares(self, level: int, codes: Codes, above: Floats, randomness: Randomness) -> Floats:
+        """Masses of shaded nodes: their parents' masses, divided by random shares around the expected ones."""
+        assert self._beliefs is not None
+        coarse = self.levels[level - 1]
+        parents = np.unique(codes >> 2)
+        at = np.searchsorted(coarse.codes, parents)
+        position = np.searchsorted(self.levels[level].codes, codes)
+        expected = np.zeros((len(parents), 4))
+        expected[np.searchsorted(parents, codes >> 2), codes & 3] = self.levels[level].mean[position]
+        shares = self._beliefs.random_shares(level - 1, expected, randomness)
+        mass = above[at][:, None] * shares
+        return np.asarray(mass[np.searchsorted(parents, codes >> 2), codes & 3])
+
+    def _drawn(self, masses: list[Floats]) -> Density | TreeDensity:
+        mass = np.concatenate([here[belief.leaf] for here, belief in zip(masses, self.levels, strict=True)])
+        levels, codes = self.squares[:2]
+        if len(codes) == self.grid.cells <= MAX_DENSE_CELLS:
+            image = np.zeros(self.grid.shape)
+            image[deinterleave(codes)] = mass
+            return Density.from_mass(self.grid, image)
+        return TreeDensity.from_mass(self.grid, levels, codes, mass)
+
+
+def posterior(noisy: NoisyCounts) -> Posterior:
+    """The posterior, with the smoothness of the prior learned from the same counts.
+
+    >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+    >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 97, 0, -2, 1], [5, 1, 1, 1, 1])
+    >>> posterior(counts).density.dense().values.round(2).tolist()
+    [[0.97, 0.01], [0.01, 0.01]]
+    """
+    if (noisy.scales == 0).all():
+        return _as_given(noisy)
+    beliefs = Beliefs.infer(noisy)
+    return Posterior(noisy.grid, _shaded(beliefs), beliefs)
+
+
+def _as_given(noisy: NoisyCounts) -> Posterior:
+    """Without noise there is nothing to infer: what was counted is so."""
+    levels = []
+    for level in range(int(noisy.levels.max()) + 1):
+        codes, values, _ = noisy.at(level)
+        below = noisy.at(level + 1)[0] >> 2 if level < noisy.levels.max() else np.zeros(0, np.int64)
+        leaf = ~np.isin(codes, below)
+        levels.append(LevelBelief(codes, values, np.zeros(len(codes)), leaf, np.ones(len(codes), np.bool_)))
+    return Posterior(noisy.grid, levels, None)
+
+
+def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
+    """What is believed of every level: from the counts as far as they go, from the prior below their leaves."""
+    grid, tree = beliefs.tree.grid, beliefs.tree
+    further = _levels_to_shade(beliefs)
+    surface = prior.Surface(grid)
+    codes = np.zeros(1, np.int64)
+    mean, second = beliefs.at(0, beliefs.first), beliefs.at(0, beliefs.second)
+    measured, until = np.ones(1, np.bool_), np.zeros(1, np.int64)
+    levels: list[LevelBelief] = []
+    for level in range(grid.depth + 1):
+        surface.add(codes, mean)
+        inner = np.zeros(len(codes), np.bool_)
+        if level <= tree.depth:
+            inner[measured] = tree.left[tree.place[level]] != NONE
+        until = np.where(measured & ~inner, min(level + further, grid.depth), until)
+        shading = np.flatnonzero(~inner & (until > level))
+        deviation = np.sqrt(np.maximum(second - mean**2, 0))
+        leaf = ~inner
+        leaf[shading] = False
+        levels.append(LevelBelief(codes, mean, deviation, leaf, measured))
+        if leaf.all():
+            break
+        # Below the measured leaves the expected surface divides, and each halving spreads what it hands on.
+        shares = surface.expected_shares(codes[shading])
+        ratio = beliefs.second_moment_ratio(level, shares, mean[shading])
+        below = children(codes[shading])
+        there = exists(grid, level + 1, below)
+        shaded = (
+            below[there],
+            (mean[shading, None] * shares).ravel()[there],
+            (second[shading, None] * shares**2 * ratio).ravel()[there],
+            np.repeat(until[shading], 4)[there],
+        )
+        counted = np.zeros(0, np.int64) if level >= tree.depth else tree.codes[level + 1]
+        counted_mean = np.zeros(0) if level >= tree.depth else _consistent(beliefs, level, codes, mean, inner)
+        counted_second = np.zeros(0) if level >= tree.depth else beliefs.at(level + 1, beliefs.second)
+        codes = np.concatenate([counted, shaded[0]])
+        order = np.argsort(codes)
+        codes = codes[order]
+        mean = np.concatenate([counted_mean, shaded[1]])[order]
+        second = np.concatenate([counted_second, shaded[2]])[order]
+        until = np.concatenate([np.zeros(len(counted), np.int64), shaded[3]])[order]
+        measured = np.concatenate([np.ones(len(counted), np.bool_), np.zeros(there.sum(), np.bool_)])[order]
+    return levels
+
+
+def _consistent(beliefs: Beliefs, level: int, codes: Codes, mean: Floats, inner: npt.NDArray[np.bool_]) -> Floats:
+    """Means of the next level's counted nodes, scaled so that children sum to their parent beyond the quadrature."""
+    below = beliefs.at(level + 1, beliefs.first)
+    parents, parent_mean = codes[inner], mean[inner]
+    parent = np.searchsorted(parents, beliefs.tree.codes[level + 1] >> 2)
+    sums = np.bincount(parent, weights=below, minlength=len(parents))
+    scale = np.divide(parent_mean, sums, out=np.ones(len(parents)), where=sums > 0)
+    return below * scale[parent]
+
+
+def _levels_to_shade(beliefs: Beliefs) -> int:
+    """How many levels below its measured leaves the map is drawn."""
+    tree = beliefs.tree
+    leaves = [int((tree.left[place] == NONE).sum()) for place in tree.place]
+    depth = tree.grid.depth
+    for further in range(depth, 0, -1):
+        if sum(n * 4 ** (min(depth, level + further) - level) for level, n in enumerate(leaves)) <= MOST_SQUARES:
+            return further
+    return 0
