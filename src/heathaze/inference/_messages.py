@@ -338,14 +338,12 @@ def draw(
 
 @nb.njit(cache=True)
 def _pick(ys: Floats, ws: Floats, count: int, uniform: float) -> float:
-    """A place between two neighbouring points, each interval as likely as the mean weight of its ends."""
-    total = 0.0
-    for q in range(1, count):
-        total += ws[q - 1] + ws[q]
-    target = uniform * total
-    for q in range(1, count):
-        piece = ws[q - 1] + ws[q]
-        if target < piece:
-            return ys[q - 1] + (ys[q] - ys[q - 1]) * target / piece
-        target -= piece
+    """A point by its weight, and a place around it as far as half-way to its neighbours."""
+    target = uniform * ws[:count].sum()
+    for q in range(count):
+        if target < ws[q]:
+            start = 0.5 * (ys[max(q - 1, 0)] + ys[q])
+            stop = 0.5 * (ys[q] + ys[min(q + 1, count - 1)])
+            return start + (stop - start) * target / ws[q]
+        target -= ws[q]
     return ys[count - 1]

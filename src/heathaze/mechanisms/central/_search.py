@@ -97,15 +97,19 @@ class _Search:
             if level not in self.pending:
                 continue
             here = _Looked.together(self.pending.pop(level))
-            signal = here.estimate * self._budget(here.left) * self._unevenness(level)
-            if self.epsilon == math.inf:
-                signal = np.where(here.estimate > 0, math.inf, 0.0)
+            signal = self._signal(level, here)
             closed = (signal < WORTH_A_LOOK) & (level > 0) | (level == depth)
             leaves, inner = here.take(closed), here.take(~closed)
             self.found.append((level, leaves.codes, leaves.sharp, leaves.spent + leaves.left))
             self.found.append((level, inner.codes, inner.coarse, inner.spent))
             self._divide(level, inner, signal[~closed])
         return self._result()
+
+    def _signal(self, level: int, nodes: _Looked) -> Floats:
+        """How far the children of each node may stand out from each other, in units of the noise they would get."""
+        if self.epsilon == math.inf:
+            return np.where(nodes.estimate > 0, math.inf, 0.0)
+        return np.asarray(nodes.estimate * self._budget(nodes.left) * self._unevenness(level))
 
     def _divide(self, level: int, nodes: _Looked, signal: Floats) -> None:
         """Look some levels below each node; nodes that go equally far for equal parts do so together."""
