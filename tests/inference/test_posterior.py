@@ -9,7 +9,7 @@ from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import deinterleave, nodes_at
 from heathaze.errors import InvalidInput
 from heathaze.inference import prior
-from heathaze.inference._beliefs import Beliefs
+from heathaze.inference._beliefs import WIDER, Beliefs
 from heathaze.inference._split_tree import NONE, build
 from heathaze.inference.interval import interval
 from heathaze.inference.noisy_counts import NoisyCounts
@@ -47,7 +47,7 @@ def test_four_cells_agree_with_brute_force(values: list[float], scale: float, sh
     """Importance sampling: totals from a flat prior, shares from the prior itself, weights from the noise."""
     noisy = NoisyCounts(_plane(2, 2), [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], values, [2 * scale, *[scale] * 4])
     beliefs = Beliefs(build(noisy))
-    beliefs._infer(shift, 0.25)
+    beliefs.settle(prior.Smoothness(shift))
     rng = np.random.default_rng(1)
     count = 1_000_000
     total = rng.uniform(max(0, values[0] - 25 * scale), values[0] + 25 * scale, count)
@@ -64,7 +64,7 @@ def test_four_cells_agree_with_brute_force(values: list[float], scale: float, sh
         deviation = float(np.sqrt(weight @ samples**2 - mean**2))
         assert beliefs.first[place] == pytest.approx(mean, abs=0.12 * scale)
         widened = np.sqrt(beliefs.second[place] - beliefs.first[place] ** 2)
-        assert widened / 1.1 == pytest.approx(deviation, abs=0.15 * scale)
+        assert widened / WIDER == pytest.approx(deviation, abs=0.15 * scale)
 
 
 def test_evidence_knows_rough_from_smooth() -> None:
@@ -77,7 +77,7 @@ def test_evidence_knows_rough_from_smooth() -> None:
         levels, codes, counts = _pyramid(grid, truth, [0, 1, 2, 3, 4])
         noisy = NoisyCounts(grid, levels, codes, counts + rng.laplace(0, 5, len(counts)), np.full(len(counts), 5.0))
         beliefs = Beliefs.infer(noisy)
-        slopes[name] = float(prior.concentration(beliefs.shift, beliefs.slope, 3, np.array([1e9]))[0])
+        slopes[name] = float(beliefs.concentration(3, np.array([1e9]))[0])
     assert slopes["smooth"] > 10 * slopes["rough"]
 
 
@@ -90,7 +90,7 @@ def test_large_trees_learn_from_a_part_of_themselves(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("heathaze.inference._beliefs._ENOUGH_NODES", 100)
     part = Beliefs.infer(noisy)
     assert Beliefs(build(noisy))._thinned() is not None
-    assert part.shift == pytest.approx(whole.shift, abs=1)
+    assert part.smoothness.shift == pytest.approx(whole.smoothness.shift, abs=1)
     assert np.abs(part.first - whole.first).max() < 5
 
 
@@ -158,7 +158,7 @@ def test_samples_spread_about_the_mean_as_the_deviation_says() -> None:
         mean, deviation = found.levels[level].mean, found.levels[level].deviation
         samples = draws[:, tree.place[level]]
         assert np.abs(samples.mean(axis=0) - mean).max() < 1.5
-        assert np.median(samples.std(axis=0) / (deviation / 1.1)) == pytest.approx(1, abs=0.15)
+        assert np.median(samples.std(axis=0) / (deviation / WIDER)) == pytest.approx(1, abs=0.15)
 
 
 def test_a_huge_grid_costs_what_its_nodes_cost() -> None:

@@ -14,18 +14,20 @@ thin to be measured is shaded towards its heavier neighbours.
 **Sharpness.** It is A/2 for the first halving of a node and A/4 for the second, as if A were the concentration of a
 Dirichlet split. Two things make a split uneven, and their variances add:
 
-    1/A = 1/A_level + LUMP / mass,   log A_level = log 2 + shift + slope · (level − 3).
+    1/A = 1/A_level + lump / mass,   log A_level = log 2 + shift + slope · (level − 3).
 
 Places differ, by as much as the level says; and people come in lumps: ten of them never spread evenly over a hundred
-cells. Shift and slope are learned from the noisy counts, by the evidence; before that, shift ~ N(0, 1) and
-slope ~ N(1/4, 0.3²): cities get smoother as one looks closer. LUMP would be 1 for people who are at one place each, and
-less the more places share a person. Nothing here was set on private data.
+cells. ``lump`` is 1 for people who are at one place each, and less the more places share a person. All three numbers
+are learned from the noisy counts, by the evidence; before that, shift ~ N(0, 1), slope ~ N(1/4, 0.3²): cities get
+smoother as one looks closer; and log lump ~ N(log 1/2, 0.7²): a person is a few places. Nothing here was set on
+private data.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +39,6 @@ Floats = npt.NDArray[np.float64]
 
 _SHARES_OF_SURFACE = (9 / 16, 3 / 16, 3 / 16, 1 / 16)
 """Bilinear interpolation at the centre of a child: its parent, the two neighbours beside it, and the diagonal one."""
-
-LUMP = 0.3
-"""As if a person were spread over about three places. Simulated one-place people want 1, check-ins about 0.3; both are
-served by either, and both are served badly by 0, which promises a smoothness that no few people have."""
 
 _MOST_LOG_ODDS = math.log(1e6)
 
@@ -118,31 +116,42 @@ def log_odds(shares: Floats) -> tuple[Floats, Floats, Floats]:
     return odds[0], odds[1], odds[2]
 
 
-def concentration(shift: float, slope: float, levels: npt.NDArray[np.int64] | int, mass: Floats) -> Floats:
-    """A of nodes: the smoothness of their level, and no smoother than so few people can be."""
-    smooth = np.exp(math.log(2) + shift + slope * (np.asarray(levels) - 3.0))
-    return np.asarray(1 / (1 / smooth + LUMP / np.maximum(mass, 1e-6)))
+@dataclass(frozen=True)
+class Smoothness:
+    """What is learned about a map: see the top of this file."""
+
+    shift: float = 0.0
+    slope: float = 0.25
+    log_lump: float = math.log(0.5)
+
+    def concentration(self, levels: npt.NDArray[np.int64] | int, mass: Floats) -> Floats:
+        """A of nodes: the smoothness of their level, and no smoother than so few people can be."""
+        smooth = np.exp(math.log(2) + self.shift + self.slope * (np.asarray(levels) - 3.0))
+        return np.asarray(1 / (1 / smooth + math.exp(self.log_lump) / np.maximum(mass, 1e-6)))
+
+    def log_prior(self) -> float:
+        """Logarithm of how likely this is before anything is seen, up to a constant."""
+        return -0.5 * (self.shift**2 + ((self.slope - 0.25) / 0.3) ** 2 + ((self.log_lump - math.log(0.5)) / 0.7) ** 2)
+
+    def moved(self, shift: float, slope: float, log_lump: float) -> Smoothness:
+        """A step away."""
+        return Smoothness(self.shift + shift, self.slope + slope, self.log_lump + log_lump)
 
 
-def log_prior(shift: float, slope: float) -> float:
-    """Logarithm of what is believed about the two numbers beforehand."""
-    return -0.5 * shift**2 - 0.5 * ((slope - 0.25) / 0.3) ** 2
+_STEPS = ((0.8, 0.0, 0.0), (0.0, 0.3, 0.0), (0.0, 0.0, 0.7))
 
 
-def learn(evidence: Callable[[float, float], float]) -> tuple[float, float]:
-    """Shift and slope with the largest evidence × prior: along one axis, then the other, then both at half the step."""
-
-    def score(point: tuple[float, float]) -> float:
-        return evidence(*point) + log_prior(*point)
-
-    best, value = (0.0, 0.25), score((0.0, 0.25))
-    for step in (1.0, 0.5):
-        for move in ((0.8 * step, 0.0), (0.0, 0.3 * step)):
-            for sign in (1, -1):
+def learn(evidence: Callable[[Smoothness], float]) -> Smoothness:
+    """The smoothness with the largest evidence × prior: along each axis in turn, then again at half the step."""
+    best = Smoothness()
+    value = evidence(best) + best.log_prior()
+    for size in (1.0, 0.5):
+        for step in _STEPS:
+            for sign in (size, -size):
                 start = best
                 for _ in range(3):
-                    tried = (best[0] + sign * move[0], best[1] + sign * move[1])
-                    found = score(tried)
+                    tried = best.moved(*(sign * part for part in step))
+                    found = evidence(tried) + tried.log_prior()
                     if found <= value:
                         break
                     best, value = tried, found

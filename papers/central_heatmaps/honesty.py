@@ -1,0 +1,56 @@
+"""How often the intervals of the default mechanism hold the truth, level by level, on synthetic cities."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+import heathaze as hz
+from heathaze.inference.interval import interval
+from heathaze.inference.posterior import posterior
+from heathaze.privacy.unit import Unit
+
+
+def coverage_by_level(settings: Mapping[str, Any]) -> dict[int, list[float]]:
+    """For each number of clusters the share of nodes of every level whose 90 % interval holds their true count."""
+    releases = range(settings["releases"])
+    found: dict[int, list[float]] = {}
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        for clusters in settings["clusters"]:
+            jobs = [pool.submit(one_release, clusters, run, settings) for run in releases]
+            held = np.sum([job.result() for job in jobs], axis=0)
+            found[clusters] = (held[:, 0] / held[:, 1]).tolist()
+    return found
+
+
+def one_release(clusters: int, run: int, settings: Mapping[str, Any]) -> np.ndarray:
+    """Nodes of each level whose interval holds the truth, and how many there are."""
+    grid = hz.Grid.plane(x=(0, 1), y=(0, 1), size=settings["size"])
+    counts = city_of(grid, clusters, settings["people"], seed=1000 * clusters + run)
+    noisy = hz.central.AdaptiveTree(grid, settings["epsilon"]).measure(counts, hz.Simulation(run))
+    held = []
+    for level, belief in enumerate(posterior(noisy).levels):
+        truth = counts.at(level, belief.codes) / counts.one
+        low, high = interval(belief.mean, belief.deviation, 0.9)
+        held.append([((truth >= low) & (truth <= high)).sum(), len(truth)])
+    return np.array(held)
+
+
+def city_of(grid: hz.Grid, clusters: int, people: int, seed: int) -> hz.Counts:
+    """People at one place each: most around clusters of random size and weight, a tenth anywhere."""
+    rng = np.random.default_rng(seed)
+    centre, spread = rng.uniform(0.1, 0.9, (clusters, 2)), rng.uniform(0.02, 0.1, clusters)
+    which = rng.choice(clusters, people, p=rng.dirichlet(np.ones(clusters)))
+    place = centre[which] + rng.normal(0, 1, (people, 2)) * spread[which, None]
+    anywhere = rng.random(people) < 0.1
+    place[anywhere] = rng.random((anywhere.sum(), 2))
+    row, col, inside = grid.cell_of(place[:, 0], place[:, 1])
+    cells, mass = np.unique((row * grid.cols + col)[inside], return_counts=True)
+    return hz.Counts.from_cells(
+        grid, cells // grid.cols, cells % grid.cols, mass.astype(np.int64), bound=1, one=1, unit=Unit.PERSON
+    )
