@@ -1,6 +1,6 @@
-"""The default mechanism against the paper's and its real rivals, on the paper's protocol, and how honest its intervals are.
+"""The default mechanism against the paper's and its real rivals, and how honest its intervals are.
 
-    python papers/central_heatmaps/better.py            every row, written to better.json, better.png and the guide's pictures
+    python papers/central_heatmaps/better.py            every row; writes better.json and better.png
     python papers/central_heatmaps/better.py --quick    a few rows, in under 30 seconds; writes nothing
 
 All methods of a run see the same people. The earth mover's distance is certified (heathaze.metrics.emd), at full size.
@@ -16,8 +16,8 @@ import tomllib
 from typing import Any
 
 import numpy as np
-from honesty import coverage_by_level
 from experiments import Point, Results, run_all
+from honesty import coverage_by_level
 from protocol import HERE, METRICS, Trial, data_file
 
 OURS = "default"
@@ -95,13 +95,11 @@ def _table(results: Results) -> tuple[list[str], dict[str, float], list[str]]:
             cells = [f"{results.mean(point, method, m):.3f} ± {results.error(point, method, m):.3f}" for m in METRICS]
             lines.append(f"| {name_of(point)} | {method} | " + " | ".join(cells) + " |")
         for metric, sign in METRICS.items():
-            best = max(PEERS, key=lambda peer: sign * results.mean(point, peer, metric))  # noqa: B023
+            best = max(PEERS, key=lambda peer: sign * results.mean(point, peer, metric))
             lead = sign * (results.of(point, OURS, metric) - results.of(point, best, metric))
             error = lead.std(ddof=1) / np.sqrt(len(lead))
             if lead.mean() < -2 * error:
-                behind.append(
-                    f"Behind {best} in {metric}, {name_of(point)}: by {-lead.mean():.3f} ± {error:.3f}."
-                )
+                behind.append(f"Behind {best} in {metric}, {name_of(point)}: by {-lead.mean():.3f} ± {error:.3f}.")
             if metric == "EMD":
                 ratio = results.mean(point, OURS, metric) / results.mean(point, best, metric)
                 ratios.setdefault(point.source, []).append(ratio)

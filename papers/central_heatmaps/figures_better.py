@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments import Point, Results
+from experiments import Results
 
 COLOURS = {
     "default": "#0072b2",
@@ -47,12 +47,7 @@ def draw(results: Results, path: Path) -> Path:
     panels[0].minorticks_off()
     panels[0].legend(ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     panels[1].set_ylim(0, 1)
-    panels[1].set_xticks(range(len(rows)), [_short(point, name_of(point)) for point in rows], fontsize=8)
+    panels[1].set_xticks(range(len(rows)), [name_of(point).replace(", ", "\n") for point in rows], fontsize=8)
     panels[1].set_xlabel("bars: two standard errors")
     figure.savefig(path, dpi=110, metadata={"Software": None})
     return path
-
-
-def _short(point: Point, name: str) -> str:
-    place, people, epsilon = name.split(", ")
-    return f"{place}\n{people}\n{epsilon}"

@@ -17,6 +17,7 @@ from heathaze.errors import HeathazeError
 from heathaze.ingest.count import count
 from heathaze.ingest.counts import Counts
 from heathaze.mechanisms import central
+from heathaze.plan import plan
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import SecureRandomness, Simulation
@@ -42,5 +43,6 @@ __all__ = [
     "datasets",
     "load",
     "metrics",
+    "plan",
     "publish",
 ]

@@ -19,9 +19,10 @@ def test_publish_then_show_then_compare(heathaze: Heathaze, visits: Path) -> Non
     assert "ε = 1" in said.out
     assert "unit: person" in said.out
     assert "wrote nyc.npz" in said.out
+    assert "Tip" not in said.err
     shown = heathaze("show", "nyc.npz")
     assert shown.code == 0
-    assert "Pyramid" in shown.out
+    assert "AdaptiveTree" in shown.out
     assert "Centre 1" in shown.out
     compared = heathaze(
         "compare", "nyc.npz", "--truth", visits, "--person", "user_id", "--sigma", 4, "--out", "both.png"
@@ -94,8 +95,46 @@ def test_units_and_weights(heathaze: Heathaze, visits: Path) -> None:
     presence = heathaze(*base, "presence.npz", "--person", "user_id", "--weight", "presence", "--at-most", 5)
     assert presence.code == 0
     assert hz.load("presence.npz").provenance.at_most == 5
-    assert heathaze(*base, "dense.npz", "--person", "user_id", "--mechanism", "dense", "--people", 300).code == 0
-    assert heathaze(*base, "top.npz", "--person", "user_id", "--mechanism", "flat-top", "--share", 0.05).code == 0
+    assert "Plan" not in presence.out  # a plan speaks of mass 1 a unit
+
+
+@pytest.mark.parametrize(
+    ("words", "mechanism"),
+    [
+        ((), "AdaptiveTree"),
+        (("--mechanism", "adaptive-tree"), "AdaptiveTree"),
+        (("--mechanism", "pyramid"), "Pyramid"),
+        (("--mechanism", "Priv_Tree"), "PrivTree"),
+        (("--mechanism", "adaptive-grid"), "AdaptiveGrid"),
+        (("--mechanism", "adaptive-grid", "--people", 300), "AdaptiveGrid"),
+        (("--mechanism", "uniform-grid"), "UniformGrid"),
+        (("--mechanism", "uniform-grid", "--people", 300), "UniformGrid"),
+        (("--mechanism", "dense", "--people", 300), "Dense"),
+        (("--mechanism", "flat"), "Flat"),
+        (("--mechanism", "flat-top", "--share", 0.05), "FlatTop"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{len(value)} words",
+)
+def test_every_mechanism(heathaze: Heathaze, visits: Path, words: tuple[object, ...], mechanism: str) -> None:
+    base = ("publish", visits, *NEW_YORK, "--epsilon", 2, "--size", 32, "--person", "user_id", "--quiet", "--out")
+    said = heathaze(*base, "a.npz", *words)
+    assert said.code == 0, said.err
+    release = hz.load("a.npz")
+    assert release.provenance.mechanism == mechanism
+    if "--people" in words:
+        assert release.provenance.parameters["people"] == 300
+
+
+def test_mechanisms_lists_each_with_a_page(heathaze: Heathaze) -> None:
+    listed = json.loads(heathaze("mechanisms", "--json").out)["mechanisms"]
+    assert [mechanism["name"] for mechanism in listed] == [
+        "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dense", "flat", "flat-top"
+    ]  # fmt: skip
+    assert [mechanism["name"] for mechanism in listed if "the default" in mechanism["for"]] == ["adaptive-tree"]
+    for mechanism in listed:
+        said = heathaze("mechanisms", mechanism["name"])
+        assert said.code == 0
+        assert "Promise" in said.out
 
 
 def test_planes(heathaze: Heathaze, tmp_path: Path) -> None:
@@ -125,6 +164,6 @@ def test_demo(heathaze: Heathaze) -> None:
 def test_help_names_every_command(heathaze: Heathaze) -> None:
     said = heathaze("--help")
     assert said.code == 0
-    for command in ("publish", "show", "compare", "ledger", "mechanisms", "demo"):
+    for command in ("plan", "publish", "show", "compare", "ledger", "mechanisms", "demo"):
         assert command in said.out
     assert hz.__version__ in heathaze("--version").out

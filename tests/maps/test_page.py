@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
-from heathaze.maps.page import pack, render_page
+from heathaze.errors import InvalidInput
+from heathaze.inference.interval import interval
+from heathaze.maps.page import pack, pack_steps, render_page
+from heathaze.maps.shade import sigmas
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)> & \" ' {{data}} {{facts}} \u2028 <!--"
 
@@ -190,3 +193,75 @@ def test_every_control_has_a_name_and_every_reference_a_target() -> None:
     assert len(buttons) == 4
     assert all("aria-label=" in button for button in buttons)
     assert '<html lang="en">' in page
+
+
+# ── how sure ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _unstep(packed: dict[str, Any]) -> npt.NDArray[np.float64]:
+    steps = np.frombuffer(base64.b64decode(packed["steps"]), np.uint8)
+    return np.where(steps == 255, 0.0, packed["top"] * 2 ** (steps.astype(np.float64) / -16))
+
+
+def _deviations(density: Density) -> list[npt.NDArray[np.float64]]:
+    rng = np.random.default_rng(3)
+    return [np.exp(rng.normal(-9, 1, density.grid.shape)) for _ in range(1 + len(sigmas(density.grid)))]
+
+
+@pytest.mark.parametrize("shape", [(24, 32), (64, 80)], ids=["as it is", "smoothed"])
+def test_the_page_holds_the_deviations_of_each_smoothing(shape: tuple[int, int]) -> None:
+    density = _density(shape)
+    deviations = _deviations(density)
+    data = _data(_page(density, deviations=deviations))
+    assert len(data["sure"]["deviations"]) == len(data["smoothing"])
+    for packed, deviation in zip(data["sure"]["deviations"], deviations, strict=True):
+        np.testing.assert_allclose(_unstep(packed), deviation.ravel(), rtol=0.022)
+
+
+def test_a_page_that_does_not_know_has_no_switch() -> None:
+    density = _density()
+    plain, sure = _page(density), _page(density, deviations=_deviations(density))
+    assert "sure" not in _data(plain)
+    names = [[value for name, value in _Reader(page).attributes if name == "name"] for page in (plain, sure)]
+    assert [{"show", "fade"} & set(found) for found in names] == [set(), {"show", "fade"}]
+    assert [name for name in names[1] if name not in ("show", "fade")] == names[0]
+    assert "{{" not in plain
+    assert len(plain) < len(sure)
+
+
+def test_the_switches_can_be_reached_and_read() -> None:
+    density = _density()
+    page = _page(density, deviations=_deviations(density))
+    assert re.search(r'<label[^>]*><input type="checkbox" name="fade" checked><span>Fade', page)
+    assert re.search(r'<input type="radio" name="show" value="map" checked><span>Map</span></label>', page)
+    assert re.search(r'<input type="radio" name="show" value="sure"><span>How sure</span></label>', page)
+    # The script listens to every name it knows a look for.
+    (looks,) = re.findall(r"const look = \{(.*)\};", page)
+    assert {"show:", "fade:"} <= set(looks.split())
+    assert re.findall(r"https?:|url\(|@import", page) == []
+
+
+def test_the_table_of_intervals_is_that_of_the_library() -> None:
+    density = _density()
+    table = _data(_page(density, deviations=_deviations(density)))["sure"]["interval"]
+    share, deviation = 0.02, 0.013
+    at = (len(table["low"]) - 1) * np.log(deviation / share / table["doubt"][0])
+    at /= np.log(table["doubt"][1] / table["doubt"][0])
+    ends = [share * np.interp(at, np.arange(len(table[name])), table[name]) for name in ("low", "high")]
+    np.testing.assert_allclose(ends, interval(share, deviation, table["confidence"]), rtol=0.02)
+
+
+@given(st.lists(st.floats(1e-12, 1e3) | st.just(0.0), min_size=1, max_size=60))
+def test_steps_are_true_to_two_percent(values: list[float]) -> None:
+    array = np.array(values)
+    back = _unstep(pack_steps(array))
+    kept = array > array.max() * 2**-15.8
+    np.testing.assert_allclose(back[kept], array[kept], rtol=0.022)
+    assert ((back == 0) == (array == 0)).all()
+
+
+def test_deviations_that_do_not_fit_are_refused() -> None:
+    density = _density((64, 80))
+    for wrong in (_deviations(density)[:1], [np.zeros((80, 64))] * 3):
+        with pytest.raises(InvalidInput, match="each of its 3 smoothings"):
+            _page(density, deviations=wrong)

@@ -11,6 +11,8 @@ import pytest
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import nodes_at
+from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.inference.posterior import posterior
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.loss import Loss
 from heathaze.privacy.unit import Unit
@@ -20,7 +22,13 @@ from heathaze.release.release import Release
 Wrap = Callable[..., Release]
 
 
-def _wrap(estimate: Density | TreeDensity, *, simulated: bool = False, total: float = 20_013.4375) -> Release:
+def _wrap(
+    estimate: Density | TreeDensity,
+    *,
+    simulated: bool = False,
+    total: float = 20_013.4375,
+    noisy: NoisyCounts | None = None,
+) -> Release:
     provenance = Provenance(
         mechanism="Pyramid",
         parameters={"epsilon": "1/3", "w": 20, "gamma": 0.7071067811865476, "name": 'it\'s ε "quoted" </script>'},
@@ -31,7 +39,22 @@ def _wrap(estimate: Density | TreeDensity, *, simulated: bool = False, total: fl
         ledger_entry={"number": 1, "hash": "00ff"},
         simulated=simulated,
     )
-    return Release(estimate, total, Guarantee(Loss(Fraction(1, 3)), Unit.PERSON), provenance)
+    return Release(estimate, total, Guarantee(Loss(Fraction(1, 3)), Unit.PERSON), provenance, noisy)
+
+
+def noisy_counts(grid: Grid, depth: int) -> NoisyCounts:
+    """Counts of all nodes down to a level, most people in one corner, with noise that is large for small counts."""
+    rng = np.random.default_rng(7)
+    levels = np.concatenate([np.full(len(nodes_at(grid, level)), level) for level in range(depth + 1)])
+    codes = np.concatenate([nodes_at(grid, level) for level in range(depth + 1)])
+    values = np.where(codes == 0, 900.0, 0.3) + rng.laplace(0, 1.5, len(codes))
+    return NoisyCounts(grid, levels, codes, values, np.where(levels == 0, 3.0, 1.5))
+
+
+def _inferred(grid: Grid, depth: int) -> Release:
+    noisy = noisy_counts(grid, depth)
+    found = posterior(noisy)
+    return _wrap(found.density, total=found.total, noisy=noisy)
 
 
 def _rough(grid: Grid, seed: int) -> Density:
@@ -88,3 +111,16 @@ def tree() -> Release:
 def huge_tree() -> Release:
     """2^20 cells a side: to be rendered, never to be made dense."""
     return _wrap(_some_squares(Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=2**20)))
+
+
+@pytest.fixture
+def sure() -> Release:
+    """Dense, on a rectangle, and it knows how sure it is."""
+    return _inferred(Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), shape=(12, 20)), 3)
+
+
+@pytest.fixture
+def sure_tree(monkeypatch: pytest.MonkeyPatch) -> Release:
+    """The same as a tree of few squares, on a grid too fine to be drawn cell by cell."""
+    monkeypatch.setattr("heathaze.inference.posterior.MOST_SQUARES", 300)
+    return _inferred(Grid.plane(x=(0, 8), y=(0, 6), shape=(6_000, 8_000)), 3)

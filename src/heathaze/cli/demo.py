@@ -25,11 +25,11 @@ def demo(
     from heathaze.domain.grid import Grid
     from heathaze.ingest.count import count
     from heathaze.maps.figure import draw
-    from heathaze.mechanisms.central import Dense
+    from heathaze.mechanisms.central import default
     from heathaze.publish import publish
 
     grid = Grid.over(lon=CITY.x, lat=CITY.y, size=256)
-    mechanism = Dense(grid, epsilon, people=people)  # how many we make up is no secret
+    mechanism = default(grid, epsilon)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -8,7 +8,7 @@ import traceback
 
 import typer
 
-from heathaze.cli import compare, demo, ledger, mechanisms, publish, show
+from heathaze.cli import compare, demo, ledger, mechanisms, plan, publish, show
 from heathaze.cli.console import complain
 from heathaze.errors import HeathazeError
 
@@ -19,6 +19,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command(no_args_is_help=True)(plan.plan)
 app.command(no_args_is_help=True)(publish.publish)
 app.command(no_args_is_help=True)(show.show)
 app.command(no_args_is_help=True)(compare.compare)

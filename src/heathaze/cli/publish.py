@@ -14,11 +14,16 @@ import typer
 from heathaze.cli import options
 from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
-from heathaze.cli.mechanisms import build
+from heathaze.cli.mechanisms import DEFAULT, build
 from heathaze.cli.outputs import check_new
 from heathaze.errors import CannotWrite
+from heathaze.plan import MOST_PEOPLE, PlanRow, plan
 from heathaze.privacy.ledger import Ledger
+from heathaze.privacy.unit import Unit
 from heathaze.release.release import Release
+
+_MANY = 100_000
+"""Above so many people times ε a simulated city takes seconds, and cities differ little: two are enough."""
 
 
 def publish(
@@ -54,13 +59,11 @@ def publish(
     time: options.Time = None,
     people: Annotated[
         int | None,
-        typer.Option("--people", help="About how many people you expect: a public guess, never counted in the data."),
+        typer.Option("--people", help="For dense and the grids: about how many people you expect, a public guess."),
     ] = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(
-            "--mechanism", help="See `heathaze mechanisms`.", show_default="dense where --people is given, else pyramid"
-        ),
+        typer.Option("--mechanism", help="See `heathaze mechanisms`.", show_default=DEFAULT),
     ] = None,
     w: Annotated[int | None, typer.Option("--w", help="For pyramid: nodes kept a level.", show_default="20")] = None,
     share: Annotated[float | None, typer.Option("--share", help="For flat-top: fraction of cells to keep.")] = None,
@@ -88,7 +91,7 @@ def publish(
         check_new(path, overwrite=overwrite, source=file)
     budget = None if ledger is None else open_existing(ledger)
 
-    with steps(3, silent=quiet or json) as begin:
+    with steps(4, silent=quiet or json) as begin:
         begin("Reading and counting")
         counts = count(
             file,
@@ -116,9 +119,10 @@ def publish(
                 f"Stopped while publishing: a charge may have been made (look at the ledger); outputs there: {there}."
             )
             raise typer.Exit(130) from None
-    _tell(release, written, budget, json=json, quiet=quiet)
-    if people is None and mechanism is None and not (json or quiet):
-        err.print("Tip: --people N, a public guess of how many there are, often gives a much better map.", style="dim")
+        # The release is on the disk: whatever happens from here on cannot lose it.
+        begin("Looking up what to expect")
+        expected = None if quiet else _expected(release)
+    _tell(release, written, budget, expected, json=json, quiet=quiet)
 
 
 @contextlib.contextmanager
@@ -156,9 +160,29 @@ def _save(release: Release, paths: list[Path]) -> list[Path]:
         raise CannotWrite(f"{error} The budget is charged, so the release was kept: {rescue}") from None
 
 
-def _tell(release: Release, written: list[Path], budget: Ledger | None, *, json: bool, quiet: bool) -> None:
+def _expected(release: Release) -> PlanRow | None:
+    """What a plan says of a release like this one, made from its own noisy total; None where it has nothing to say.
+
+    A plan is about mass 1 a unit, so it is silent about presences.
+    """
+    if release.provenance.weight != "share":
+        return None
+    try:
+        units = min(max(1, round(release.total)), MOST_PEOPLE)
+        many = units * release.guarantee.loss.epsilon > _MANY
+        return plan(release.grid, release.guarantee.loss.epsilon, units, cities=2 if many else 3, times=()).row
+    except (Exception, KeyboardInterrupt):
+        # Only a comment on a release that is paid for and written: never a reason to fail.
+        return None
+
+
+def _tell(
+    release: Release, written: list[Path], budget: Ledger | None, expected: PlanRow | None, *, json: bool, quiet: bool
+) -> None:
+    units = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days", Unit.VISIT: "visits"}[release.guarantee.unit]
     if json:
         fields: dict[str, Any] = release.to_dict() | {"written": [str(path) for path in written]}
+        fields["plan"] = None if expected is None else expected.to_dict() | {"sentence": expected.sentence(units)}
         if budget is not None:
             fields["ledger"] = {"total": str(budget.total), "spent": str(budget.spent)}
         say_json(fields)
@@ -174,3 +198,7 @@ def _tell(release: Release, written: list[Path], budget: Ledger | None, *, json:
         )
     for path in written:
         out.print(f"wrote {path}", style="bold", markup=False)
+    if expected is not None:
+        usual = release.provenance.mechanism == "AdaptiveTree"
+        prefix = "Plan, on synthetic cities: " if usual else "Plan, on synthetic cities with the default mechanism: "
+        out.print(prefix + expected.sentence(units), markup=False)

@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from heathaze.cli.console import Json, out, say_json
 from heathaze.domain.density import Density
+from heathaze.inference.interval import interval
+from heathaze.maps.shade import percent
 from heathaze.release.formats import load
 from heathaze.release.formats.facts import counted
+from heathaze.release.release import Release
+from heathaze.release.uncertainty import Hotspot
 
+_CONFIDENCE, _FEW = 0.9, 5
 _SHADES = " ·:-=+*#%@"
 
 
 def show(
     file: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
     centers: Annotated[int, typer.Option("--centers", help="How many centres to list (k-median on the release).")] = 3,
+    hotspots: Annotated[
+        float | None,
+        typer.Option(
+            "--hotspots",
+            metavar="CONFIDENCE",
+            help="List all places that are twice as dense as the average with this confidence.",
+            show_default="the 5 largest at 0.9",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Print the guarantee of a release, how it came about, its main centres and a sketch of the map."""
+    """Print the guarantee of a release, how it came about, its main centres, what is real, and a sketch of the map."""
     release = load(file)
     found = release.centers(centers) if centers > 0 else np.empty((0, 2))
+    confidence = _CONFIDENCE if hotspots is None else hotspots
+    # Asked for where it is not known, the release says so.
+    sure = release.knows_uncertainty or hotspots is not None
+    spots = release.hotspots(confidence) if sure else []
+    few = spots[:_FEW] if hotspots is None else spots
     if json:
-        say_json(release.to_dict() | {"centers": found.tolist()})
+        known = _sure_fields(release, confidence, few, len(spots)) if sure else {}
+        say_json(release.to_dict() | {"centers": found.tolist()} | known)
         return
     how = release.provenance
     axes = ("lon", "lat") if release.grid.projection.is_geographic else ("x", "y")
@@ -36,13 +56,64 @@ def show(
         f"Grid: {release.grid.rows} × {release.grid.cols} cells, {axes[0]} {release.grid.x[0]} to {release.grid.x[1]}, "
         f"{axes[1]} {release.grid.y[0]} to {release.grid.y[1]}",
         f"Weight: {how.weight}" + ("" if how.at_most is None else f", at most {how.at_most} cells per unit"),
-        f"Estimated total: {release.total:,.0f} {counted(release)} (from noisy numbers)",
+        f"Estimated total: {release.total:,.0f} {counted(release)} ({_total(release, confidence)}from noisy numbers)",
         f"Made: {how.day}, heathaze {how.version}",
     ]
     lines += [f"Centre {k + 1}: {axes[0]} {x:.5f}, {axes[1]} {y:.5f}" for k, (x, y) in enumerate(found)]
+    lines += [f"Hotspot {k + 1}: {_described(spot, axes)}" for k, spot in enumerate(few)]
+    if len(few) < len(spots):
+        lines.append(f"and {len(spots) - len(few)} more hotspots; list all with --hotspots {confidence:g}")
+    elif sure and not spots:
+        lines.append(f"No place is twice as dense as the average with {100 * confidence:g} % confidence.")
     for line in lines:
         out.print(line, markup=False)
     out.print(_sketch(release.render(shape=(min(20, release.grid.rows), min(48, release.grid.cols)))), markup=False)
+
+
+def _total_interval(release: Release, confidence: float) -> tuple[float, float]:
+    whole = release.posterior.levels[0]
+    low, high = interval(whole.mean[0], whole.deviation[0], confidence)
+    return float(low), float(high)
+
+
+def _total(release: Release, confidence: float) -> str:
+    """The interval of the total, where it is known."""
+    if not release.knows_uncertainty:
+        return ""
+    low, high = _total_interval(release, confidence)
+    return f"{100 * confidence:g} %: {low:,.0f} to {high:,.0f}; "
+
+
+def _described(spot: Hotspot, axes: tuple[str, str]) -> str:
+    """A hotspot in one line: how much, how sure, how dense, where."""
+    share, (x, y) = spot.share, (spot.box.x, spot.box.y)
+    within = ""
+    if share.low is not None and share.high is not None:
+        within = f" ({100 * share.confidence:g} %: {percent(share.low)} to {percent(share.high)})"
+    return (
+        f"{percent(share)}{within}, {spot.times:.3g} times the average, "
+        f"{axes[0]} {x[0]:.5f} to {x[1]:.5f}, {axes[1]} {y[0]:.5f} to {y[1]:.5f}"
+    )
+
+
+def _sure_fields(release: Release, confidence: float, few: list[Hotspot], count: int) -> dict[str, Any]:
+    """How sure the release is, for machines."""
+    return {
+        "confidence": confidence,
+        "total_interval": list(_total_interval(release, confidence)),
+        "hotspots": [
+            {
+                "x": list(spot.box.x),
+                "y": list(spot.box.y),
+                "share": float(spot.share),
+                "low": spot.share.low,
+                "high": spot.share.high,
+                "times": spot.times,
+            }
+            for spot in few
+        ],
+        "hotspots_in_all": count,
+    }
 
 
 def _sketch(density: Density) -> str:

@@ -20,9 +20,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-POINTS = 17
+POINTS = 21
 QUANTILES = 5
-REACH = 6.5
+REACH = 6.0
 """A message reaches this many standard deviations of what was measured at and below the node to either side."""
 
 NEGLIGIBLE = 15.0
@@ -63,6 +63,9 @@ def place_grids(left: Integers, right: Integers, mean: Floats, variance: Floats,
             low[node] = max(0.0, mean[node] - REACH * deviation)
             top = max(mean[node], 0.0) + REACH * deviation
             step[node] = (top - low[node]) / (POINTS - 1)
+            if low[node] == 0.0 and mean[node] > step[node]:
+                # The peak of Laplace noise is a corner: let a point fall on it.
+                step[node] = mean[node] / math.floor(mean[node] / step[node])
         elif node == 0:
             low[node], step[node] = 0.0, 1.0
         top = low[node] + (POINTS - 1) * step[node]
@@ -114,7 +117,7 @@ def _divide(
     """Places y at which mass x may divide, their weights, and the logarithm of the integral."""
     sharp, odds = sharpness[node], log_odds[node]
     left_is_sharper = step[a] <= step[b]
-    ls, es, heights = scratch[0], scratch[1], scratch[2]
+    ls, es, heights, likelihoods = scratch[0], scratch[1], scratch[2], scratch[3]
     # 1. The places, ascending: zero, the sharper half's own masses among the quantiles of the prior, and x.
     count = 1
     ys[0], ls[0] = 0.0, -np.inf
@@ -155,21 +158,28 @@ def _divide(
         first += 1
     while heights[last] < most - NEGLIGIBLE and heights[last - 1] < most - NEGLIGIBLE:
         last -= 1
-    # 3. The trapezoidal rule against the prior.
+    # 3. Between two places the likelihood is taken as exponential, as the tails of Laplace noise are. A straight line
+    # would give the long stretch between a sharp peak and the next quantile far more than it has.
     for q in range(first, last + 1):
         if math.isnan(ls[q]):
             ls[q] = sharp * (math.log(ys[q] / (x - ys[q])) - odds)
         es[q] = math.exp(-abs(ls[q]))
-        heights[q] = math.exp(heights[q] - most)
+        likelihoods[q] = math.exp(heights[q] - most)
     total = 0.0
     for q in range(first + 1, last + 1):
-        half = 0.5 * _weight_between(ls[q - 1], es[q - 1], ls[q], es[q])
-        ws[q - 1] += half * heights[q - 1]
-        ws[q] += half * heights[q]
-        total += half * (heights[q - 1] + heights[q])
+        weight = _weight_between(ls[q - 1], es[q - 1], ls[q], es[q])
+        rise = heights[q] - heights[q - 1]
+        if abs(rise) < 1e-3:
+            mean, far = 0.5 * (likelihoods[q - 1] + likelihoods[q]), 0.5
+        else:
+            mean = (likelihoods[q] - likelihoods[q - 1]) / rise
+            far = 1.0 / (1.0 - math.exp(-rise)) - 1.0 / rise if rise > -700 else 0.0
+        ws[q - 1] += weight * mean * (1.0 - far)
+        ws[q] += weight * mean * far
+        total += weight * mean
     if total <= 0:  # the likelihood sits where the prior has less than the smallest number: take its peak
         for q in range(first, last + 1):
-            ws[q] = heights[q]
+            ws[q] = likelihoods[q]
         return count, most - 745.0
     return count, most + math.log(total)
 
@@ -202,7 +212,7 @@ def upward(
 ) -> None:
     """Fill the messages of some nodes of a stage; those of later stages are there already."""
     logits, ratios = _logits(), np.empty(QUANTILES)
-    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((3, _ROOM))
+    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
     for node in range(start, stop):
         a, b = left[node], right[node]
         if b >= 0:
@@ -269,7 +279,7 @@ def downward(
 ) -> None:
     """Hand the beliefs (weights of each mass) of some nodes of a stage to their halves, with both moments."""
     logits, ratios = _logits(), np.empty(QUANTILES)
-    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((3, _ROOM))
+    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
     for node in range(start, stop):
         a, b = left[node], right[node]
         if a < 0:
@@ -317,7 +327,7 @@ def draw(
 ) -> None:
     """One sample of all masses: the root from its belief, then every division in turn; one uniform a node."""
     logits, ratios = _logits(), np.empty(QUANTILES)
-    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((3, _ROOM))
+    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
     grid = np.empty(POINTS)
     for k in range(POINTS):
         grid[k] = low[0] + k * step[0]

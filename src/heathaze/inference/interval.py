@@ -45,11 +45,11 @@ def check_confidence(confidence: float) -> None:
 @functools.cache
 def _table(confidence: float) -> tuple[Floats, Floats]:
     """Shortest interval of a gamma distribution of mean 1, for each shape."""
-    from scipy.stats import gamma
+    from scipy.special import gammaincinv
 
     tails = np.linspace(0, 1 - confidence, _TAILS)
-    lows = gamma.ppf(tails[None], _SHAPES[:, None])
-    highs = gamma.ppf(np.minimum(tails + confidence, 1 - 1e-12)[None], _SHAPES[:, None])
+    lows = gammaincinv(_SHAPES[:, None], tails[None])
+    highs = gammaincinv(_SHAPES[:, None], np.minimum(tails + confidence, 1 - 1e-12)[None])
     best = np.where(_SHAPES <= 1, 0, np.argmin(highs - lows, axis=1))
     each = np.arange(len(_SHAPES))
     return lows[each, best] / _SHAPES, highs[each, best] / _SHAPES

@@ -18,7 +18,7 @@ from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity, part_
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import Codes, children, deinterleave, exists
 from heathaze.inference import prior
-from heathaze.inference._beliefs import WIDER, Beliefs
+from heathaze.inference._beliefs import Beliefs
 from heathaze.inference._split_tree import NONE
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.privacy.randomness import Randomness, Simulation
@@ -92,7 +92,7 @@ class Posterior:
             concentration = self._beliefs.concentration(level, self._beliefs.first[place[leaf]])
             cut += float((second * part * (1 - part) / (concentration + 1)).sum())
         shares = self._leaf_draws @ np.concatenate(parts) / np.maximum(self._leaf_draws.sum(axis=1), 1e-300)
-        return math.sqrt(WIDER**2 * float(shares.var()) + cut / max(self.total, 1e-300) ** 2)
+        return math.sqrt(float(shares.var()) + cut / max(self.total, 1e-300) ** 2)
 
     @functools.cached_property
     def _leaf_draws(self) -> Floats:

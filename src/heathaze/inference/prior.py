@@ -19,8 +19,8 @@ Dirichlet split. Two things make a split uneven, and their variances add:
 Places differ, by as much as the level says; and people come in lumps: ten of them never spread evenly over a hundred
 cells. ``lump`` is 1 for people who are at one place each, and less the more places share a person. All three numbers
 are learned from the noisy counts, by the evidence; before that, shift ~ N(0, 1), slope ~ N(1/4, 0.3²): cities get
-smoother as one looks closer; and log lump ~ N(log 1/2, 0.7²): a person is a few places. Nothing here was set on
-private data.
+smoother as one looks closer; and log lump ~ N(0, 0.7²): a person is at one place unless the counts say otherwise.
+Nothing here was set on private data.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Smoothness:
 
     shift: float = 0.0
     slope: float = 0.25
-    log_lump: float = math.log(0.5)
+    log_lump: float = 0.0
 
     def concentration(self, levels: npt.NDArray[np.int64] | int, mass: Floats) -> Floats:
         """A of nodes: the smoothness of their level, and no smoother than so few people can be."""
@@ -131,7 +131,7 @@ class Smoothness:
 
     def log_prior(self) -> float:
         """Logarithm of how likely this is before anything is seen, up to a constant."""
-        return -0.5 * (self.shift**2 + ((self.slope - 0.25) / 0.3) ** 2 + ((self.log_lump - math.log(0.5)) / 0.7) ** 2)
+        return -0.5 * (self.shift**2 + ((self.slope - 0.25) / 0.3) ** 2 + (self.log_lump / 0.7) ** 2)
 
     def moved(self, shift: float, slope: float, log_lump: float) -> Smoothness:
         """A step away."""

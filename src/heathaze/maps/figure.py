@@ -1,11 +1,16 @@
-"""A picture of one or more maps, side by side on one colour scale, with the guarantee as its caption."""
+"""A picture of one or more maps, side by side on one colour scale, with the guarantee as its caption.
+
+A map whose standard deviations are known fades where it is mostly noise, and a second panel says how sure it is.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import textwrap
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -15,6 +20,7 @@ import numpy.typing as npt
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
+from heathaze.maps import sureness
 from heathaze.maps.shade import Scale, Shade, degrees, height_over_width, percent
 
 if TYPE_CHECKING:
@@ -31,6 +37,18 @@ _LINE = 0.175
 _INK, _FAINT = "#1f2328", "#6b7280"
 
 
+@dataclass(frozen=True)
+class _Panel:
+    """One map of a picture; ``bar`` is what its colour bar says, ``None`` where a panel further right has the bar."""
+
+    heading: str
+    values: npt.NDArray[np.float64]
+    shade: Shade
+    palette: str
+    bar: str | None = None
+    opacity: npt.NDArray[np.float64] | None = None
+
+
 def draw(
     panels: Sequence[tuple[str, Density]],
     *,
@@ -40,6 +58,7 @@ def draw(
     scale: str | Scale = "sqrt",
     units: str = "share of people per cell",
     palette: str = "inferno",
+    deviation: npt.NDArray[np.float64] | None = None,
 ) -> None:
     """Write a PNG at 150 dots an inch.
 
@@ -51,6 +70,8 @@ def draw(
         scale: ``"linear"``, ``"sqrt"`` or ``"log"``, shared by all panels.
         units: What a value is, along the colour bar.
         palette: ``"inferno"``, ``"cividis"`` or ``"viridis"``.
+        deviation: Standard deviation of every cell of the only panel: what is mostly noise fades, and a second panel
+            says how sure the map is.
     """
     if not panels:
         raise InvalidInput("A picture needs at least one panel; give a heading and a density.")
@@ -60,28 +81,35 @@ def draw(
             "The panels lie on different grids, so one colour scale cannot hold for all; resample first."
         )
     shade = Shade.of(np.stack([density.values for _, density in panels]), scale)
+    drawn = [_Panel(heading, density.values, shade, palette) for heading, density in panels]
+    drawn[-1] = dataclasses.replace(drawn[-1], bar=units)
+    if deviation is not None:
+        drawn = _with_doubt(drawn, deviation)
 
     # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    height, width = _panel_size(grid, len(panels))
-    wide = _LEFT + len(panels) * width + (len(panels) - 1) * _BETWEEN + _RIGHT
+    height, width = _panel_size(grid, len(drawn))
+    room = [width + (_BETWEEN if panel.bar is None else _room_for_bar(panel, height)) for panel in drawn]
+    wide = _LEFT + sum(room)
     caption_lines = _wrapped(caption, wide - 0.5, 8)
     title_lines = _wrapped(title or "", wide - 0.5, 12)
-    headed = any(heading for heading, _ in panels)
+    headed = any(panel.heading for panel in drawn)
     above = 0.2 + 0.26 * len(title_lines) + (0.3 if headed else 0.05)
     room_for_axis = 0.48 if grid.projection.is_geographic else 0.62
     below = room_for_axis + _LINE * len(caption_lines) + 0.12
     tall = above + height + below
 
     figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
-    for k, (heading, density) in enumerate(panels):
-        left = _LEFT + k * (width + _BETWEEN)
+    for k, panel in enumerate(drawn):
+        left = _LEFT + sum(room[:k])
         axes = figure.add_axes((left / wide, below / tall, width / wide, height / tall))
-        _draw_panel(axes, heading, density, shade, palette)
+        _draw_panel(axes, panel, grid)
         _label_axes(axes, grid, height, width, with_labels=k == 0)
-    _draw_bar(figure, ((wide - _RIGHT + 0.14) / wide, below / tall, 0.14 / wide, height / tall), shade, palette, units)
+        if panel.bar is not None:
+            place = ((left + width + 0.14) / wide, below / tall, 0.14 / wide, height / tall)
+            _draw_bar(figure, place, panel, _wrapped(panel.bar, height, 8))
     text: dict[str, Any] = {"color": _INK, "parse_math": False, "linespacing": 1.25}
     figure.text(0.25 / wide, 1 - 0.16 / tall, "\n".join(title_lines), size=12, weight="bold", va="top", **text)
     figure.text(0.25 / wide, (below - room_for_axis + 0.04) / tall, "\n".join(caption_lines), size=8, va="top", **text)
@@ -94,6 +122,17 @@ def draw(
         figure.savefig(path, format="png", metadata={"Software": None})
 
 
+def _with_doubt(drawn: Sequence[_Panel], deviation: npt.NDArray[np.float64]) -> list[_Panel]:
+    """The map, faded where it is mostly noise, and beside it how sure it is."""
+    if len(drawn) > 1 or deviation.shape != drawn[0].values.shape:
+        raise InvalidInput("Standard deviations need one panel of the same number of cells; draw each map by itself.")
+    faded = dataclasses.replace(drawn[0], opacity=sureness.opacity(drawn[0].values, deviation))
+    doubt = sureness.doubt(drawn[0].values, deviation)
+    label = "standard deviation / share, cut at 100 %"
+    # Reversed: what is sure is as bright here as what is dense there.
+    return [faded, _Panel("How sure", doubt, Shade(Scale.LINEAR, 0.0, 1.0), f"{sureness.PALETTE}_r", label)]
+
+
 def _panel_size(grid: Grid, panels: int) -> tuple[float, float]:
     """Height and width of a panel: equal areas, whatever the shape, within limits."""
     ratio = height_over_width(grid)
@@ -104,19 +143,26 @@ def _panel_size(grid: Grid, panels: int) -> tuple[float, float]:
     return height * shrink, width * shrink
 
 
-def _draw_panel(axes: Axes, heading: str, density: Density, shade: Shade, palette: str) -> None:
-    grid = density.grid
+def _room_for_bar(panel: _Panel, height: float) -> float:
+    """Width of a colour bar with its numbers and its label, which takes more lines on a low picture."""
+    longest = max(len(percent(tick)) for tick in panel.shade.ticks())
+    return max(_RIGHT, 0.66 + 0.067 * longest + 0.14 * (len(_wrapped(panel.bar or "", height, 8)) - 1))
+
+
+def _draw_panel(axes: Axes, panel: _Panel, grid: Grid) -> None:
+    shade = panel.shade
     top, bottom = grid.projection.forward(grid.y_at([0, grid.rows])).tolist()
     from matplotlib.colors import FuncNorm
 
     axes.imshow(
-        density.values,
+        panel.values,
         extent=(grid.x[0], grid.x[1], bottom, top),
         aspect="auto",
-        cmap=palette,
+        cmap=panel.palette,
         norm=FuncNorm((shade.forward, shade.backward), vmin=shade.low, vmax=shade.top, clip=True),
+        alpha=panel.opacity,
     )
-    axes.set_title(heading, size=10, color=_INK, loc="left", parse_math=False)
+    axes.set_title(panel.heading, size=10, color=_INK, loc="left", parse_math=False)
 
 
 def _label_axes(axes: Axes, grid: Grid, height: float, width: float, *, with_labels: bool) -> None:
@@ -146,16 +192,16 @@ def _label_axes(axes: Axes, grid: Grid, height: float, width: float, *, with_lab
         spine.set(color=_FAINT, linewidth=0.6)
 
 
-def _draw_bar(figure: Figure, place: tuple[float, float, float, float], shade: Shade, palette: str, units: str) -> None:
+def _draw_bar(figure: Figure, place: tuple[float, float, float, float], panel: _Panel, label: list[str]) -> None:
     axes = figure.add_axes(place)
-    axes.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, 1), aspect="auto", cmap=palette)
-    ticks = shade.ticks()
+    axes.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, 1), aspect="auto", cmap=panel.palette)
+    ticks = panel.shade.ticks()
     axes.set_xticks([])
     axes.yaxis.tick_right()
     axes.yaxis.set_label_position("right")
-    axes.set_yticks(shade.forward(ticks).tolist(), [percent(tick) for tick in ticks])
+    axes.set_yticks(panel.shade.forward(ticks).tolist(), [percent(tick) for tick in ticks])
     axes.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
-    axes.set_ylabel(units, size=8, color=_INK, parse_math=False, labelpad=4)
+    axes.set_ylabel("\n".join(label), size=8, color=_INK, parse_math=False, labelpad=4)
     for spine in axes.spines.values():
         spine.set(color=_FAINT, linewidth=0.6)
 

@@ -6,7 +6,7 @@ import base64
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -15,9 +15,18 @@ import numpy.typing as npt
 
 from heathaze.domain.density import Density
 from heathaze.domain.projection import EARTH_RADIUS_METRES
+from heathaze.errors import InvalidInput
+from heathaze.inference.interval import interval
+from heathaze.maps import sureness
 from heathaze.maps.shade import colour_table, height_over_width, sigmas
 
+Floats = npt.NDArray[np.float64]
+
 PAGE_PALETTES = ("inferno", "cividis")
+CONFIDENCE = 0.9
+"""Of the interval that the page tells for a cell."""
+
+_STEPS = 16
 
 
 def render_page(
@@ -28,6 +37,7 @@ def render_page(
     total_unit: str,
     guarantee: str,
     facts: Mapping[str, str],
+    deviations: Sequence[Floats] | None = None,
 ) -> str:
     """The page as text.
 
@@ -38,18 +48,27 @@ def render_page(
         total_unit: What is counted, in the plural: "people".
         guarantee: The promise, one sentence.
         facts: Name and value of each line of the details.
+        deviations: Standard deviation of every cell: of the map as it is, and after each smoothing that the page offers
+            (:func:`heathaze.maps.shade.sigmas`). The page then says how sure it is; ``None`` where that is not known.
     """
+    data = _data(density, total, total_unit)
+    if deviations is not None:
+        data["sure"] = _sure(density, deviations)
     filled = {
         "title": html.escape(title),
         "guarantee": html.escape(guarantee),
         "facts": "\n".join(
             f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>" for name, value in facts.items()
         ),
-        "data": _json_for_script(_data(density, total, total_unit)),
+        "switches": "" if deviations is None else _text("switches.html").rstrip(),
+        "data": _json_for_script(data),
     }
-    template = resources.files("heathaze.maps").joinpath("page.html").read_text(encoding="utf-8")
     # One pass: a title that looks like a placeholder is not filled in again.
-    return re.sub(r"\{\{(title|guarantee|facts|data)\}\}", lambda found: filled[found[1]], template)
+    return re.sub(r"\{\{(title|guarantee|facts|switches|data)\}\}", lambda found: filled[found[1]], _text("page.html"))
+
+
+def _text(name: str) -> str:
+    return resources.files("heathaze.maps").joinpath(name).read_text(encoding="utf-8")
 
 
 def _data(density: Density, total: float | None, total_unit: str) -> dict[str, Any]:
@@ -65,6 +84,41 @@ def _data(density: Density, total: float | None, total_unit: str) -> dict[str, A
         "values": base64.b64encode(packed).decode(),
         "palettes": {name: base64.b64encode(colour_table(name).tobytes()).decode() for name in PAGE_PALETTES},
     }
+
+
+def _sure(density: Density, deviations: Sequence[Floats]) -> dict[str, Any]:
+    """Standard deviations for each smoothing, and the table that turns one and a share into an interval."""
+    expected = 1 + len(sigmas(density.grid))
+    if len(deviations) != expected or any(one.shape != density.grid.shape for one in deviations):
+        raise InvalidInput(f"The page needs standard deviations of every cell for each of its {expected} smoothings.")
+    doubts = np.geomspace(1e-3, 1e2, 61)
+    low, high = interval(np.ones(len(doubts)), doubts, CONFIDENCE)
+    return {
+        "deviations": [pack_steps(one) for one in deviations],
+        "faintest": sureness.FAINTEST,
+        "palette": sureness.PALETTE,
+        "interval": {
+            "confidence": CONFIDENCE,
+            "doubt": [float(doubts[0]), float(doubts[-1])],
+            "low": low.round(5).tolist(),
+            "high": high.round(5).tolist(),
+        },
+    }
+
+
+def pack_steps(values: Floats) -> dict[str, Any]:
+    """Positive numbers to 2 percent in a byte each: the ``top`` one, and how many 16ths of a halving each lies below.
+
+    255 stands for zero, and 254 also for all that is smaller still, 60,000 times below the top.
+
+    >>> pack_steps(np.array([4.0, 2.0, 0.0]))
+    {'top': 4.0, 'steps': 'ABD/'}
+    """
+    top = float(values.max(initial=0.0))
+    held = values > 0
+    halvings = np.log2(top / np.where(held, values, 1.0)) if top > 0 else np.zeros(values.shape)
+    steps = np.where(held, np.clip(np.round(_STEPS * halvings), 0, 254), 255).astype(np.uint8)
+    return {"top": top, "steps": base64.b64encode(steps.tobytes()).decode()}
 
 
 def pack(values: npt.NDArray[np.float64]) -> tuple[str, bytes]:

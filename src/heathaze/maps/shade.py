@@ -161,11 +161,11 @@ def degrees(value: float, positive: str, negative: str, places: int) -> str:
 def percent(share: float) -> str:
     """A share for the reader.
 
-    >>> percent(0.5), percent(0.000123), percent(0)
-    ('50 %', '0.0123 %', '0 %')
+    >>> percent(0.5), percent(0.000123), percent(5e-7), percent(0)
+    ('50 %', '0.0123 %', '0.00005 %', '0 %')
     """
     text = f"{100 * share:.3g}"
-    return f"{float(text):.{_places(float(text))}f} %" if "e" in text else f"{text} %"
+    return f"{f'{float(text):.{_places(float(text))}f}'.rstrip('0')} %" if "e" in text else f"{text} %"
 
 
 def _places(value: float) -> int:

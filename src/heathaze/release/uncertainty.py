@@ -66,10 +66,12 @@ class Hotspot:
 
 def hotspots(posterior: Posterior, confidence: float, times: float) -> list[Hotspot]:
     """The finest measured squares that are ``times`` as dense as the average with that confidence, heaviest first."""
-    from scipy.stats import gamma
+    from scipy.special import gammaincc
 
     check_confidence(confidence)
     grid = posterior.grid
+    if posterior.total <= 0:
+        return []
     found: list[Hotspot] = []
     covered: Codes = np.zeros(0, np.int64)
     for level in range(len(posterior.levels) - 1, -1, -1):
@@ -78,7 +80,7 @@ def hotspots(posterior: Posterior, confidence: float, times: float) -> list[Hots
         average = posterior.total * (bottom - top) * (right - left) / grid.cells
         mean, deviation = belief.mean, np.maximum(belief.deviation, 1e-9 * posterior.total)
         shape = np.maximum(mean / deviation, 1e-3) ** 2
-        surely = gamma.sf(times * average * shape / np.maximum(mean, 1e-300), shape) >= confidence
+        surely = gammaincc(shape, times * average * shape / np.maximum(mean, 1e-300)) >= confidence
         real = surely & belief.measured & ~np.isin(belief.codes, covered) & (mean > 0)
         found += [
             Hotspot(

@@ -10,8 +10,9 @@
 | ``.html`` | a page with a map to pan and zoom, at most 1024 cells a side | no |
 
 Each module has ``write(release, target, title)``, and ``read(path)`` where the format loads back. A file holds public
-things only: the density, the estimated total, the guarantee and the provenance; no seed, no row count, no name or hash
-of the input, no time finer than the day.
+things only: the density, the estimated total, the noisy counts behind them where the mechanism kept these (and so how
+sure the map is), the guarantee and the provenance; no seed, no row count, no name or hash of the input, no time finer
+than the day.
 """
 
 from __future__ import annotations

@@ -6,8 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from heathaze.domain.density import Density
+from heathaze.maps.sureness import smoothed_deviations
 from heathaze.privacy.unit import Unit
+from heathaze.release.formats.cells import knows_uncertainty
 from heathaze.release.release import Release
 
 MOST_CELLS_A_SIDE = 1024
@@ -18,9 +23,16 @@ _PLURALS = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days", Unit.VISIT: "
 
 def shown(release: Release) -> Density:
     """The map as pictures and pages show it."""
-    grid = release.grid
-    shape = (min(grid.rows, MOST_CELLS_A_SIDE), min(grid.cols, MOST_CELLS_A_SIDE))
-    return release.render(shape=shape)
+    return release.render(shape=_shape(release))
+
+
+def shown_deviation(release: Release, sigma: float = 0.0) -> npt.NDArray[np.float64] | None:
+    """Standard deviation of every cell of :func:`shown`, smoothed by ``sigma`` cells; ``None`` where unknown."""
+    if not knows_uncertainty(release):
+        return None
+    levels, codes, _, deviations = release.posterior.squares
+    shares = deviations / max(release.posterior.total, 1e-300)
+    return smoothed_deviations(release.grid, levels, codes, shares, _shape(release), sigma)
 
 
 def counted(release: Release) -> str:
@@ -48,6 +60,10 @@ def facts(release: Release) -> dict[str, str]:
     if made.ledger_entry is not None:
         lines |= {f"Ledger: {name.replace('_', ' ')}": text for name, text in _flat(made.ledger_entry)}
     return lines
+
+
+def _shape(release: Release) -> tuple[int, int]:
+    return min(release.grid.rows, MOST_CELLS_A_SIDE), min(release.grid.cols, MOST_CELLS_A_SIDE)
 
 
 def _flat(fields: Any) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """A polygon for each cell (or square of the tree) that holds mass: RFC 7946, longitude and latitude of WGS 84.
 
 A polygon's properties are ``share`` of the total, ``estimate`` (about how many units) and its place: ``row``, ``col``
-or ``level``, ``code``. The member ``heathaze`` has the rest. On a plane the coordinates are those of the plane.
+or ``level``, ``code``; where the mechanism says how sure it is also ``sd``, the standard deviation of the share. The
+member ``heathaze`` has the rest. On a plane the coordinates are those of the plane.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
         max(abs(bound) for bound in (*grid.x, *grid.y)),
     )
     columns = (*cells.keys.values(), cells.share, cells.share * release.total)
+    spreads = [""] * len(cells.share)
+    if cells.deviation is not None:
+        spreads = [f', "sd": {deviation:.6g}' for deviation in cells.deviation.tolist()]
     corners = (column.round(places) for column in (cells.low_x, cells.low_y, cells.high_x, cells.high_y))
     bounds = [grid.x[0], grid.y[0], grid.x[1], grid.y[1]]
     with target.open("w", encoding="ascii", newline="\n") as file:
         head = f'{{"type": "FeatureCollection", "bbox": {json.dumps(bounds)}, "heathaze": {metadata.to_json(release)}'
         file.write(head + ', "features": [')
         between = "\n"
-        for a, b, share, estimate, x0, y0, x1, y1 in zip(
-            *(column.tolist() for column in columns), *(column.tolist() for column in corners), strict=True
+        for a, b, share, estimate, x0, y0, x1, y1, spread in zip(
+            *(column.tolist() for column in columns), *(column.tolist() for column in corners), spreads, strict=True
         ):
             # The ring runs against the clock, as the right-hand rule wants, from the corner of smallest x and y.
             file.write(
                 f'{between}{{"type": "Feature", "properties": {{"{first}": {a}, "{second}": {b}, "share": {share!r}, '
-                f'"estimate": {estimate:.6g}}}, "geometry": {{"type": "Polygon", "coordinates": '
+                f'"estimate": {estimate:.6g}{spread}}}, "geometry": {{"type": "Polygon", "coordinates": '
                 f"[[[{x0!r}, {y0!r}], [{x1!r}, {y0!r}], [{x1!r}, {y1!r}], [{x0!r}, {y1!r}], [{x0!r}, {y0!r}]]]}}}}"
             )
             between = ",\n"

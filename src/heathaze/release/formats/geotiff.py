@@ -1,4 +1,6 @@
-"""A raster that every GIS reads: one band of float64, the share of the total in each cell (extra ``geo``).
+"""A raster that every GIS reads: a band of float64, the share of the total in each cell (extra ``geo``).
+
+Where the mechanism says how sure it is, a second band has the standard deviation of that share.
 
 Equirectangular grids are EPSG:4326 with north up, Web-Mercator grids EPSG:3857, planes have no reference system. A
 raster has one number for each cell, so a tree becomes dense; a grid of more than 2^24 cells is written coarser, at most
@@ -18,6 +20,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import UnreadableData
 from heathaze.release.formats import metadata
+from heathaze.release.formats.cells import knows_uncertainty
 from heathaze.release.release import Release
 
 _MERCATOR_RADIUS = 6_378_137.0
@@ -34,10 +37,13 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
 
     raster = _rastered(release)
     grid = raster.grid
+    bands = {"share of the total in each cell": raster.density.values}
+    if knows_uncertainty(release):
+        bands["standard deviation of the share"] = release.render_uncertainty(shape=grid.shape)
     profile: dict[str, Any] = {
         "driver": "GTiff",
         "dtype": "float64",
-        "count": 1,
+        "count": len(bands),
         "height": grid.rows,
         "width": grid.cols,
     }
@@ -52,8 +58,9 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
         # A plane of pixels lies where an unplaced picture would lie; that is meant.
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with memory.open(**profile) as dataset:
-            dataset.write(raster.density.values, 1)
-            dataset.set_band_description(1, "share of the total in each cell")
+            for number, (description, values) in enumerate(bands.items(), start=1):
+                dataset.write(values, number)
+                dataset.set_band_description(number, description)
             dataset.update_tags(HEATHAZE=metadata.to_json(raster))
         target.write_bytes(memory.getbuffer())
 
@@ -71,9 +78,8 @@ def read(path: Path) -> Release:
             raise UnreadableData(f"{path} is a raster, but not a release of Heathaze; save one with release.save(…).")
         fields = metadata.from_json(text)
         grid = metadata.grid_of(fields)
-        if (dataset.height, dataset.width, dataset.count) != (grid.rows, grid.cols, 1) or dataset.dtypes[
-            0
-        ] != "float64":
+        fits = (dataset.height, dataset.width) == grid.shape and dataset.count in (1, 2)
+        if not fits or set(dataset.dtypes) != {"float64"}:
             raise UnreadableData(f"{path} is not the raster its grid speaks of; it is damaged or was edited.")
         values = dataset.read(1)
     return metadata.to_release(fields, Density(grid, values))
@@ -89,8 +95,9 @@ def _rastered(release: Release) -> Release:
         return dataclasses.replace(release, estimate=release.density)
     coarser = release.render(shape=(min(grid.rows, _SIDE), min(grid.cols, _SIDE)))
     extra = {**release.provenance.extra, "rendered_from": [grid.rows, grid.cols]}
+    # The noisy counts speak of the finer grid.
     return dataclasses.replace(
-        release, estimate=coarser, provenance=dataclasses.replace(release.provenance, extra=extra)
+        release, estimate=coarser, provenance=dataclasses.replace(release.provenance, extra=extra), noisy=None
     )
 
 

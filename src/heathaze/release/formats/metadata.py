@@ -16,6 +16,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import exists
 from heathaze.errors import UnreadableData
 from heathaze.privacy.guarantee import Guarantee
+from heathaze.release.formats import noise
 from heathaze.release.provenance import Provenance
 from heathaze.release.release import FILE_VERSION, Release
 
@@ -31,9 +32,12 @@ def most_squares(grid: Grid) -> int:
 
 
 def to_json(release: Release) -> str:
-    """Everything but the numbers of the map, as ASCII."""
+    """Everything but the numbers of the map, as ASCII; with the noisy counts where the mechanism kept them."""
     form = "tree" if isinstance(release.estimate, TreeDensity) else "dense"
-    return json.dumps({**release.to_dict(), "form": form}, allow_nan=False, default=_plain)
+    fields = {**release.to_dict(), "form": form}
+    if (noisy := noise.to_fields(release.noisy, release.grid)) is not None:
+        fields["noisy"] = noisy
+    return json.dumps(fields, allow_nan=False, default=_plain)
 
 
 def from_json(text: str | bytes) -> dict[str, Any]:
@@ -86,7 +90,8 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
         raise _unsound()
     guarantee = Guarantee.from_dict(promised)
     str(guarantee)  # It can be printed: no epsilon beyond what a float holds.
-    return Release(estimate, float(total), guarantee, Provenance.from_dict(fields["provenance"]))
+    noisy = noise.from_fields(estimate.grid, fields["noisy"]) if "noisy" in fields else None
+    return Release(estimate, float(total), guarantee, Provenance.from_dict(fields["provenance"]), noisy)
 
 
 def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, shares: npt.ArrayLike) -> Density:

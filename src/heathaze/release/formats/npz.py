@@ -1,6 +1,7 @@
 """numpy's zipped arrays: exact, compact, read by ``numpy.load`` without Heathaze.
 
-A dense map is ``values``; a tree is ``levels``, ``codes`` and ``mass``. ``heathaze.json`` holds the rest.
+A dense map is ``values``; a tree is ``levels``, ``codes`` and ``mass``. Where the mechanism says how sure it is, ``sd``
+has the standard deviation of each of these shares. ``heathaze.json`` holds the rest.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import numpy.typing as npt
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.errors import UnreadableData
 from heathaze.release.formats import metadata
+from heathaze.release.formats.cells import deviations_of
+from heathaze.release.formats.noise import LONGEST_TEXT
 from heathaze.release.release import Release
-
-_LONGEST_TEXT = 2**24
 
 
 def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
@@ -29,6 +30,8 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
         arrays = {"levels": (estimate.levels, "<i8"), "codes": (estimate.codes, "<i8"), "mass": (estimate.mass, "<f8")}
     else:
         arrays = {"values": (estimate.values, "<f8")}
+    if (deviations := deviations_of(release)) is not None:
+        arrays["sd"] = (deviations, "<f8")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_entry("heathaze.json"), metadata.to_json(release))
         for name, (array, kind) in arrays.items():
@@ -40,7 +43,7 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
 def read(path: Path) -> Release:
     """Read a release; sizes are checked before anything is unpacked, and nothing is unpickled."""
     with zipfile.ZipFile(path) as archive:
-        if archive.getinfo("heathaze.json").file_size > _LONGEST_TEXT:
+        if archive.getinfo("heathaze.json").file_size > LONGEST_TEXT:
             raise UnreadableData(f"{path} describes itself at absurd length; it is not a release.")
         fields = metadata.from_json(archive.read("heathaze.json"))
         grid = metadata.grid_of(fields)

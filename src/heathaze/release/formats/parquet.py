@@ -1,8 +1,9 @@
 """A table with one row for each cell (or square of the tree) that holds mass, written and read by DuckDB.
 
 Columns: ``row``, ``col`` (dense) or ``level``, ``code`` (tree); ``west``, ``south``, ``east``, ``north`` in degrees, or
-``x0``, ``y0``, ``x1``, ``y1`` on a plane; ``share`` of the total; ``estimate``, about how many units. The file's
-key-value metadata has the rest under ``heathaze``.
+``x0``, ``y0``, ``x1``, ``y1`` on a plane; ``share`` of the total; ``estimate``, about how many units;
+where the mechanism says how sure it is ``sd``, the standard deviation of the share. The file's key-value metadata has
+the rest under ``heathaze``.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
         "share": cells.share,
         "estimate": cells.share * release.total,
     }
+    if cells.deviation is not None:
+        table["sd"] = cells.deviation
     try:
         with _connection() as connection:
             connection.register("cells", {name: np.ascontiguousarray(column) for name, column in table.items()})

@@ -1,0 +1,107 @@
+"""``heathaze plan``: what map to expect, before any data is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from heathaze.cli import options
+from heathaze.cli.console import Json, Quiet, out, say_json, steps
+from heathaze.cli.outputs import check_new
+from heathaze.errors import UnknownFormat
+
+if TYPE_CHECKING:
+    from heathaze.plan import Plan
+
+_MEANING = (
+    "EMD: mean distance the mass must move, as a part of the map's longer side (0 is equal). SIM: mass that both maps "
+    "share (1 is equal). Signal: the smallest squares with at most a quarter of the mass in the wrong one. In "
+    "brackets: from the 10 % to the 90 % quantile over the cities."
+)
+
+
+def plan(
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of the release you think of.")],
+    people: Annotated[int, typer.Option("--people", help="About how many people you expect: a public guess.")],
+    lon: options.Lon = None,
+    lat: options.Lat = None,
+    x: options.X = None,
+    y: options.Y = None,
+    size: options.Size = None,
+    shape: options.Shape = None,
+    projection: options.Projection = "equirectangular",
+    cities: Annotated[
+        int | None,
+        typer.Option("--cities", help="Synthetic cities to try it on; more are surer and slower.", show_default="5"),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also draw error and likeness against epsilon (.png).")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what map to expect, from synthetic cities alone: no data is read and nothing is charged.
+
+    Example: heathaze plan --lon -74.10 -73.78 --lat 40.58 40.90 --people 20000 --epsilon 1 --out plan.png
+    """
+    from heathaze.plan import plan as rehearse
+
+    grid = options.grid_from(lon, lat, x, y, size, shape, projection)
+    if picture is not None:
+        if picture.suffix.lower() != ".png":
+            raise UnknownFormat(f"{picture} does not end in .png, the only picture plan draws.")
+        check_new(picture, overwrite=False, source="")
+    with steps(5 if cities is None else cities, silent=quiet or json) as begin:
+        found = rehearse(
+            grid,
+            epsilon,
+            people,
+            cities=cities,
+            progress=lambda city, of: begin(f"Trying it on synthetic city {city} of {of}"),
+        )
+        if picture is not None:
+            _draw(found, picture)
+    if json:
+        say_json(found.to_dict() | ({} if picture is None else {"written": [str(picture)]}))
+    elif not quiet:
+        _tell(found, picture)
+
+
+def _tell(found: Plan, picture: Path | None) -> None:
+    from rich.table import Table
+
+    table = Table("", "ε", "EMD", "SIM", "signal down to", box=None, pad_edge=False)
+    for row in found.rows:
+        asked = row == found.row
+        table.add_row(
+            "→" if asked else "",
+            f"{row.epsilon:g}",
+            f"{row.emd:.4f} ({row.emd_low:.4f} to {row.emd_high:.4f})",
+            f"{row.sim:.2f} ({row.sim_low:.2f} to {row.sim_high:.2f})",
+            row.signal if row.level else "nothing",
+            style="bold" if asked else None,
+        )
+    out.print(table)
+    out.print(str(found.row), style="bold", markup=False)
+    if found.words:
+        out.print(found.words, markup=False)
+    out.print(_MEANING, style="dim", markup=False)
+    if picture is not None:
+        out.print(f"wrote {picture}", style="bold", markup=False)
+
+
+def _draw(found: Plan, path: Path) -> None:
+    from heathaze.maps.plan_figure import Curve, draw_plan
+
+    rows = found.rows
+    draw_plan(
+        [row.epsilon for row in rows],
+        Curve([row.emd for row in rows], [row.emd_low for row in rows], [row.emd_high for row in rows]),
+        Curve([row.sim for row in rows], [row.sim_low for row in rows], [row.sim_high for row in rows]),
+        asked=found.epsilon,
+        title=f"What to expect for about {found.people:,} people",
+        caption=f"{found.row} {found.words} Simulated on {found.cities} synthetic cities; no data was read.",
+        path=path,
+    )

@@ -1,0 +1,123 @@
+"""Cities of different kinds, as expected densities: what to rehearse a release on before any data is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_BACKGROUND = 0.05
+"""Part of the mass that lies anywhere at all: no city is empty between its places."""
+
+_STEPS = 2048
+"""Points that a street is drawn with; a street is one cell wide."""
+
+
+def synthetic_city(shape: tuple[int, int], number: int) -> Floats:
+    """The expected share of every cell of synthetic city ``number``; the same number gives the same city.
+
+    Five kinds take turns: few clusters, many clusters, streets between centres, one centre that thins out, and people
+    spread over the whole map. Places, sizes and weights are drawn afresh for every number.
+
+    Args:
+        shape: Rows and columns. Cells count as squares, and the longer side is 1.
+        number: Which city, from 0.
+
+    >>> city = synthetic_city((4, 8), 0)
+    >>> city.shape, round(float(city.sum()), 9)
+    ((4, 8), 1.0)
+    """
+    if min(shape) < 1 or number < 0:
+        raise InvalidInput(f"There is no city {number} on {shape} cells; both sides are at least 1, numbers from 0.")
+    rng = np.random.default_rng([2026, number])
+    mass = _KINDS[number % len(_KINDS)](rng, *_centres_of_cells(shape))
+    even = np.full(shape, 1.0 / mass.size)
+    return np.asarray((1 - _BACKGROUND) * mass / mass.sum() + _BACKGROUND * even)
+
+
+def draw_people(city: Floats, people: int, visits: int, number: int) -> Integers:
+    """How many visits fall into every cell when each of so many people makes so many: at a cost that does not grow.
+
+    >>> int(draw_people(synthetic_city((4, 8), 0), people=10**9, visits=4, number=0).sum())
+    4000000000
+    """
+    rng = np.random.default_rng([2027, number])
+    return rng.multinomial(people * visits, city.ravel() / city.sum()).reshape(city.shape).astype(np.int64)
+
+
+def _centres_of_cells(shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Vertical and horizontal position of rows and columns; the longer side is 1."""
+    rows, cols = shape
+    return (np.arange(rows) + 0.5) / max(shape), (np.arange(cols) + 0.5) / max(shape)
+
+
+def _places(rng: np.random.Generator, down: Floats, across: Floats, count: int) -> Floats:
+    """Random places, not on the very border."""
+    return np.asarray(rng.uniform(0.08, 0.92, (count, 2)) * (down[-1] + down[0], across[-1] + across[0]))
+
+
+def _clusters(
+    rng: np.random.Generator, down: Floats, across: Floats, count: int, spread: tuple[float, float]
+) -> Floats:
+    mass = np.zeros((len(down), len(across)))
+    for place, weight in zip(_places(rng, down, across, count), rng.lognormal(0, 0.7, count), strict=True):
+        tall, wide = rng.uniform(*spread, 2)
+        # Never narrower than a cell, so that none falls between the centres of cells.
+        tall, wide = max(tall, down[0]), max(wide, across[0])
+        bell = np.outer(
+            np.exp(-((down - place[0]) ** 2) / (2 * tall**2)), np.exp(-((across - place[1]) ** 2) / (2 * wide**2))
+        )
+        mass += weight * bell / bell.sum()
+    return mass
+
+
+def _few_clusters(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    return _clusters(rng, down, across, int(rng.integers(3, 9)), (0.01, 0.05))
+
+
+def _many_clusters(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    return _clusters(rng, down, across, int(rng.integers(50, 100)), (0.01, 0.04))
+
+
+def _streets(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    """A third of the mass about centres, the rest along straight lines between pairs of them."""
+    ends = _places(rng, down, across, 12)
+    along = np.linspace(0, 1, _STEPS)[:, None]
+    lines = np.zeros((len(down), len(across)))
+    side = max(lines.shape)
+    for _ in range(24):
+        one, other = ends[rng.choice(len(ends), 2, replace=False)]
+        row, col = (((1 - along) * one + along * other) * side).astype(np.int64).T
+        np.add.at(lines, (row, col), rng.lognormal(0, 0.7) * np.hypot(*(one - other)))
+    return np.asarray(_clusters(rng, down, across, 6, (0.01, 0.03)) / 12 + lines / lines.sum())
+
+
+def _one_centre(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    """A centre about the middle from which density falls as exp(−distance / scale)."""
+    middle = rng.uniform(0.4, 0.6, 2) * (down[-1] + down[0], across[-1] + across[0])
+    distance = np.hypot(down[:, None] - middle[0], across[None, :] - middle[1])
+    return np.asarray(np.exp(-distance / rng.uniform(0.06, 0.12)))
+
+
+def _spread_out(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    """The exponential of a smooth random surface: fuller and emptier quarters everywhere."""
+    surface = np.zeros((len(down), len(across)))
+    for _ in range(60):
+        waves, phase = rng.normal(0, 12, 2), rng.uniform(0, 2 * np.pi)
+        surface += np.cos(waves[0] * down[:, None] + waves[1] * across[None, :] + phase)
+    return np.asarray(np.exp(surface / np.sqrt(60 / 2)))
+
+
+_KINDS: tuple[Callable[[np.random.Generator, Floats, Floats], Floats], ...] = (
+    _few_clusters,
+    _many_clusters,
+    _streets,
+    _one_centre,
+    _spread_out,
+)

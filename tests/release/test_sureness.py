@@ -1,0 +1,155 @@
+"""How sure a release is goes with it: the noisy counts come back exactly, and other programs find the deviations."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from heathaze.domain.density import TreeDensity
+from heathaze.domain.grid import Box
+from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.release.formats import LOADABLE, load
+from heathaze.release.formats.cells import cells_of, deviations_of
+from heathaze.release.formats.facts import shown, shown_deviation
+from heathaze.release.release import Release
+
+
+@pytest.fixture(params=["sure", "sure_tree"])
+def known(request: pytest.FixtureRequest) -> Release:
+    found: Release = request.getfixturevalue(request.param)
+    return found
+
+
+def _same(one: NoisyCounts | None, other: NoisyCounts | None) -> bool:
+    assert one is not None
+    assert other is not None
+    arrays = ("levels", "codes", "values", "scales")
+    return one.grid == other.grid and all(np.array_equal(getattr(one, a), getattr(other, a)) for a in arrays)
+
+
+@pytest.mark.parametrize("ending", LOADABLE)
+def test_noisy_counts_come_back_exactly(sure: Release, ending: str, tmp_path: Path) -> None:
+    back = load(sure.save(tmp_path / f"a{ending}"))
+    assert _same(back.noisy, sure.noisy)
+    assert np.array_equal(back.uncertainty, sure.uncertainty)
+    assert sure.uncertainty.max() > 0
+    box = Box.over(lon=(-74.05, -73.9), lat=(40.6, 40.8))
+    assert repr(back.mass_in(box)) == repr(sure.mass_in(box))
+    assert back.hotspots() == sure.hotspots() != []
+
+
+@pytest.mark.parametrize("ending", [ending for ending in LOADABLE if ending != ".tif"])
+def test_a_tree_keeps_its_noisy_counts(sure_tree: Release, ending: str, tmp_path: Path) -> None:
+    assert isinstance(sure_tree.estimate, TreeDensity)
+    back = load(sure_tree.save(tmp_path / f"a{ending}"))
+    assert _same(back.noisy, sure_tree.noisy)
+    assert np.array_equal(back.render_uncertainty(shape=(6, 8)), sure_tree.render_uncertainty(shape=(6, 8)))
+
+
+@pytest.mark.parametrize("ending", LOADABLE)
+def test_files_without_noisy_counts_load_as_before(small: Release, ending: str, tmp_path: Path) -> None:
+    """Files of mechanisms that keep none, and files from before there were any, look the same."""
+    path = small.save(tmp_path / f"a{ending}")
+    assert b'"noisy"' not in path.read_bytes()
+    back = load(path)
+    assert back.noisy is None
+    assert not back.knows_uncertainty
+
+
+@pytest.mark.parametrize("ending", LOADABLE)
+def test_counts_of_another_grid_are_left_out(sure: Release, ending: str, tmp_path: Path) -> None:
+    coarser = dataclasses.replace(sure, estimate=sure.render(shape=(6, 10)))
+    assert deviations_of(coarser) is None
+    assert load(coarser.save(tmp_path / f"a{ending}")).noisy is None
+
+
+def test_a_coarser_raster_drops_the_counts_and_keeps_the_deviations(
+    sure_tree: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rasterio = pytest.importorskip("rasterio", reason="the extra 'geo' is not installed")
+    monkeypatch.setattr("heathaze.release.formats.geotiff._SIDE", 32)
+    path = sure_tree.save(tmp_path / "a.tif")
+    assert load(path).noisy is None
+    with rasterio.open(path) as dataset:
+        assert np.array_equal(dataset.read(2), sure_tree.render_uncertainty(shape=(32, 32)))
+
+
+def test_a_raster_has_a_second_band(sure: Release, small: Release, tmp_path: Path) -> None:
+    rasterio = pytest.importorskip("rasterio", reason="the extra 'geo' is not installed")
+    with rasterio.open(sure.save(tmp_path / "a.tif")) as dataset:
+        assert dataset.descriptions == ("share of the total in each cell", "standard deviation of the share")
+        assert np.array_equal(dataset.read(1), sure.density.values)
+        assert np.array_equal(dataset.read(2), sure.uncertainty)
+    with rasterio.open(small.save(tmp_path / "b.tif")) as dataset:
+        assert dataset.count == 1
+
+
+def test_tables_polygons_and_arrays_say_the_deviation(known: Release, tmp_path: Path) -> None:
+    import duckdb
+
+    cells = cells_of(known)
+    assert cells.deviation is not None
+    rows = duckdb.sql(f"select share, sd from read_parquet('{known.save(tmp_path / 'a.parquet')}')").fetchnumpy()
+    assert np.array_equal(rows["share"], cells.share)
+    assert np.array_equal(rows["sd"], cells.deviation)
+    features = json.loads(known.save(tmp_path / "a.geojson").read_bytes())["features"]
+    np.testing.assert_allclose([one["properties"]["sd"] for one in features], cells.deviation, rtol=1e-5)
+    with np.load(known.save(tmp_path / "a.npz")) as arrays:
+        assert np.array_equal(arrays["sd"], deviations_of(known))
+        assert arrays["sd"].shape == arrays["values" if "values" in arrays else "mass"].shape
+
+
+def test_deviations_belong_to_their_cells_and_squares(known: Release) -> None:
+    """Each against the map of deviations, at the place where the cell or square lies."""
+    cells = cells_of(known)
+    assert cells.deviation is not None
+    for k in range(0, len(cells.share), 7):
+        window = Box((cells.low_x[k], cells.high_x[k]), (cells.low_y[k], cells.high_y[k]))
+        assert known.render_uncertainty(window, (1, 1)).item() == pytest.approx(cells.deviation[k], rel=1e-6)
+
+
+def test_releases_that_do_not_know_have_no_column(small: Release, tmp_path: Path) -> None:
+    import duckdb
+
+    assert "sd" not in duckdb.sql(f"from read_parquet('{small.save(tmp_path / 'a.parquet')}')").columns
+    assert "sd" not in json.loads(small.save(tmp_path / "a.geojson").read_bytes())["features"][0]["properties"]
+    with np.load(small.save(tmp_path / "a.npz")) as arrays:
+        assert arrays.files == ["heathaze.json", "values"]
+
+
+def test_squares_the_counts_do_not_speak_of_have_no_deviation(sure_tree: Release, tmp_path: Path) -> None:
+    other = TreeDensity(sure_tree.grid, np.array([5]), np.array([0]), np.ones(1))
+    changed = dataclasses.replace(sure_tree, estimate=other)
+    assert deviations_of(changed) is None
+    with np.load(changed.save(tmp_path / "a.npz")) as arrays:
+        assert "sd" not in arrays
+
+
+@pytest.mark.parametrize("ending", [".npz", ".parquet", ".geojson", ".png", ".html"])
+def test_the_same_release_gives_the_same_bytes(sure: Release, ending: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    first = sure.save(tmp_path / f"a{ending}").read_bytes()
+    assert first == sure.save(tmp_path / "elsewhere" / f"a{ending}").read_bytes()
+
+
+def test_what_is_shown_is_as_sure_as_the_release(known: Release) -> None:
+    shape = shown(known).grid.shape
+    np.testing.assert_allclose(
+        shown_deviation(known), known.render_uncertainty(shape=shape), rtol=1e-6, atol=1e-15  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_pictures_and_pages_say_how_sure(sure: Release, tmp_path: Path) -> None:
+    plain = dataclasses.replace(sure, noisy=None)
+    pictures = [one.save(tmp_path / "a.png").read_bytes() for one in (sure, plain)]
+    two, one = (Image.open(io.BytesIO(picture)).size[0] for picture in pictures)
+    assert two > 1.7 * one
+    pages = [one.save(tmp_path / "a.html").read_text("utf-8") for one in (sure, plain)]
+    assert ['value="sure"' in page for page in pages] == [True, False]
+    assert ['"deviations":' in page for page in pages] == [True, False]
