@@ -58,18 +58,28 @@ def test_the_readmes_python(new_york: Path) -> None:
 
 def test_the_readmes_shell(new_york: Path) -> None:
     lines = re.findall(r"^heathaze .*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(lines) == 1
+    assert len(lines) == 2
     bin_folder = str(Path(sys.executable).parent)
-    done = subprocess.run(
-        lines[0], shell=True, capture_output=True, text=True, check=False,
-        env=os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    lines[1] += " --cities 1"  # one synthetic city is enough to see that it runs
+    for line in lines:
+        done = subprocess.run(
+            line, shell=True, capture_output=True, text=True, check=False,
+            env=os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
     assert (new_york / "nyc.html").exists()
+    assert (new_york / "plan.png").exists()
 
 
 def test_every_page_that_is_named_exists() -> None:
-    for page in ("README.md", "ARCHITECTURE.md", "PROMISE.md", "CONTRIBUTING.md", "docs/guide/first-map.md"):
+    for page in (
+        "README.md",
+        "ARCHITECTURE.md",
+        "PROMISE.md",
+        "CONTRIBUTING.md",
+        "docs/guide/first-map.md",
+        "docs/guide/better-maps.md",
+    ):
         text = (ROOT / page).read_text(encoding="utf-8")
         for name in re.findall(r"`((?:docs|papers|benchmarks|tests|src|examples)/[\w./-]*|[A-Z]+\.md)`", text):
             assert (ROOT / name).exists(), f"{page} names {name}"

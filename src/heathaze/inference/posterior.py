@@ -26,8 +26,11 @@ from heathaze.privacy.randomness import Randomness, Simulation
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-MOST_SQUARES = 2**20
-"""A leaf is shaded towards its neighbours by dividing it further, as far as this many squares allow."""
+MOST_CELLS = 2**20
+"""Up to this size a map is shaded down to its cells."""
+
+MOST_SQUARES = 2**17
+"""On a finer grid a leaf is shaded towards its neighbours by dividing it further as far as so many squares allow."""
 
 
 DRAWS = 128
@@ -228,6 +231,8 @@ def _levels_to_shade(beliefs: Beliefs) -> int:
     tree = beliefs.tree
     leaves = [int((tree.left[place] == NONE).sum()) for place in tree.place]
     depth = tree.grid.depth
+    if tree.grid.cells <= MOST_CELLS:
+        return depth
     for further in range(depth, 0, -1):
         if sum(n * 4 ** (min(depth, level + further) - level) for level, n in enumerate(leaves)) <= MOST_SQUARES:
             return further
