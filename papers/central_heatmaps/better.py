@@ -29,20 +29,23 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, print the tables, and say with the exit code whether the default is ahead."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few rows; nothing is written")
-    quick = parser.parse_args(arguments).quick
+    parser.add_argument("--coverage", action="store_true", help="the intervals alone; renews that part of better.json")
+    options = parser.parse_args(arguments)
+    quick = options.quick
     config = tomllib.loads((HERE / "config.toml").read_text(encoding="utf-8"))
     chosen = config["better"]["quick" if quick else "full"]
+    if options.coverage:
+        recorded = json.loads((HERE / "better.json").read_text(encoding="utf-8"))
+        _write(recorded["mean and standard error"], _covered(chosen))
+        return 0
     results = _progress(_trials(config, chosen), config)
     lines, ratios, behind = _table(results)
     print("\n".join(lines))
     for source, ratio in ratios.items():
         print(f"\n{source}: EMD of the default over the best peer, mean of the rows: {ratio:.2f}")
-    covered = coverage_by_level(chosen["coverage"])
-    print("\nShare of nodes whose 90 % interval holds the truth, by level of the tree:")
-    for clusters, shares in covered.items():
-        print(f"  {clusters} clusters: " + "  ".join(f"{share:.3f}" for share in shares))
+    covered = _covered(chosen)
     if not quick:
-        _write(results, covered)
+        _write(_rows(results), covered)
         from figures_better import draw
 
         draw(results, HERE / "better.png")
@@ -50,6 +53,14 @@ def main(arguments: list[str] | None = None) -> int:
     for sentence in behind:
         print(sentence, file=sys.stderr)
     return 1 if behind or any(ratio > 0.9 for ratio in ratios.values()) else 0
+
+
+def _covered(chosen: dict[str, Any]) -> dict[int, list[float]]:
+    covered = coverage_by_level(chosen["coverage"])
+    print("\nShare of nodes whose 90 % interval holds the truth, by level of the tree:")
+    for clusters, shares in covered.items():
+        print(f"  {clusters} clusters: " + "  ".join(f"{share:.3f}" for share in shares))
+    return covered
 
 
 def _trials(config: dict[str, Any], chosen: dict[str, Any]) -> list[tuple[Point, Trial]]:
@@ -106,14 +117,17 @@ def _table(results: Results) -> tuple[list[str], dict[str, float], list[str]]:
     return lines, {source: float(np.mean(values)) for source, values in ratios.items()}, behind
 
 
-def _write(results: Results, covered: dict[int, list[float]]) -> None:
-    rows = {
+def _rows(results: Results) -> dict[str, list[float]]:
+    return {
         f"{name_of(point)} | {method} | {metric}": [
             round(results.mean(point, method, metric), 5),
             round(results.error(point, method, metric), 5),
         ]
         for point, method, metric in sorted(results.values)
     }
+
+
+def _write(rows: dict[str, list[float]], covered: dict[int, list[float]]) -> None:
     body = ",\n".join(f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value)}" for key, value in rows.items())
     shares = json.dumps({str(clusters): [round(share, 4) for share in found] for clusters, found in covered.items()})
     text = f'{{\n "mean and standard error": {{\n{body}\n }},\n "coverage by level": {shares}\n}}\n'

@@ -49,7 +49,7 @@ def test_all_hotspots_at_a_chosen_confidence(heathaze: Heathaze, sure: Path) -> 
     spots = [line for line in said.out.splitlines() if line.startswith("Hotspot ")]
     assert len(spots) == len(release.hotspots(0.6)) > 5
     assert all("(60 %: " in line for line in spots)
-    assert "more hotspots; list all with --hotspots 0.9" in heathaze("show", sure).out
+    assert "densest first); list all with --hotspots 0.9" in heathaze("show", sure).out
     assert "more hotspots" not in said.out
 
 

@@ -247,3 +247,10 @@ def test_sharp_counts_stay_where_they_are(people: int, epsilon: float, seed: int
     for level in (1, 2, 3):
         belief = found.levels[level]
         assert np.abs(belief.mean - counts.at(level, belief.codes)).sum() / people < 1e-3
+
+
+def test_numbers_too_sharp_to_tell_apart_are_no_reason_to_fail() -> None:
+    noisy = NoisyCounts(_plane(32, 32), np.full(1024, 5), np.arange(1024), np.full(1024, 1e10), np.full(1024, 1e-6))
+    found = posterior(noisy)
+    assert found.total == pytest.approx(1024e10, rel=1e-6)
+    assert np.isfinite(found.density.dense().values).all()

@@ -1,7 +1,9 @@
 """AdaptiveTree: gradual release is exact, no path overspends, and the worst transcript costs what was promised."""
 
+import gc
 import itertools
 import math
+import weakref
 from fractions import Fraction
 
 import numpy as np
@@ -179,6 +181,61 @@ def test_every_transcript_of_two_cells(epsilon: Fraction, monkeypatch: pytest.Mo
 def _pmf(values, count: int, scale: float):
     r = math.exp(-1 / scale)
     return (1 - r) / (1 + r) * np.exp(-np.abs(np.asarray(values, dtype=np.float64) - count) / scale)
+
+
+def _looks(monkeypatch: pytest.MonkeyPatch, sharp_seed: int) -> _search._Search:
+    """A search on scripted numbers: coarse ones are even, and sharp ones odd and of any size."""
+    coarse_rng, sharp_rng = np.random.default_rng(1), np.random.default_rng(sharp_seed)
+
+    def glance_at_script(counts: np.ndarray, coarse_scale: Fraction, sharp_scale: Fraction, _: object) -> Glance:
+        coarse = 2 * coarse_rng.integers(0, 10**5, len(counts))
+        if coarse_scale == sharp_scale:
+            return Glance(coarse, coarse)
+        return Glance(coarse, 2 * sharp_rng.integers(0, 10 ** sharp_rng.integers(1, 7), len(counts)) + 1)
+
+    monkeypatch.setattr(_search, "glance", glance_at_script)
+    grid = Grid.plane(x=(0, 32), y=(0, 32), size=32)
+    return _run(_counts(grid, np.ones((32, 32), np.int64), 1000), Fraction(1))
+
+
+def test_divided_nodes_publish_their_coarse_count_and_leaves_their_sharp_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = _looks(monkeypatch, 2)
+    leaves, inner = search.found[::2], search.found[1::2]
+    assert sum(len(codes) for _, codes, _, _ in inner) > 5
+    assert all((values % 2 == 0).all() for _, _, values, _ in inner)
+    sharpened = sum(int((values % 2).sum()) for _, _, values, _ in leaves)
+    assert sharpened > 5  # and the rest were bought with all that was left, in one look
+
+
+def test_sharp_counts_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other secrets behind the same public numbers: the same tree, at the same prices."""
+    first, second = (_looks(monkeypatch, seed) for seed in (2, 3))
+    for (level, codes, _, parts), (other_level, other_codes, _, other_parts) in zip(
+        first.found, second.found, strict=True
+    ):
+        assert level == other_level
+        assert np.array_equal(codes, other_codes)
+        assert np.array_equal(parts, other_parts)
+
+
+def test_nothing_of_the_data_outlives_the_run() -> None:
+    grid = Grid.plane(x=(0, 16), y=(0, 16), size=16)
+    counts = _counts(grid, np.ones((16, 16), np.int64), 1)
+    held = weakref.ref(counts)
+    AdaptiveTree(grid, 1).run(counts, Simulation(1))
+    del counts
+    gc.collect()
+    assert held() is None
+
+
+def test_a_tree_stays_within_its_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many people there are, the tree stops growing; whoever shows least stays whole, and no budget is lost."""
+    monkeypatch.setattr(_search, "MOST_NODES", 500)
+    grid = Grid.plane(x=(0, 64), y=(0, 64), size=64)
+    search = _run(_counts(grid, np.full((64, 64), 10_000), 1), Fraction(5))
+    assert 100 < search.looked <= 500
+    noisy = search._result()
+    assert len(noisy.codes) <= 500
 
 
 def test_overspending_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def test_hotspots_are_where_the_people_are() -> None:
     release, mass = _release()
     spots = release.hotspots(0.95)
     assert spots
-    assert [float(spot.share) for spot in spots] == sorted((float(spot.share) for spot in spots), reverse=True)
+    assert [spot.times for spot in spots] == sorted((spot.times for spot in spots), reverse=True)
     average = mass.sum() / mass.size
     for spot in spots:
         top, bottom = sorted(release.grid.down(spot.box.y).round().astype(int))
@@ -138,3 +138,10 @@ def test_a_share_near_one_is_as_sure_as_the_rest() -> None:
     most, rest = Share.around(0.97, 0.01, 0.9), Share.around(0.03, 0.01, 0.9)
     assert most.low == pytest.approx(1 - rest.high)
     assert most.high == pytest.approx(1 - rest.low)
+
+
+@pytest.mark.parametrize("value", [0.0001, 0.01, 0.4, 0.99])
+@pytest.mark.parametrize("deviation", [1e-6, 0.05, 0.4])
+def test_an_interval_holds_its_own_value(value: float, deviation: float) -> None:
+    share = Share.around(value, deviation, 0.9)
+    assert 0 <= share.low <= share <= share.high <= 1

@@ -16,4 +16,4 @@ def check_new(path: Path, *, overwrite: bool, source: str) -> None:
     if Path(source).exists() and path.samefile(source):
         raise CannotWrite(f"{path} is the file of visits itself; choose another name for the output.")
     if not overwrite:
-        raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite to publish.")
+        raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")

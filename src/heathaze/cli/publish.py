@@ -120,7 +120,7 @@ def publish(
             )
             raise typer.Exit(130) from None
         # The release is on the disk: whatever happens from here on cannot lose it.
-        begin("Looking up what to expect")
+        begin("Trying it on synthetic cities, to say what to expect")
         expected = None if quiet else _expected(release)
     _tell(release, written, budget, expected, json=json, quiet=quiet)
 

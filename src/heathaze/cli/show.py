@@ -10,7 +10,7 @@ import typer
 
 from heathaze.cli.console import Json, out, say_json
 from heathaze.domain.density import Density
-from heathaze.inference.interval import interval
+from heathaze.inference.interval import check_confidence, interval
 from heathaze.maps.shade import percent
 from heathaze.release.formats import load
 from heathaze.release.formats.facts import counted
@@ -36,6 +36,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Print the guarantee of a release, how it came about, its main centres, what is real, and a sketch of the map."""
+    if hotspots is not None:
+        check_confidence(hotspots)
     release = load(file)
     found = release.centers(centers) if centers > 0 else np.empty((0, 2))
     confidence = _CONFIDENCE if hotspots is None else hotspots
@@ -49,7 +51,7 @@ def show(
         return
     how = release.provenance
     axes = ("lon", "lat") if release.grid.projection.is_geographic else ("x", "y")
-    knobs = ", ".join(f"{key} {value}" for key, value in how.parameters.items())
+    knobs = ", ".join(f"{key} {value}" for key, value in how.parameters.items() if value is not None)
     lines = [
         str(release.guarantee),
         f"Mechanism: {how.mechanism} ({knobs})",
@@ -62,7 +64,8 @@ def show(
     lines += [f"Centre {k + 1}: {axes[0]} {x:.5f}, {axes[1]} {y:.5f}" for k, (x, y) in enumerate(found)]
     lines += [f"Hotspot {k + 1}: {_described(spot, axes)}" for k, spot in enumerate(few)]
     if len(few) < len(spots):
-        lines.append(f"and {len(spots) - len(few)} more hotspots; list all with --hotspots {confidence:g}")
+        what = "hotspots (squares twice as dense as the average, densest first)"
+        lines.append(f"and {len(spots) - len(few)} more {what}; list all with --hotspots {confidence:g}")
     elif sure and not spots:
         lines.append(f"No place is twice as dense as the average with {100 * confidence:g} % confidence.")
     for line in lines:

@@ -66,6 +66,7 @@ def place_grids(left: Integers, right: Integers, mean: Floats, variance: Floats,
             if low[node] == 0.0 and mean[node] > step[node]:
                 # The peak of Laplace noise is a corner: let a point fall on it.
                 step[node] = mean[node] / math.floor(mean[node] / step[node])
+            step[node] = max(step[node], 1e-12 * top, 1e-300)  # no numbers are too sharp to tell apart
         elif node == 0:
             low[node], step[node] = 0.0, 1.0
         top = low[node] + (POINTS - 1) * step[node]

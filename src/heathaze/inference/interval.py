@@ -33,7 +33,9 @@ def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -
     shape = np.divide(mean**2, deviation**2, out=np.full(mean.shape, _SHAPES[-1]), where=~sure)
     lows, highs = _table(confidence)
     at = np.log(np.clip(shape, _SHAPES[0], _SHAPES[-1]))
-    return mean * np.interp(at, np.log(_SHAPES), lows), mean * np.interp(at, np.log(_SHAPES), highs)
+    low, high = (mean * np.interp(at, np.log(_SHAPES), ends) for ends in (lows, highs))
+    # What is nearly always zero and rarely large has most of its chance below its own mean; the interval holds that too.
+    return np.minimum(low, mean), np.maximum(high, mean)
 
 
 def check_confidence(confidence: float) -> None:

@@ -33,6 +33,9 @@ MOST_SQUARES = 2**17
 """On a finer grid a leaf is shaded towards its neighbours by dividing it further as far as so many squares allow."""
 
 
+SHADED_DOUBT = 1.05
+"""Deviations below the measured leaves are widened by this much: the prior takes its own surface for granted."""
+
 DRAWS = 128
 """Samples behind an interval: its ends are then known to about a tenth of its width."""
 
@@ -186,7 +189,7 @@ def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
             inner[measured] = tree.left[tree.place[level]] != NONE
         until = np.where(measured & ~inner, min(level + further, grid.depth), until)
         shading = np.flatnonzero(~inner & (until > level))
-        deviation = np.sqrt(np.maximum(second - mean**2, 0))
+        deviation = np.sqrt(np.maximum(second - mean**2, 0)) * np.where(measured, 1.0, SHADED_DOUBT)
         leaf = ~inner
         leaf[shading] = False
         levels.append(LevelBelief(codes, mean, deviation, leaf, measured))

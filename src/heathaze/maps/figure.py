@@ -128,7 +128,7 @@ def _with_doubt(drawn: Sequence[_Panel], deviation: npt.NDArray[np.float64]) -> 
         raise InvalidInput("Standard deviations need one panel of the same number of cells; draw each map by itself.")
     faded = dataclasses.replace(drawn[0], opacity=sureness.opacity(drawn[0].values, deviation))
     doubt = sureness.doubt(drawn[0].values, deviation)
-    label = "standard deviation / share, cut at 100 %"
+    label = "standard deviation / share of the cells as drawn, cut at 100 %"
     # Reversed: what is sure is as bright here as what is dense there.
     return [faded, _Panel("How sure", doubt, Shade(Scale.LINEAR, 0.0, 1.0), f"{sureness.PALETTE}_r", label)]
 

@@ -40,7 +40,9 @@ def _normalised(name: str, values: Map) -> Floats:
     try:
         mass = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(f"The {name} is not an array of numbers; give a Density or rows of mass.") from None
+        raise InvalidInput(
+            f"The {name} is not an array of numbers; give a Density (release.density) or rows of mass."
+        ) from None
     if mass.ndim != 2 or mass.size == 0:
         raise InvalidInput(f"The {name} has shape {mass.shape}; a map has rows and columns, at least one of each.")
     if not np.isfinite(mass).all():

@@ -65,7 +65,7 @@ class Hotspot:
 
 
 def hotspots(posterior: Posterior, confidence: float, times: float) -> list[Hotspot]:
-    """The finest measured squares that are ``times`` as dense as the average with that confidence, heaviest first."""
+    """The finest measured squares that are ``times`` as dense as the average with that confidence, densest first."""
     from scipy.special import gammaincc
 
     check_confidence(confidence)
@@ -91,7 +91,7 @@ def hotspots(posterior: Posterior, confidence: float, times: float) -> list[Hots
             for k, times_average in zip(np.flatnonzero(real), (mean / average)[real], strict=True)
         ]
         covered = np.unique(np.concatenate([covered, belief.codes[real]]) >> 2)
-    return sorted(found, key=lambda spot: -spot.share)
+    return sorted(found, key=lambda spot: -spot.times)
 
 
 def _box(grid: Grid, level: int, code: Codes) -> Box:

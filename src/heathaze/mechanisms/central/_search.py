@@ -9,7 +9,6 @@ All counts here are in units of the bound B (the most mass one unit has), so tha
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -52,6 +51,9 @@ FINER = 1.5
 LONGEST_STRIDE = 6
 """At most 4096 nodes below one node at once."""
 
+MOST_NODES = 2**19
+"""A tree of more nodes would not fit the memory of a laptop when the map is inferred, after the budget is paid."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Looked:
@@ -88,6 +90,8 @@ class _Search:
     pending: dict[int, list[_Looked]] = field(default_factory=dict)
     found: list[tuple[int, Codes, Integers, Integers]] = field(default_factory=list)
     evenness: list[tuple[int, Floats, Floats]] = field(default_factory=list)
+    scales: dict[int, Fraction] = field(default_factory=dict)
+    looked: int = 0
 
     def run(self) -> NoisyCounts:
         depth = self.counts.grid.depth
@@ -98,11 +102,13 @@ class _Search:
                 continue
             here = _Looked.together(self.pending.pop(level))
             signal = self._signal(level, here)
+            stride, spend = _plan(signal, here.left, max(depth - level, 1))
             closed = (signal < WORTH_A_LOOK) & (level > 0) | (level == depth)
+            closed |= self._beyond_means(signal, np.where(closed, 0, 4**stride))
             leaves, inner = here.take(closed), here.take(~closed)
             self.found.append((level, leaves.codes, leaves.sharp, leaves.spent + leaves.left))
             self.found.append((level, inner.codes, inner.coarse, inner.spent))
-            self._divide(level, inner, signal[~closed])
+            self._divide(level, inner, stride[~closed], spend[~closed])
         return self._result()
 
     def _signal(self, level: int, nodes: _Looked) -> Floats:
@@ -111,9 +117,15 @@ class _Search:
             return np.where(nodes.estimate > 0, math.inf, 0.0)
         return np.asarray(nodes.estimate * self._budget(nodes.left) * self._unevenness(level))
 
-    def _divide(self, level: int, nodes: _Looked, signal: Floats) -> None:
+    def _beyond_means(self, signal: Floats, nodes: Integers) -> npt.NDArray[np.bool_]:
+        """Nodes whose division would make the tree too large; those that show least are the first to stay whole."""
+        order = np.argsort(-signal, kind="stable")
+        needed = np.empty(len(nodes), np.int64)
+        needed[order] = np.cumsum(nodes[order])
+        return (needed > MOST_NODES - self.looked) & (nodes > 0)
+
+    def _divide(self, level: int, nodes: _Looked, stride: Integers, spend: Integers) -> None:
         """Look some levels below each node; nodes that go equally far for equal parts do so together."""
-        stride, spend = _plan(signal, nodes.left, self.counts.grid.depth - level)
         for key in np.unique(np.stack([stride, nodes.left, spend], axis=1), axis=0):
             far, left, parts = key.tolist()
             group = nodes.take((stride == far) & (nodes.left == left) & (spend == parts))
@@ -133,6 +145,7 @@ class _Search:
         parent: Integers | None = None,
     ) -> None:
         """A glance at some nodes for ``spend`` parts, to be sharpened to all ``left`` parts."""
+        self.looked += len(codes)
         seen = glance(self.counts.at(level, codes), self._scale(spend), self._scale(left), self.randomness)
         estimate = seen.coarse / self.counts.bound
         if self.epsilon != math.inf:
@@ -180,9 +193,10 @@ class _Search:
     def _budget(self, parts: Integers | int) -> Floats:
         return np.asarray(parts * float(self.epsilon) / PARTS)
 
-    @functools.cache  # noqa: B019 (a search lives for one run)
     def _scale(self, parts: int) -> Fraction:
-        return laplace_scale(self.counts.bound, self.epsilon * Fraction(parts, PARTS))
+        if parts not in self.scales:
+            self.scales[parts] = laplace_scale(self.counts.bound, self.epsilon * Fraction(parts, PARTS))
+        return self.scales[parts]
 
     def _result(self) -> NoisyCounts:
         _check_paths(self.found)

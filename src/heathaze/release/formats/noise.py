@@ -14,6 +14,7 @@ import numpy as np
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
+from heathaze.inference._split_tree import closed
 from heathaze.inference.noisy_counts import NoisyCounts
 
 MAX_NODES = 2**21
@@ -62,9 +63,12 @@ def from_fields(grid: Grid, fields: Any) -> NoisyCounts:
 def _can_be_kept(noisy: NoisyCounts) -> bool:
     """Is this something to infer a map from? Not with numbers beyond all people, nor exact counts without their sum."""
     scales = noisy.scales
-    exact = bool((scales == 0).all()) and len(noisy.at(0)[0]) == 1
+    exact = bool((scales == 0).all() and (noisy.values >= 0).all()) and len(noisy.at(0)[0]) == 1
     blurred = bool(((scales >= _SMALLEST_SCALE) & (scales <= _LARGEST)).all())
-    return len(scales) <= MAX_NODES and (exact or blurred) and bool((np.abs(noisy.values) <= _LARGEST).all())
+    if len(scales) > MAX_NODES or not (exact or blurred) or (np.abs(noisy.values) > _LARGEST).any():
+        return False
+    # Nodes strewn over deep levels bring all that lies above them and beside that.
+    return sum(map(len, closed(noisy))) <= 2 * MAX_NODES
 
 
 def _unsound() -> UnreadableData:
