@@ -34,7 +34,7 @@ def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -
     lows, highs = _table(confidence)
     at = np.log(np.clip(shape, _SHAPES[0], _SHAPES[-1]))
     low, high = (mean * np.interp(at, np.log(_SHAPES), ends) for ends in (lows, highs))
-    # What is nearly always zero and rarely large has most of its chance below its own mean; the interval holds that too.
+    # What is nearly always zero and rarely large has most of its chance below its own mean; the interval holds both.
     return np.minimum(low, mean), np.maximum(high, mean)
 
 
