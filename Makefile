@@ -36,6 +36,7 @@ bench: $(READY)
 
 papers: $(READY)
 	$(BIN)/python papers/central_heatmaps/run.py
+	$(BIN)/python papers/central_heatmaps/better.py
 
 clean:
 	rm -rf .venv demo build dist

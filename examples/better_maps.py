@@ -1,6 +1,6 @@
 """The pictures of docs/guide/better-maps.md: one synthetic city, four mechanisms, two epsilons, and how sure.
 
-    python examples/better_maps.py docs/guide
+python examples/better_maps.py docs/guide
 """
 
 from __future__ import annotations
