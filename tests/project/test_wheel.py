@@ -35,5 +35,5 @@ def test_the_wheel_works_in_a_bare_environment(tmp_path: Path, capfd: object) ->
     said = do(command, "publish", "visits.csv", *box, "--person", "user_id", "--epsilon", "1", *outs)
     assert "ε = 1" in said
     assert (tmp_path / "nyc.html").stat().st_size > 10_000
-    assert "Pyramid" in do(command, "show", "nyc.npz")
+    assert "AdaptiveTree" in do(command, "show", "nyc.npz")
     assert "Theorem" in do(command, "mechanisms", "pyramid")

@@ -25,7 +25,7 @@ def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -
 
     >>> low, high = interval([100.0, 1.0], [1.0, 2.0], 0.9)
     >>> low.round(1).tolist(), high.round(1).tolist()
-    ([98.4, 0.0], [101.6, 2.8])
+    ([98.4, 0.0], [101.7, 3.0])
     """
     check_confidence(confidence)
     mean, deviation = np.asarray(mean, dtype=np.float64), np.asarray(deviation, dtype=np.float64)

@@ -152,9 +152,9 @@ def posterior(noisy: NoisyCounts) -> Posterior:
     """The posterior, with the smoothness of the prior learned from the same counts.
 
     >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
-    >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 97, 0, -2, 1], [5, 1, 1, 1, 1])
+    >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 61, 22, 12, -2], [5, 1, 1, 1, 1])
     >>> posterior(counts).density.dense().values.round(2).tolist()
-    [[0.97, 0.01], [0.01, 0.01]]
+    [[0.64, 0.23], [0.13, 0.0]]
     """
     if (noisy.scales == 0).all():
         return _as_given(noisy)
