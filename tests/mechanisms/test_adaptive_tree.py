@@ -138,11 +138,9 @@ def test_no_transcript_costs_more_than_epsilon(
         search = _run(first, epsilon)
         _scripted(monkeypatch, iter(script))
         again = _run(second, epsilon)
-        assert all(
-            np.array_equal(a, b)
-            for x, y in zip(search.found, again.found, strict=True)
-            for a, b in zip(x, y, strict=True)
-        )
+        for here, there in zip(search.found, again.found, strict=True):
+            for a, b in zip(here, there, strict=True):
+                assert np.array_equal(a, b)
         worst = max(worst, abs(_loss(search, first, second)))
     assert worst <= epsilon
     assert worst > 0.9 * epsilon  # the search for the worst case looks in the right place

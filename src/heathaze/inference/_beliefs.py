@@ -22,8 +22,8 @@ Integers = npt.NDArray[np.int64]
 _ENOUGH_NODES = 512
 """The smoothness of a level is learned from at most this many of its nodes, evenly spread."""
 
-
 _WORTH_A_THREAD = 2048
+"""Nodes of a stage; fewer are done sooner than a second thread starts."""
 
 
 class Beliefs:

@@ -32,7 +32,6 @@ MOST_CELLS = 2**20
 MOST_SQUARES = 2**17
 """On a finer grid a leaf is shaded towards its neighbours by dividing it further as far as so many squares allow."""
 
-
 SHADED_DOUBT = 1.05
 """Deviations below the measured leaves are widened by this much: the prior takes its own surface for granted."""
 
