@@ -101,13 +101,23 @@ def _exp_of_minus(exponent: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True)
+class RandomizedReport:
+    """One report drawn on a device, whose probability differs by a factor of at most e^ε between any two positions.
+
+    For a geo-indistinguishable mechanism ε is a price for each metre between them; the guarantee's adjacency says so.
+    """
+
+    epsilon: Fraction
+
+
+@dataclass(frozen=True)
 class Composition:
     """Several events on the same data."""
 
     events: tuple[Event, ...]
 
 
-Elementary = DiscreteLaplace | DiscreteGaussian | LaplaceOnPaths | BiasedSplits
+Elementary = DiscreteLaplace | DiscreteGaussian | LaplaceOnPaths | BiasedSplits | RandomizedReport
 Event = Elementary | Composition
 
 
@@ -159,6 +169,8 @@ def describe(event: Event) -> dict[str, Any]:
     if isinstance(event, BiasedSplits):
         fields = {"sensitivity": event.sensitivity, "scale": str(event.scale), "bias": event.bias}
         return {"kind": "biased-splits", **fields}
+    if isinstance(event, RandomizedReport):
+        return {"kind": "randomized-report", "epsilon": str(event.epsilon)}
     return {"kind": "composition", "events": [describe(part) for part in event.events]}
 
 
@@ -172,6 +184,8 @@ def undescribe(fields: dict[str, Any]) -> Event:
         return LaplaceOnPaths(int(fields["sensitivity"]), Fraction(fields["epsilon"]))
     if fields["kind"] == "biased-splits":
         return BiasedSplits(int(fields["sensitivity"]), Fraction(fields["scale"]), int(fields["bias"]))
+    if fields["kind"] == "randomized-report":
+        return RandomizedReport(Fraction(fields["epsilon"]))
     if fields["kind"] == "composition":
         return Composition(tuple(undescribe(part) for part in fields["events"]))
     raise InvalidInput(f"Nobody knows the event {fields['kind']!r}; it may come from a newer version.")

@@ -42,6 +42,20 @@ class Randomness:
             piece = room[start : start + len(_ZEROS)]
             self._cipher.update_into(_ZEROS[: len(piece)], piece)
 
+    def below(self, bound: int, count: int) -> Words:
+        """Uniform integers 0 … bound − 1, exactly: a word beyond the last whole multiple of ``bound`` is drawn again.
+
+        >>> sorted(set(Simulation(1).below(3, 100).tolist()))
+        [0, 1, 2]
+        """
+        if not 0 < bound <= 2**63:
+            raise ValueError("The bound of uniform integers lies between 1 and 2^63.")
+        words = self.words(count)
+        limit = np.uint64(2**64 - 1 - 2**64 % bound)
+        while (again := np.flatnonzero(words > limit)).size:
+            words[again] = self.words(again.size)
+        return words % np.uint64(bound)
+
     def uniforms(self, count: int) -> npt.NDArray[np.float64]:
         """Uniform numbers in [0, 1), 53 bits each: for drawing points from a release, never for noise."""
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53

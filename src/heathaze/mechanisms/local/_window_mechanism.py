@@ -1,0 +1,87 @@
+"""What all mechanisms share that report one cell of a window."""
+
+from __future__ import annotations
+
+import abc
+from fractions import Fraction
+
+import numpy as np
+
+from heathaze.domain.density import MAX_DENSE_CELLS
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput, TooLarge
+from heathaze.inference.channels import Channel, Convolution
+from heathaze.mechanisms.local._window import Floats, Integers, Window
+from heathaze.privacy.events import RandomizedReport
+from heathaze.privacy.randomness import Randomness
+from heathaze.privacy.trust import Adjacency
+
+
+class WindowMechanism(abc.ABC):
+    """Both halves of a mechanism that reports the id of one cell, drawn from a window around the true one."""
+
+    grid: Grid
+    epsilon: Fraction
+    adjacency = Adjacency.ANY_TWO
+    numbers = 1
+
+    @property
+    @abc.abstractmethod
+    def window(self) -> Window:
+        """The weights."""
+
+    @property
+    def event(self) -> RandomizedReport:
+        """One report."""
+        return RandomizedReport(self.epsilon)
+
+    # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def limit(self) -> int:
+        """Ids lie below the number of cells of the frame."""
+        return self.outcomes
+
+    def draw(self, cells: Integers, randomness: Randomness) -> Integers:
+        """The id of one output for each cell."""
+        return self.window.draw(cells, randomness)[:, None]
+
+    # ── the server's half ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def outcomes(self) -> int:
+        """A tally for every cell of the frame."""
+        return self.window.frame[0] * self.window.frame[1]
+
+    def tally(self, reports: Integers) -> Integers:
+        """How often each id was reported."""
+        ids = reports[:, 0]
+        check_below(ids, self.outcomes)
+        counts = np.bincount(ids, minlength=self.outcomes)
+        if counts.sum() != counts[self.window.outputs].sum():
+            raise InvalidInput("A report names a cell that this mechanism never reports; it is damaged or made up.")
+        return counts
+
+    def channel(self) -> Channel:
+        """The window, as probabilities."""
+        window = self.window
+        occurs = np.zeros(window.frame, dtype=np.bool_)
+        occurs.flat[window.outputs] = True
+        kernel = window.excess / window.total
+        return Convolution(window.shape, kernel, window.low / window.total, occurs, window.reach)
+
+    def transition_matrix(self) -> Floats:
+        """Pr[report | cell]: a row for each cell, a column for each id."""
+        return self.window.transition_matrix()
+
+
+def check_below(numbers: Integers, limit: int) -> None:
+    """Refuse numbers that no report can hold."""
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= limit):
+        raise InvalidInput(f"A report holds a number outside 0 … {limit - 1}; it is damaged or of other parameters.")
+
+
+def check_local_grid(grid: Grid) -> None:
+    """Refuse a grid with more cells than reports can be tallied for."""
+    if grid.cells > MAX_DENSE_CELLS:
+        raise TooLarge(f"{grid.rows} × {grid.cols} cells are too many to tally reports for each; use a coarser grid.")
