@@ -195,6 +195,16 @@ class Grid:
         col = np.clip(np.floor(across), 0, self.cols - 1).astype(np.int64)
         return row, col, inside
 
+    def nearest_cell(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Row and column of each point; one outside is moved to the nearest border first, never dropped (errata E1-6).
+
+        >>> row, col = Grid.plane(x=(0, 4), y=(0, 2), shape=(2, 4)).nearest_cell([9.0], [-1.0])
+        >>> int(row[0]), int(col[0])
+        (0, 3)
+        """
+        row, col, _ = self.cell_of(np.clip(x, *self.x), np.clip(y, *self.y))
+        return row, col
+
     # ── the same grid elsewhere ─────────────────────────────────────────────────────────────────────────────────────
 
     def resized(self, shape: tuple[int, int]) -> Grid:

@@ -45,7 +45,8 @@ class Convolution:
         shape: Rows and columns of the grid.
         kernel: Odd number of rows and columns, the true cell in the middle.
         base: What every outcome has at least.
-        occurs: Which cells of the frame are outcomes: the grid and, on each side, as much as ``margin`` says.
+        occurs: How many outcomes each cell of the frame stands for: 1 or 0, more where cells were merged. The frame is
+            the grid and, on each side, as much as ``margin`` says.
         margin: How many cells the frame has beyond the grid, down and across.
         scale: Factor of the kernel for every cell; 1 where left out.
     """
@@ -53,7 +54,7 @@ class Convolution:
     shape: tuple[int, int]
     kernel: Floats
     base: float
-    occurs: npt.NDArray[np.bool_]
+    occurs: npt.NDArray[np.bool_] | Floats
     margin: tuple[int, int]
     scale: Floats | None = None
 
@@ -70,19 +71,46 @@ class Convolution:
         blurred = irfft2(rfft2(lifted, self._padded) * self._spectrum, self._padded)
         top, left = self._corner
         near = blurred[top : top + self.occurs.shape[0], left : left + self.occurs.shape[1]]
-        return np.where(self.occurs, np.maximum(near, 0.0) + self.base * density.sum(), 0.0).ravel()
+        return np.where(self.occurs > 0, np.maximum(near, 0.0) + self._bases * density.sum(), 0.0).ravel()
 
     def backward(self, ratio: Floats) -> Floats:
         """Base plus correlation."""
         from scipy.fft import irfft2, rfft2
 
-        placed = np.where(self.occurs, ratio.reshape(self.occurs.shape), 0.0)
+        placed = np.where(self.occurs > 0, ratio.reshape(self.occurs.shape), 0.0)
+        everywhere = float((placed * self._bases).sum())
         top, left = self._corner
         if top or left:
             placed = np.pad(placed, ((top, 0), (left, 0)))
         gathered = irfft2(rfft2(placed, self._padded) * self._spectrum.conj(), self._padded)
         near = np.maximum(gathered[: self.shape[0], : self.shape[1]], 0.0)
-        return np.asarray((near if self.scale is None else near * self.scale) + self.base * placed.sum())
+        return np.asarray((near if self.scale is None else near * self.scale) + everywhere)
+
+    def merged(self, factor: int) -> tuple[Convolution, npt.NDArray[np.int64]]:
+        """The same channel seen coarsely: squares of ``factor`` × ``factor`` cells as one cell, outcomes likewise.
+
+        Exact for densities that are level within each square; the second result names the merged outcome of each one.
+
+            kernel'[Δ] = Σ_δ kernel[δ] · t(δ − factor·Δ),   t(x) = max(0, factor − |x|) / factor   on either axis
+        """
+        shape = tuple(-(-side // factor) for side in self.shape)
+        margin = tuple(-(-side // factor) for side in self.margin)
+        down, across = (_tents(length // 2, factor) for length in self.kernel.shape)
+        places = [
+            (np.arange(length) - beyond) // factor + wider
+            for length, beyond, wider in zip(self.occurs.shape, self.margin, margin, strict=True)
+        ]
+        frame = (shape[0] + 2 * margin[0], shape[1] + 2 * margin[1])
+        outcome = (places[0][:, None] * frame[1] + places[1][None, :]).ravel()
+        weights = self.occurs.astype(np.float64).ravel()
+        occurs = np.asarray(np.bincount(outcome, weights, frame[0] * frame[1]), dtype=np.float64).reshape(frame)
+        scale = None if self.scale is None else _block_means(self.scale, factor)
+        kernel = down @ self.kernel @ across.T
+        return Convolution((shape[0], shape[1]), kernel, self.base, occurs, (margin[0], margin[1]), scale), outcome
+
+    @functools.cached_property
+    def _bases(self) -> Floats:
+        return np.asarray(self.base * self.occurs)
 
     @property
     def _corner(self) -> tuple[int, int]:
@@ -103,6 +131,21 @@ class Convolution:
         return np.asarray(rfft2(self.kernel, self._padded))
 
 
+def _tents(reach: int, factor: int) -> Floats:
+    """Matrix (coarse offsets × fine offsets): which part of a shift by δ cells is a shift by Δ squares."""
+    wide = -(-reach // factor) + 1
+    apart = np.arange(-reach, reach + 1)[None, :] - factor * np.arange(-wide, wide + 1)[:, None]
+    return np.asarray(np.maximum(0, factor - np.abs(apart)) / factor)
+
+
+def _block_means(values: Floats, factor: int) -> Floats:
+    """Mean of every square of ``factor`` × ``factor`` numbers; those at the far border may be smaller."""
+    rows, cols = (np.arange(0, side, factor) for side in values.shape)
+    sums = np.add.reduceat(np.add.reduceat(values, rows, axis=0), cols, axis=1)
+    sizes = np.add.reduceat(np.add.reduceat(np.ones_like(values), rows, axis=0), cols, axis=1)
+    return np.asarray(sums / sizes)
+
+
 @dataclass(frozen=True, eq=False)
 class Separable:
     """Row and column are randomised on their own: Pr[(a, b) | (r, c)] = down[r, a] · across[c, b]."""
@@ -118,7 +161,7 @@ class Separable:
     @property
     def outcomes(self) -> int:
         """Pairs of a row's and a column's outcome."""
-        return self.down.shape[1] * self.across.shape[1]
+        return int(self.down.shape[1] * self.across.shape[1])
 
     def forward(self, density: Floats) -> Floats:
         """Both sides, one after the other."""
@@ -139,7 +182,7 @@ class Dense:
     @property
     def outcomes(self) -> int:
         """Columns of the matrix."""
-        return self.matrix.shape[1]
+        return int(self.matrix.shape[1])
 
     def forward(self, density: Floats) -> Floats:
         """fᵀM."""
@@ -148,3 +191,33 @@ class Dense:
     def backward(self, ratio: Floats) -> Floats:
         """Mr."""
         return np.asarray((self.matrix @ ratio).reshape(self.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Row or column is randomised, whichever a fair coin chooses; a row's outcomes a come first, a column's b follow.
+
+    Pr[a | (r, c)] = down[r, a] / 2,   Pr[b | (r, c)] = across[c, b] / 2
+    """
+
+    down: Floats
+    across: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the grid."""
+        return self.down.shape[0], self.across.shape[0]
+
+    @property
+    def outcomes(self) -> int:
+        """A row's outcomes, then a column's."""
+        return int(self.down.shape[1] + self.across.shape[1])
+
+    def forward(self, density: Floats) -> Floats:
+        """The sums along rows and along columns, each through its own matrix."""
+        return np.concatenate([density.sum(axis=1) @ self.down, density.sum(axis=0) @ self.across]) / 2
+
+    def backward(self, ratio: Floats) -> Floats:
+        """A number for each row plus one for each column."""
+        down, across = np.split(ratio, [self.down.shape[1]])
+        return np.asarray((self.down @ down)[:, None] + (self.across @ across)[None, :]) / 2

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity, part_inside
+from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity, part_inside, render_deviations
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import Codes, children, deinterleave, exists
 from heathaze.inference import prior
@@ -82,6 +82,11 @@ class Posterior:
             np.concatenate([belief.mean[belief.leaf] for belief in self.levels]),
             np.concatenate([belief.deviation[belief.leaf] for belief in self.levels]),
         )
+
+    def deviations(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Floats:
+        """Standard deviation of every drawn cell, as a share of the mass of the whole map."""
+        levels, codes, _, deviations = self.squares
+        return render_deviations(self.grid, levels, codes, deviations / max(self.total, 1e-300), window, shape)
 
     def share_deviation(self, box: Box) -> float:
         """Standard deviation of the share of the mass that lies in a box."""

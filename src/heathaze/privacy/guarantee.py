@@ -12,6 +12,8 @@ from heathaze.privacy.loss import Loss, decimal, decimal_up
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
 
+_MORE = "each further report of the same person adds to it"
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -32,20 +34,42 @@ class Guarantee:
         return float(self.loss.epsilon)
 
     def __str__(self) -> str:
+        if self.trust is Trust.LOCAL:
+            return f"{self._local_promise()}, whatever else is known; {self._terms()}; for one report alone: {_MORE}."
         delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"
         return (
             f"Differential privacy with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
             f"{self.unit.described}, changes the probability of any outcome of this release by a factor of at most "
-            f"{_factor(self.loss.epsilon)}, whatever else is known; unit: {self.unit.value}; "
-            f"adjacency: {self.adjacency.value}; trust: {self.trust.described}; for this release alone, other releases "
-            "about the same people add up."
+            f"{_factor(self.loss.epsilon)}, whatever else is known; {self._terms()}; for this release alone, other "
+            "releases about the same people add up."
         )
+
+    def _local_promise(self) -> str:
+        """The promise of a report, which its device made alone."""
+        whose = {Unit.PERSON: "of one person", Unit.VISIT: "of one visit"}[self.unit]
+        if self.adjacency.length is None:
+            return (
+                f"Local differential privacy with ε = {decimal(self.loss.epsilon)} (pure, δ = 0): exchanging the "
+                f"position {whose} for any other changes the probability of any report by a factor of at most "
+                f"{_factor(self.loss.epsilon)}"
+            )
+        unit = self.adjacency.length
+        return (
+            f"Geo-indistinguishability with ε = {decimal(self.loss.epsilon)} per {unit} (no differential privacy "
+            f"across the map): moving the position {whose} by r {unit}s, from cell to cell, changes the probability of any "
+            f"report by a factor of at most e^({decimal(self.loss.epsilon)} · r)"
+        )
+
+    def _terms(self) -> str:
+        return f"unit: {self.unit.value}; adjacency: {self.adjacency.value}; trust: {self.trust.described}"
 
     @property
     def short(self) -> str:
         """The caption under a picture."""
+        per = "" if self.adjacency.length is None else f" per {self.adjacency.length}"
+        kind = "geo-indistinguishability" if per else "differential privacy"
         return (
-            f"{self.loss} differential privacy · unit: {self.unit.value} · adjacency: {self.adjacency.value} · "
+            f"{self.loss}{per} {kind} · unit: {self.unit.value} · adjacency: {self.adjacency.value} · "
             f"trust: {self.trust.value}"
         )
 

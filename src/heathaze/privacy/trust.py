@@ -37,9 +37,9 @@ class Adjacency(enum.Enum):
         """The change in words."""
         return {
             Adjacency.ADD_REMOVE: "adding or removing",
-            Adjacency.ANY_TWO: "exchanging any position for any other, of",
-            Adjacency.PER_METRE: "moving, by r metres, a position of",
-            Adjacency.PER_LENGTH: "moving, by r units of the plane, a position of",
+            Adjacency.ANY_TWO: "exchanging any position for any other",
+            Adjacency.PER_METRE: "moving a position by a metre",
+            Adjacency.PER_LENGTH: "moving a position by a unit of length",
         }[self]
 
     @property

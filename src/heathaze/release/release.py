@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.domain.density import Density, TreeDensity, render_deviations
+from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Box, Grid
 from heathaze.errors import InvalidInput, SimulatedRelease
+from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.interval import check_confidence
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.privacy.guarantee import Guarantee
@@ -32,8 +33,9 @@ class Release:
     """A map that may be published.
 
     ``estimate`` is the density as the mechanism left it, dense or as a tree; ``total`` the estimated number of units
-    (people, person-days, visits; with weight "presence": of presences), made from noisy numbers only. ``noisy`` are the
-    noisy counts behind the map, where the mechanism kept them: they tell how sure it is.
+    (people, person-days, visits; with weight "presence": of presences), made from noisy numbers only. How sure the map
+    is, ``noisy`` tells, the noisy counts behind it, or ``drawn``, maps that reports could also have come from; neither
+    where the mechanism kept none.
     """
 
     estimate: Density | TreeDensity
@@ -41,6 +43,7 @@ class Release:
     guarantee: Guarantee
     provenance: Provenance
     noisy: NoisyCounts | None = None
+    drawn: DrawnMaps | None = None
 
     @property
     def grid(self) -> Grid:
@@ -68,13 +71,15 @@ class Release:
     @property
     def knows_uncertainty(self) -> bool:
         """Does the mechanism say how sure it is?"""
-        return self.noisy is not None
+        return self.noisy is not None or self.drawn is not None
 
     @functools.cached_property
-    def posterior(self) -> Posterior:
-        """All maps that the noisy counts could have come from; refused where the mechanism kept none."""
+    def posterior(self) -> Posterior | DrawnPosterior:
+        """All maps that the noisy counts or reports could have come from; refused where the mechanism kept none."""
         from heathaze.inference.posterior import posterior
 
+        if self.drawn is not None:
+            return DrawnPosterior(self.drawn, self.density, self.total)
         if self.noisy is None:
             raise InvalidInput(
                 f"A map by {self.provenance.mechanism} does not say how sure it is; publish with hz.central.default(…)."
@@ -90,9 +95,7 @@ class Release:
         self, window: Box | None = None, shape: tuple[int, int] | None = None
     ) -> npt.NDArray[np.float64]:
         """Standard deviation of every cell of :meth:`render`, as a share of the mass of the whole map."""
-        levels, codes, _, deviations = self.posterior.squares
-        shares = deviations / max(self.posterior.total, 1e-300)
-        return render_deviations(self.grid, levels, codes, shares, window, shape)
+        return self.posterior.deviations(window, shape)
 
     def mass_in(self, box: Box, confidence: float = 0.9) -> Share:
         """Share of the mass inside a box, with the interval that holds it with the given confidence."""

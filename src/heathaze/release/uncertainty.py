@@ -8,6 +8,7 @@ import numpy as np
 
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import Codes, node_extent
+from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.inference.interval import check_confidence, interval
 from heathaze.inference.posterior import Posterior
 
@@ -64,7 +65,7 @@ class Hotspot:
     times: float
 
 
-def hotspots(posterior: Posterior, confidence: float, times: float) -> list[Hotspot]:
+def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: float) -> list[Hotspot]:
     """The finest measured squares that are ``times`` as dense as the average with that confidence, densest first."""
     from scipy.special import gammaincc
 

@@ -28,7 +28,7 @@ from heathaze.domain.quadtree import Codes, deinterleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.ingest.counts import Counts
 from heathaze.mechanisms.protocols import Estimate, Mechanism
-from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, flatten, price
+from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, RandomizedReport, flatten, price
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.unit import Unit
 from heathaze.testing.neighbours import neighbouring_counts
@@ -129,6 +129,7 @@ def check_reads(factory: Factory) -> None:
                     f"The data were read {len(watched.changes)} times for an event of {len(parts)} parts."
                 )
                 for (l1, l2), part in zip(watched.changes, paying, strict=False):
+                    assert not isinstance(part, RandomizedReport), "A report is drawn on a device, not from counts."
                     change = l2 if isinstance(part, DiscreteGaussian) else l1
                     assert change <= part.sensitivity, (
                         f"One unit ({pair.name}) changes what is read by more than the declared sensitivity."

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +46,7 @@ class Window:
     def __post_init__(self) -> None:
         if self.low < 1 or (self.excess < 0).any() or (self.excess[~self.support] != 0).any():
             raise PromiseBroken("The weights of a window are at least its low weight, and equal to it outside.")
-        if self.low * self.outputs.size + int(self.excess.sum(dtype=object)) >= LARGEST_TOTAL:
+        if self.total >= LARGEST_TOTAL:
             raise PromiseBroken("The weights of a window do not fit into 62 bits.")
 
     @property
@@ -63,10 +64,10 @@ class Window:
         """The ids that occur: cells of the frame that the window reaches from some cell of the grid."""
         return np.flatnonzero(_dilated(self.shape, self.support))
 
-    @property
+    @functools.cached_property
     def total(self) -> int:
         """Sum of the weights of all outputs: the same for every cell."""
-        return self.low * self.outputs.size + int(self.excess.sum())
+        return self.low * self.outputs.size + exact_sum(self.excess)
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
         """One output for each cell (numbered row by row); constant work a cell."""
@@ -104,31 +105,58 @@ class Window:
                 matrix[row, col, row : row + height, col : col + width] += self.excess
         return matrix.reshape(rows * cols, -1) / self.total
 
-    def information(self) -> float:
-        """An upper bound of what a report tells about its cell, in nats (errata E1-5).
+    def information_bound(self) -> float:
+        """An upper bound of what a report tells about its cell, in nats, whatever the map (errata E1-5).
 
-            log |outputs| − H(output | cell)
+        log |outputs| − H(output | cell)
         """
-        weights = np.append(self.low + self.excess[self.support].astype(np.float64), float(self.low))
-        times = np.append(np.ones(weights.size - 1), self.outputs.size - (weights.size - 1))
-        shares = weights / self.total
-        return float(np.log(self.outputs.size) + (times * shares * np.log(shares)).sum())
+        return float(np.log(self.outputs.size)) - self._noise()
+
+    def information(self) -> float:
+        """What a report tells about its cell, in nats, when all cells of the map are equally likely.
+
+        H(output) − H(output | cell)
+        """
+        # How likely an output is: the mean over the cells, whose windows are summed by running sums.
+        cells = self.shape[0] * self.shape[1]
+        near = _box_sums(_box_sums(self.excess.astype(np.float64), self.shape[0], axis=0), self.shape[1], axis=1)
+        shares = (self.low + np.maximum(near.ravel()[self.outputs], 0.0) / cells) / self.total
+        return float(-(shares * np.log(shares)).sum()) - self._noise()
+
+    def _noise(self) -> float:
+        """H(output | cell), the same for every cell: the entropy of the window and of the outputs outside of it."""
+        shares = (self.low + self.excess[self.support].astype(np.float64)) / self.total
+        outside = self.low / self.total
+        return float(-(shares * np.log(shares)).sum() - (self.outputs.size - shares.size) * outside * np.log(outside))
+
+
+def exact_sum(weights: Integers) -> int:
+    """Sum of whole numbers that may together leave 64 bits: upper and lower halves are summed on their own."""
+    half = np.int64(31)
+    return (int((weights >> half).sum()) << 31) + int((weights & np.int64(2**31 - 1)).sum())
+
+
+def part_of(share: Floats, weight: Integers | int) -> Integers:
+    """⌊share · weight⌋ for shares between 0 and 1, in whole numbers; a share of 1 gives the whole weight.
+
+    The share is first rounded down to s/2^30. With weight = 2^30 · a + c, no product leaves 64 bits:
+
+        ⌊s · weight / 2^30⌋ = s · a + ⌊s · c / 2^30⌋
+    """
+    steps = np.floor(share * 2.0**30).astype(np.int64)
+    whole = np.asarray(weight, dtype=np.int64)
+    return np.asarray(steps * (whole >> 30) + ((steps * (whole & (2**30 - 1))) >> 30))
 
 
 def _dilated(shape: tuple[int, int], support: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Which cells of the frame some window covers: those with an offset of the support back into the grid."""
-    covered = np.zeros((shape[0] + support.shape[0], shape[1] + support.shape[1]), dtype=np.int64)
-    height, width = support.shape
-    # Number of support offsets (i, j) with row − rows < i ≤ row and col − cols < j ≤ col, by running sums.
-    covered[1 : height + 1, 1 : width + 1] = support
-    covered[height + 1 :] = 0
-    running = covered.cumsum(axis=0).cumsum(axis=1)
-    bottom = running[1:, 1:]
-    top = np.zeros_like(bottom)
-    top[shape[0] :] = running[1 : height, 1:] if height > 1 else 0
-    left = np.zeros_like(bottom)
-    left[:, shape[1] :] = running[1:, 1:width] if width > 1 else 0
-    corner = np.zeros_like(bottom)
-    if height > 1 and width > 1:
-        corner[shape[0] :, shape[1] :] = running[1:height, 1:width]
-    return np.asarray(bottom - top - left + corner > 0)
+    down = _box_sums(support.astype(np.int32), shape[0], axis=0) > 0
+    return np.asarray(_box_sums(down.astype(np.int32), shape[1], axis=1) > 0)
+
+
+def _box_sums(values: npt.NDArray[Any], length: int, axis: int) -> npt.NDArray[Any]:
+    """The sum of every ``length`` neighbours along an axis, those reaching over the ends included; by a running sum."""
+    padding = [(0, 0), (0, 0)]
+    padding[axis] = (length, length - 1)
+    running = np.swapaxes(np.cumsum(np.pad(values, padding), axis=axis, dtype=values.dtype), 0, axis)
+    return np.swapaxes(running[length:] - running[:-length], 0, axis)

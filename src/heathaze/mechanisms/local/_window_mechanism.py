@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -16,19 +17,26 @@ from heathaze.privacy.events import RandomizedReport
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.trust import Adjacency
 
+LEFT_OUT: Any = None
+"""Stands for a parameter that the caller left to the mechanism, until the mechanism has settled it."""
+
 
 class WindowMechanism(abc.ABC):
     """Both halves of a mechanism that reports the id of one cell, drawn from a window around the true one."""
 
     grid: Grid
     epsilon: Fraction
-    adjacency = Adjacency.ANY_TWO
     numbers = 1
 
     @property
     @abc.abstractmethod
     def window(self) -> Window:
         """The weights."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Any two positions, unless a mechanism says otherwise."""
+        return Adjacency.ANY_TWO
 
     @property
     def event(self) -> RandomizedReport:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
-from heathaze.mechanisms.local._window import Window
-from heathaze.mechanisms.local._window_mechanism import WindowMechanism, check_local_grid
+from heathaze.mechanisms.local._window import Floats, Integers, Window, part_of
+from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, WindowMechanism, check_local_grid
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.weights import finest_low, most_useful, raised
+
+MAX_RADIUS = 2048
+"""Of a window that is written out: about 2^24 weights."""
+
+MAX_FRAME = 4 * MAX_DENSE_CELLS
+"""Cells of the map and of its margin, for which reports are tallied."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +37,15 @@ class DiskArea(WindowMechanism):
         radius: Of the disc, in cells. Left out, the one that tells the server most (:func:`best_radius`); 0 is
             randomised response. The paper's own choice is :func:`paper_radius`.
         shrink: Give a cell that the circle cuts a part of the weight (the paper's DAM), or none (DAM-NS).
+
+    >>> mechanism = DiskArea(Grid.plane(x=(0, 1), y=(0, 1), size=15), 3.5)
+    >>> mechanism.radius, mechanism.window.outputs.size
+    (3, 437)
     """
 
     grid: Grid
     epsilon: Fraction
-    radius: int = -1
+    radius: int = LEFT_OUT
     shrink: bool = True
 
     if TYPE_CHECKING:  # callers may leave the radius out and write epsilon as any number; both are settled below
@@ -42,9 +55,9 @@ class DiskArea(WindowMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         check_local_grid(self.grid)
-        if self.radius is None or self.radius == -1:
+        if self.radius is None:
             object.__setattr__(self, "radius", best_radius(self.grid, self.epsilon, shrink=self.shrink))
-        check_radius(self.radius, self.grid)
+        object.__setattr__(self, "radius", parse_radius(self.radius, self.grid))
 
     @functools.cached_property
     def window(self) -> Window:
@@ -56,41 +69,71 @@ class DiskArea(WindowMechanism):
         return {"epsilon": str(self.epsilon), "radius": self.radius, "shrink": self.shrink}
 
 
-def check_radius(radius: int, grid: Grid) -> None:
-    """Refuse a radius that is no whole number of cells, or beyond any use."""
-    if isinstance(radius, bool) or not isinstance(radius, int | np.integer) or not 0 <= radius <= 2 * max(grid.shape):
-        raise InvalidInput(
-            f"radius is {radius!r}; give a whole number of cells from 0 to {2 * max(grid.shape)}, twice the map's side."
-        )
+def parse_radius(radius: int, grid: Grid) -> int:
+    """A usable radius: a whole number of cells, not beyond any use, and small enough to be written out."""
+    largest = largest_radius(grid.shape)
+    if isinstance(radius, bool) or not isinstance(radius, int | np.integer) or not 0 <= radius <= largest:
+        raise InvalidInput(f"radius is {radius!r}; give a whole number of cells from 0 to {largest} for this map.")
+    return int(radius)
+
+
+def largest_radius(shape: tuple[int, int]) -> int:
+    """Twice the longer side, if the window and the frame of all outputs can be written out.
+
+    >>> largest_radius((15, 15)), largest_radius((4096, 4096)), largest_radius((2**20, 16))
+    (30, 2048, 23)
+    """
+    rows, cols = shape
+    # (rows + 2b)(cols + 2b) ≤ MAX_FRAME, solved for b.
+    room = (math.isqrt((rows - cols) ** 2 + 4 * MAX_FRAME) - rows - cols) // 4
+    return max(0, min(2 * max(shape), MAX_RADIUS, room))
 
 
 def disk_window(shape: tuple[int, int], epsilon: Fraction, radius: int, *, shrink: bool = True) -> Window:
-    """Weights of the disc.
+    """Weights of the disc: high where :func:`disk_share` is 1, low where it is 0, between them where the circle cuts.
 
-    Cell (x, y) of the window, at distance r of its middle: in the disc (r ≤ b) it has the share 1 of the high weight,
-    where the circle cuts it the share
+    Without ``shrink`` a cell that the circle cuts has the low weight, and is no part of the window.
+    """
+    x = np.arange(radius + 1)[:, None]
+    share, support = disk_share(x, x.T, radius)
+    if not shrink:
+        support = x**2 + x.T**2 <= radius**2
+        share = support.astype(np.float64)
+    support = mirrored(support)
+    low, exponent = finest_scale(shape, epsilon, radius, support)
+    return Window(shape, low, mirrored(part_of(share, raised(low, exponent) - low)), support)
+
+
+def disk_share(x: Integers, y: Integers, radius: Integers | int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """How much of the high weight each cell gets, and whether it lies in the disc or is cut by its circle.
+
+    Cell (x, y), at distance r of the true one: in the disc (r ≤ b) it has the share 1, where the circle cuts it
 
         S = 4 (δx + ½)(δy + ½),   δ = b/r − 1,   cut to [0, 1]
 
-    (Theorem VI.1; without the cut a share can be negative, and the mechanism leaks: errata E1-2).
+    (Theorem VI.1; without the cut a share can be negative, and the mechanism leaks: errata E1-2). The circle cuts a
+    cell when the cell's nearest corner, at (x − ½, y − ½), lies inside; compared in whole numbers.
     """
-    x = np.abs(np.arange(-radius, radius + 1))[:, None]
-    y = x.T
     inside = x**2 + y**2 <= radius**2
     cut = ~inside & (np.maximum(2 * x - 1, 0) ** 2 + np.maximum(2 * y - 1, 0) ** 2 < 4 * radius**2)
-    share = inside.astype(np.float64)
-    if shrink:
-        delta = radius / np.sqrt(np.maximum(x**2 + y**2, 1.0)) - 1
-        share = np.where(cut, np.clip(4 * (delta * x + 0.5) * (delta * y + 0.5), 0.0, 1.0), share)
-    support = inside | cut if shrink else inside
+    delta = radius / np.sqrt(np.maximum(x**2 + y**2, 1.0)) - 1
+    share = np.clip(4 * (delta * x + 0.5) * (delta * y + 0.5), 0.0, 1.0)
+    return np.where(cut, share, inside.astype(np.float64)), inside | cut
+
+
+def mirrored(quarter: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A window from its quarter of offsets 0, 1, … down and across."""
+    return np.pad(quarter, [(side - 1, 0) for side in quarter.shape], mode="reflect")
+
+
+def finest_scale(
+    shape: tuple[int, int], epsilon: Fraction, radius: int, support: npt.NDArray[np.bool_]
+) -> tuple[int, Fraction]:
+    """What a weight of 1 is written as, and the exponent of the largest weight: ε, or what 62 bits have room for."""
     cells = math.prod(side + 2 * radius for side in shape)
-    epsilon = most_useful(int(support.sum()), cells, epsilon)
-    low = finest_low(cells, float(share.sum()) + 1, float(epsilon))
-    high = raised(low, epsilon)
-    # Whole numbers between 0 and high − low: a share below 1 is rounded down, and 1 is exact.
-    steps = np.floor(share * 2.0**30).astype(object)
-    excess = np.array(steps * (high - low) // 2**30, dtype=np.int64).reshape(share.shape)
-    return Window(shape, low, excess, support)
+    raised_cells = int(support.sum())
+    exponent = most_useful(raised_cells, cells, epsilon)
+    return finest_low(cells, raised_cells, exponent), exponent
 
 
 def paper_radius(grid: Grid, epsilon: Number) -> float:
@@ -105,12 +148,12 @@ def paper_radius(grid: Grid, epsilon: Number) -> float:
     """
     loss = float(parse_epsilon(epsilon))
     area, perimeter = float(grid.cells), 2.0 * (grid.rows + grid.cols)
-    ratio = _in_over_out(loss)
+    ratio = in_over_out(loss)
     # πb² = ratio · (P b + A), whatever the size of the map.
     return (ratio * perimeter + math.sqrt((ratio * perimeter) ** 2 + 4 * math.pi * ratio * area)) / (2 * math.pi)
 
 
-def _in_over_out(loss: float) -> float:
+def in_over_out(loss: float) -> float:
     """m₂ / (e^ε m₁): the area of the best disc over the area outside it."""
     if loss < 1e-2:  # both cancel: the series in ε (errata E1-4)
         m1 = sum(loss ** (k - 2) / math.factorial(k) for k in range(2, 12))
@@ -124,9 +167,35 @@ def _in_over_out(loss: float) -> float:
 def best_radius(grid: Grid, epsilon: Number, *, shrink: bool = True) -> int:
     """The radius for which the discrete bound on what a report tells is largest (errata E1-5).
 
-    Looked for among 0 and the whole numbers around eq. 11, where the bound has its maximum.
+    On a single cell there is nothing to tell, whatever the bound says, and the radius is 0.
     """
     loss = parse_epsilon(epsilon)
-    middle = math.floor(paper_radius(grid, loss))
-    candidates = sorted({0, *range(max(0, middle - 2), middle + 4)})
-    return max(candidates, key=lambda b: disk_window(grid.shape, loss, b, shrink=shrink).information())
+    if grid.cells == 1:
+        return 0
+
+    def told(radius: int) -> float:
+        return disk_window(grid.shape, loss, radius, shrink=shrink).information_bound()
+
+    return most_telling(told, start=math.floor(paper_radius(grid, loss)), step=1, largest=largest_radius(grid.shape))
+
+
+def most_telling(told: Callable[[int], float], start: int, step: int, largest: int) -> int:
+    """The radius with which a report tells most; 0 is randomised response.
+
+    Climbs by steps that are halved where neither side is better. What is told rises and falls once, but for the
+    roughness of small discs, which a last look at the smallest and at the neighbours makes up for.
+    """
+
+    @functools.cache
+    def gain(radius: int) -> float:
+        return told(radius) if 0 <= radius <= largest else -math.inf
+
+    best = min(largest, start)
+    while step:
+        better = max(best - step, best + step, key=gain)
+        if gain(better) > gain(best):
+            best = better
+        else:
+            step //= 2
+    candidates: list[int] = [0, 1, *range(best - 2, best + 3)]
+    return max(candidates, key=gain)

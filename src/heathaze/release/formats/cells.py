@@ -53,8 +53,9 @@ def cells_of(release: Release) -> Cells:
 
 
 def knows_uncertainty(release: Release) -> bool:
-    """Can it be said how sure the release is? Not where its noisy counts speak of another grid than its map."""
-    return release.noisy is not None and release.noisy.grid == release.grid
+    """Can it be said how sure the release is? Not where what is behind it speaks of another grid."""
+    behind = release.noisy or release.drawn
+    return behind is not None and behind.grid == release.grid
 
 
 def deviations_of(release: Release) -> Floats | None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.domain.density import Density
+from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.maps.sureness import smoothed_deviations
 from heathaze.privacy.unit import Unit
 from heathaze.release.formats.cells import knows_uncertainty
@@ -30,6 +31,8 @@ def shown_deviation(release: Release, sigma: float = 0.0) -> npt.NDArray[np.floa
     """Standard deviation of every cell of :func:`shown`, smoothed by ``sigma`` cells; ``None`` where unknown."""
     if not knows_uncertainty(release):
         return None
+    if isinstance(release.posterior, DrawnPosterior):
+        return release.posterior.deviations(shape=_shape(release), sigma=sigma)
     levels, codes, _, deviations = release.posterior.squares
     shares = deviations / max(release.posterior.total, 1e-300)
     return smoothed_deviations(release.grid, levels, codes, shares, _shape(release), sigma)

@@ -16,7 +16,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import exists
 from heathaze.errors import UnreadableData
 from heathaze.privacy.guarantee import Guarantee
-from heathaze.release.formats import noise
+from heathaze.release.formats import draws, noise
 from heathaze.release.provenance import Provenance
 from heathaze.release.release import FILE_VERSION, Release
 
@@ -32,11 +32,13 @@ def most_squares(grid: Grid) -> int:
 
 
 def to_json(release: Release) -> str:
-    """Everything but the numbers of the map, as ASCII; with the noisy counts where the mechanism kept them."""
+    """Everything but the numbers of the map, as ASCII; with the noisy counts or drawn maps behind it."""
     form = "tree" if isinstance(release.estimate, TreeDensity) else "dense"
     fields = {**release.to_dict(), "form": form}
     if (noisy := noise.to_fields(release.noisy, release.grid)) is not None:
         fields["noisy"] = noisy
+    if (drawn := draws.to_fields(release.drawn, release.grid)) is not None:
+        fields["drawn"] = drawn
     return json.dumps(fields, allow_nan=False, default=_plain)
 
 
@@ -91,7 +93,8 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
     guarantee = Guarantee.from_dict(promised)
     str(guarantee)  # It can be printed: no epsilon beyond what a float holds.
     noisy = noise.from_fields(estimate.grid, fields["noisy"]) if "noisy" in fields else None
-    return Release(estimate, float(total), guarantee, Provenance.from_dict(fields["provenance"]), noisy)
+    drawn = draws.from_fields(estimate.grid, fields["drawn"]) if "drawn" in fields else None
+    return Release(estimate, float(total), guarantee, Provenance.from_dict(fields["provenance"]), noisy, drawn)
 
 
 def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, shares: npt.ArrayLike) -> Density:

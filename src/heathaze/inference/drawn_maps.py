@@ -1,0 +1,128 @@
+"""How sure a map is, from maps drawn beside it: what they agree on is known, where they differ is not."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.density import Density
+from heathaze.domain.grid import Box, Grid
+from heathaze.domain.quadtree import Codes, interleave
+from heathaze.errors import InvalidInput
+from heathaze.inference.posterior import LevelBelief
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMaps:
+    """Maps that the reports could have come from, on squares of ``side`` × ``side`` cells (a power of two). Public.
+
+    ``shares[k]`` is map k: one share a square, summing to 1. ``within`` is the standard deviation of the logarithm of
+    the density inside a square, of which the maps say nothing.
+    """
+
+    grid: Grid
+    side: int
+    shares: Floats
+    within: float
+
+    def __post_init__(self) -> None:
+        shares = np.array(self.shares, dtype=np.float64)
+        squares = tuple(-(-length // self.side) for length in self.grid.shape) if self.side >= 1 else ()
+        if self.side < 1 or self.side & (self.side - 1) or shares.ndim != 3 or shares.shape[1:] != squares:
+            raise InvalidInput("Drawn maps hold one share for each square of a power of two cells a side.")
+        if len(shares) < 2 or not np.isfinite(shares).all() or (shares < 0).any():
+            raise InvalidInput("Drawn maps are at least two, of shares that are finite and not negative.")
+        if not np.allclose(shares.sum(axis=(1, 2)), 1.0, atol=1e-3) or not 0 <= self.within < 1e3:
+            raise InvalidInput("The shares of a drawn map sum to 1.")
+        shares.flags.writeable = False
+        object.__setattr__(self, "shares", shares)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnPosterior:
+    """What drawn maps say about an estimate; answers as :class:`heathaze.inference.posterior.Posterior` does.
+
+    ``total`` is the number of reports, which the server knows exactly.
+    """
+
+    drawn: DrawnMaps
+    density: Density
+    total: float
+
+    @property
+    def grid(self) -> Grid:
+        """The public frame."""
+        return self.drawn.grid
+
+    @functools.cached_property
+    def levels(self) -> list[LevelBelief]:
+        """Mean and standard deviation (in reports) of every node of the quadtree down to the drawn squares."""
+        found = []
+        deepest = self.grid.depth - (self.drawn.side.bit_length() - 1)
+        for level in range(deepest, -1, -1):
+            factor = 1 << (deepest - level)
+            masses = self.total * np.stack([_summed(shares, factor) for shares in self.drawn.shares])
+            rows, cols = np.indices(masses.shape[1:])
+            codes = interleave(rows.ravel(), cols.ravel())
+            order = np.argsort(codes)
+            mean = self.total * _summed(self._squares, factor).ravel()[order]
+            deviation = masses.reshape(len(masses), -1).std(axis=0, ddof=1)[order]
+            whole = np.ones(len(codes), np.bool_)
+            leaf = whole if level == deepest else ~whole
+            found.append(LevelBelief(codes[order], mean, deviation, leaf, whole))
+        return found[::-1]
+
+    @functools.cached_property
+    def squares(self) -> tuple[Integers, Codes, Floats, Floats]:
+        """Level, code, mean and standard deviation (in reports) of every drawn square."""
+        last = self.levels[-1]
+        return np.full(len(last.codes), len(self.levels) - 1), last.codes, last.mean, last.deviation
+
+    def share_deviation(self, box: Box) -> float:
+        """Standard deviation of the share of the mass that lies in a box."""
+        return float(np.std([density.mass_in(box) for density in self._fine], ddof=1))
+
+    def deviations(self, window: Box | None = None, shape: tuple[int, int] | None = None, sigma: float = 0.0) -> Floats:
+        """Standard deviation of every drawn cell, as a share of the whole map; smoothed by ``sigma`` cells if asked."""
+        inside = 1.0
+        if window is not None:
+            inside = self.density.mass_in(window)
+        maps = [density.render(window, shape).smooth(sigma).values for density in self._fine]
+        between = np.std(maps, axis=0, ddof=1)
+        mean = self.density.render(window, shape).smooth(sigma)
+        # Cells smaller than a square share out its mass as the prior has it.
+        across = (window or self.grid.box).x
+        cells = self.grid.cols * (across[1] - across[0]) / (self.grid.x[1] - self.grid.x[0]) / mean.grid.cols
+        within = self.drawn.within if max(cells, 2 * sigma * cells) < self.drawn.side else 0.0
+        return np.asarray(inside * np.hypot(between, within * mean.values))
+
+    @functools.cached_property
+    def _squares(self) -> Floats:
+        return _summed(self.density.values, self.drawn.side)
+
+    @property
+    def _fine(self) -> list[Density]:
+        """Every drawn map in the grid's own cells: each square divided as the estimate divides it."""
+        side, (rows, cols) = self.drawn.side, self.grid.shape
+        size = _spread(_summed(np.ones(self.grid.shape), side), side)[:rows, :cols]
+        whole = _spread(self._squares, side)[:rows, :cols]
+        part = np.divide(self.density.values, whole, out=1 / size, where=whole > 0)
+        return [
+            Density.from_mass(self.grid, _spread(shares, side)[:rows, :cols] * part) for shares in self.drawn.shares
+        ]
+
+
+def _summed(values: Floats, side: int) -> Floats:
+    """Sum of every square of ``side`` × ``side`` numbers."""
+    rows, cols = (np.arange(0, length, side) for length in values.shape)
+    return np.asarray(np.add.reduceat(np.add.reduceat(values, rows, axis=0), cols, axis=1))
+
+
+def _spread(values: Floats, side: int) -> Floats:
+    return np.repeat(np.repeat(values, side, axis=0), side, axis=1)

@@ -1,0 +1,121 @@
+"""A prior for maps of places: the logarithm of the density is a sum of random surfaces, from coarse to fine.
+
+    log f = c + Σ_level s_level · up(z_level),   z independent standard normal,   s_level = height · fall^level
+
+A surface of level l has a knot for each of the 2^l × 2^l squares of the box and is bilinear between them. ``fall`` says
+how quickly detail loses height: small for hills, near 1 for spikes. The logarithm makes a harbour a thousand times as
+dense as the sea beside it as easily as the other way round.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LogPyramid:
+    """The prior on a grid of some shape: from knots to the logarithm of a density, and the adjoint of that map."""
+
+    shape: tuple[int, int]
+    height: float
+    fall: float
+
+    @property
+    def depth(self) -> int:
+        """Level of the finest surface: one knot a cell."""
+        return (max(self.shape) - 1).bit_length()
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """Knots of every level, down and across."""
+        rows, cols = self.shape
+        steps = [1 << (self.depth - level) for level in range(self.depth + 1)]
+        return [(-(-rows // step), -(-cols // step)) for step in steps]
+
+    @property
+    def size(self) -> int:
+        """All knots together."""
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    @property
+    def scales(self) -> list[float]:
+        """Height of every level's surface."""
+        return [self.height * self.fall**level for level in range(self.depth + 1)]
+
+    def surface(self, knots: Floats) -> Floats:
+        """The logarithm of a density, up to a constant."""
+        total = np.zeros((1, 1))
+        at = 0
+        for level, (shape, scale) in enumerate(zip(self.shapes, self.scales, strict=True)):
+            here = scale * knots[at : at + math.prod(shape)].reshape(shape)
+            at += math.prod(shape)
+            total = here if level == 0 else _finer(total, shape) + here
+        return total
+
+    def adjoint(self, slopes: Floats) -> Floats:
+        """What a change of every cell means for every knot."""
+        parts: list[Floats] = []
+        shapes = self.shapes
+        for level in range(self.depth, -1, -1):
+            parts.append(self.scales[level] * slopes.ravel())
+            if level:
+                slopes = _coarser(slopes, shapes[level - 1])
+        return np.concatenate(parts[::-1])
+
+    def density(self, knots: Floats) -> Floats:
+        """The density itself, summing to 1."""
+        surface = self.surface(knots)
+        mass = np.exp(surface - surface.max())
+        return np.asarray(mass / mass.sum())
+
+    def lifted(self, knots: Floats, coarser: LogPyramid) -> Floats:
+        """Knots of a pyramid on a coarser grid of the same box as knots of this one, finer levels flat."""
+        lifted = np.zeros(self.size)
+        at = beside = 0
+        for level, (shape, there) in enumerate(zip(self.shapes, coarser.shapes, strict=False)):
+            block = knots[beside : beside + math.prod(there)].reshape(there)
+            fitting = np.pad(block, [(0, max(0, shape[k] - there[k])) for k in (0, 1)], mode="edge")
+            scaled = fitting[: shape[0], : shape[1]] * (coarser.scales[level] / self.scales[level])
+            lifted[at : at + math.prod(shape)] = scaled.ravel()
+            at, beside = at + math.prod(shape), beside + math.prod(there)
+        return lifted
+
+
+def _finer(surface: Floats, shape: tuple[int, int]) -> Floats:
+    """Bilinear between the centres of squares half the size; beyond the outermost centres it stays level."""
+    return _finer_rows(_finer_rows(surface, shape[0]).T, shape[1]).T
+
+
+def _finer_rows(surface: Floats, rows: int) -> Floats:
+    fine = np.empty((2 * surface.shape[0], surface.shape[1]))
+    np.multiply(surface, 0.75, out=fine[0::2])
+    fine[1::2] = fine[0::2]
+    quarter = 0.25 * surface
+    fine[2::2] += quarter[:-1]
+    fine[0] += quarter[0]
+    fine[1:-1:2] += quarter[1:]
+    fine[-1] += quarter[-1]
+    return fine[:rows]
+
+
+def _coarser(slopes: Floats, shape: tuple[int, int]) -> Floats:
+    """The adjoint of :func:`_finer`."""
+    return _coarser_rows(_coarser_rows(slopes, shape[0]).T, shape[1]).T
+
+
+def _coarser_rows(slopes: Floats, rows: int) -> Floats:
+    if slopes.shape[0] < 2 * rows:
+        slopes = np.pad(slopes, ((0, 2 * rows - slopes.shape[0]), (0, 0)))
+    even, odd = slopes[0::2], slopes[1::2]
+    coarse = 0.75 * (even + odd)
+    coarse[:-1] += 0.25 * even[1:]
+    coarse[0] += 0.25 * even[0]
+    coarse[1:] += 0.25 * odd[:-1]
+    coarse[-1] += 0.25 * odd[-1]
+    return np.asarray(coarse)

@@ -1,0 +1,184 @@
+"""Reports: all that ever leaves a device, and all the server ever sees."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.grid import Grid
+from heathaze.errors import CannotWrite, HeathazeError, InvalidInput, SimulatedRelease, UnreadableData
+from heathaze.mechanisms.local import _chunk
+from heathaze.mechanisms.protocols import Estimator
+from heathaze.privacy.unit import Unit
+
+Integers = npt.NDArray[np.int64]
+
+DEVICE = np.dtype([("first", "<u8"), ("second", "<u8")])
+"""The name a device goes by towards one server: 16 random bytes."""
+
+Devices = npt.NDArray[Any]
+
+MECHANISMS = (
+    "DiskArea",
+    "HybridUniformExponential",
+    "LocalHashing",
+    "PlanarLaplace",
+    "RandomizedResponse",
+    "SquareWave2D",
+    "SubsetExponential",
+    "UnaryEncoding",
+)
+
+_RATIONAL = re.compile(r"[0-9]{1,30}(/[0-9]{1,30})?")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reports:
+    """Some reports of one mechanism. Each is a row of numbers, most often one: the id of a cell.
+
+    Args:
+        mechanism: What made them; its parameters are public and travel with the reports.
+        values: A row for each report.
+        unit: Whom a report stands for: a person, who sends one, or a visit, of which a person may send several.
+        devices: Names under which devices report, or None; a server refuses a name it has counted before.
+        simulated: Made with simulated randomness, so never to be sent.
+    """
+
+    mechanism: Estimator
+    values: Integers
+    unit: Unit = Unit.PERSON
+    devices: Devices | None = None
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.int64)
+        if values.ndim != 2 or values.shape[1] != self.mechanism.numbers:
+            raise InvalidInput(f"A report of {type(self.mechanism).__name__} is {self.mechanism.numbers} number(s).")
+        if self.devices is not None and self.devices.shape != (len(values),):
+            raise InvalidInput("There is one device name for each report, or none at all.")
+        values.flags.writeable = False
+        object.__setattr__(self, "values", values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"<Reports: {len(self)} of {type(self.mechanism).__name__}, {fingerprint(self.mechanism)}>"
+
+    def to_bytes(self) -> bytes:
+        """As they are sent: a line of public parameters, then 1, 2, 4 or 8 bytes for every number."""
+        if self.simulated:
+            raise SimulatedRelease(
+                "These reports were made with simulated randomness, which anyone can repeat; randomize again without "
+                "randomness=Simulation(…) to send them."
+            )
+        body = self.values.astype(_kind(self.mechanism.limit)).tobytes()
+        if self.devices is not None:
+            body += self.devices.astype(DEVICE).tobytes()
+        fields = describe(self.mechanism) | {
+            "fingerprint": fingerprint(self.mechanism),
+            "unit": self.unit.value,
+            "reports": len(self),
+            "devices": self.devices is not None,
+        }
+        return _chunk.pack("reports", fields, body)
+
+    def save(self, path: str | Path) -> Path:
+        """Write them to a file; files may be joined end to end."""
+        target = Path(path)
+        try:
+            target.write_bytes(self.to_bytes())
+        except OSError as problem:
+            reason = (problem.strerror or "the disk refused").lower()
+            raise CannotWrite(f"Cannot write {target}: {reason}; choose another place.") from None
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> list[Reports]:
+        """The reports of a file, one for each chunk in it."""
+        return list(chunks(Path(path)))
+
+
+def chunks(path: Path) -> Iterator[Reports]:
+    """The reports of a file, chunk by chunk; refuses what is damaged with the file's name."""
+    for fields, body in _chunk.unpack(path):
+        if fields["heathaze"] != "reports":
+            raise UnreadableData(f"{path} holds a tally, not reports; load it with Tally.load.")
+        yield from_chunk(path, fields, body)
+
+
+def from_chunk(path: Path, fields: Mapping[str, Any], body: bytes) -> Reports:
+    """Reports from a chunk that is whole; its fields may come from a stranger."""
+    mechanism = undescribe(path, fields)
+    count, kind = fields.get("reports"), _kind(mechanism.limit)
+    with_devices = fields.get("devices")
+    if type(count) is not int or count < 0 or type(with_devices) is not bool:
+        raise _unsound(path)
+    length = count * mechanism.numbers * kind.itemsize
+    if len(body) != length + (count * DEVICE.itemsize if with_devices else 0):
+        raise _unsound(path)
+    values = np.frombuffer(body[:length], kind).astype(np.int64).reshape(count, mechanism.numbers)
+    devices = np.frombuffer(body[length:], DEVICE) if with_devices else None
+    try:
+        return Reports(mechanism, values, Unit(fields["unit"]), devices)
+    except (ValueError, KeyError):
+        raise _unsound(path) from None
+
+
+def describe(mechanism: Estimator) -> dict[str, Any]:
+    """Name, parameters and grid of a mechanism: all public, and enough to build it again."""
+    return {
+        "mechanism": type(mechanism).__name__,
+        "parameters": mechanism.parameters(),
+        "grid": mechanism.grid.to_dict(),
+    }
+
+
+def fingerprint(mechanism: Estimator) -> str:
+    """Sixteen hexadecimal digits that two mechanisms share only if all their parameters do."""
+    text = json.dumps(describe(mechanism), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(f"{_chunk.VERSION} {text}".encode()).hexdigest()[:16]
+
+
+def undescribe(path: Path, fields: Mapping[str, Any]) -> Estimator:
+    """The mechanism that a file speaks of, built again; refuses one that does not fit its own fingerprint."""
+    from heathaze.mechanisms import local
+
+    try:
+        name, parameters = fields["mechanism"], dict(fields["parameters"])
+        plain = all(type(value) in (int, bool) or _is_name(value) for value in parameters.values())
+        if name not in MECHANISMS or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
+            raise _unsound(path)
+        mechanism: Estimator = getattr(local, name)(Grid.from_dict(fields["grid"]), **parameters)
+    except HeathazeError as problem:
+        if isinstance(problem, UnreadableData):
+            raise
+        raise UnreadableData(f"{path} speaks of a mechanism that cannot be: {problem}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        raise _unsound(path) from None
+    if fields.get("fingerprint") != fingerprint(mechanism):
+        raise UnreadableData(
+            f"{path} does not fit its own fingerprint: it was edited, or made by another version of Heathaze."
+        )
+    return mechanism
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[a-z0-9/-]{1,62}", value) is not None
+
+
+def _kind(limit: int) -> np.dtype[Any]:
+    """The smallest unsigned number that holds everything below the limit."""
+    return np.dtype(next(kind for kind in ("|u1", "<u2", "<u4", "<u8") if limit <= 2 ** (8 * np.dtype(kind).itemsize)))
+
+
+def _unsound(path: Path) -> UnreadableData:
+    return UnreadableData(f"{path} is damaged or was edited: its parts do not fit together; fetch it again.")

@@ -1,0 +1,157 @@
+"""The server's state: one count for every outcome. Tallies of any reports, in any order, add up exactly."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from heathaze.errors import CannotWrite, InvalidInput, SimulatedRelease, UnreadableData
+from heathaze.mechanisms.local import _chunk
+from heathaze.mechanisms.local.reports import (
+    DEVICE,
+    Devices,
+    Integers,
+    Reports,
+    describe,
+    fingerprint,
+    from_chunk,
+    undescribe,
+)
+from heathaze.mechanisms.protocols import Estimator
+from heathaze.privacy.unit import Unit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tally:
+    """How often each outcome was reported. Never changed: adding makes a new one, so a refused chunk leaves no trace.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.mechanisms.local import RandomizedResponse, randomize
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> coin = RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), epsilon=1000)
+    >>> reports = randomize(coin, [(0.5, 0.5), (1.5, 0.5), (1.7, 0.2)], randomness=Simulation(1))
+    >>> (Tally.of(reports) + reports).counts.tolist()
+    [2, 4]
+    """
+
+    mechanism: Estimator
+    counts: Integers
+    reports: int
+    unit: Unit
+    devices: Devices
+    simulated: bool = False
+
+    @classmethod
+    def of(cls, reports: Reports) -> Tally:
+        """The tally of some reports; refuses a device named twice."""
+        devices = np.zeros(0, DEVICE) if reports.devices is None else np.unique(reports.devices)
+        if reports.devices is not None and len(devices) < len(reports):
+            raise InvalidInput("Two of these reports carry the same device id; a device may report once.")
+        counts = reports.mechanism.tally(reports.values)
+        return cls(reports.mechanism, counts, len(reports), reports.unit, devices, reports.simulated)
+
+    def __add__(self, other: Tally | Reports) -> Tally:
+        """Both together; refuses other parameters, another unit, and devices that were counted already."""
+        more = Tally.of(other) if isinstance(other, Reports) else other
+        if not isinstance(more, Tally):
+            raise InvalidInput(f"A tally adds reports or another tally, not a {type(other).__name__}.")
+        mine, theirs = fingerprint(self.mechanism), fingerprint(more.mechanism)
+        if mine != theirs:
+            raise InvalidInput(
+                f"These reports have parameters {theirs} ({_named(more.mechanism)}), the tally has {mine} "
+                f"({_named(self.mechanism)}); reports of two parameter sets cannot be mixed."
+            )
+        if self.unit is not more.unit:
+            raise InvalidInput(
+                f"These reports stand for a {more.unit.value} each, those counted before for a {self.unit.value}; they "
+                "promise different things and cannot be mixed."
+            )
+        devices = np.concatenate([self.devices, more.devices])
+        joined = np.unique(devices)
+        if len(joined) < len(devices):
+            raise InvalidInput(
+                "Some of these reports carry a device id that was counted before; a device may report once."
+            )
+        return Tally(
+            self.mechanism,
+            self.counts + more.counts,
+            self.reports + more.reports,
+            self.unit,
+            joined,
+            self.simulated or more.simulated,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Tally: {self.reports} reports of {type(self.mechanism).__name__}, {fingerprint(self.mechanism)}>"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the tally, to go on with later or to merge elsewhere."""
+        if self.simulated:
+            raise SimulatedRelease("This tally has simulated reports in it, so it cannot be saved; collect real ones.")
+        fields = describe(self.mechanism) | {
+            "fingerprint": fingerprint(self.mechanism),
+            "unit": self.unit.value,
+            "reports": self.reports,
+            "devices": len(self.devices),
+        }
+        body = zlib.compress(self.counts.astype("<i8").tobytes() + self.devices.astype(DEVICE).tobytes())
+        target = Path(path)
+        # Beside the target first: a crash leaves the old state or the new one.
+        draft = target.with_name(f".{target.name}.part")
+        try:
+            draft.write_bytes(_chunk.pack("tally", fields, body))
+            draft.replace(target)
+        except OSError as problem:
+            draft.unlink(missing_ok=True)
+            reason = (problem.strerror or "the disk refused").lower()
+            raise CannotWrite(f"Cannot write {target}: {reason}; choose another place.") from None
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tally:
+        """Whatever a file holds, as one tally: saved tallies and reports, in any number."""
+        source = Path(path)
+        found: Tally | None = None
+        for fields, body in _chunk.unpack(source):
+            try:
+                if fields["heathaze"] == "tally":
+                    part = _from_chunk(source, fields, body)
+                else:
+                    part = cls.of(from_chunk(source, fields, body))
+                found = part if found is None else found + part
+            except UnreadableData:
+                raise
+            except InvalidInput as problem:
+                raise UnreadableData(f"{source}: {problem}") from None
+        assert found is not None  # an empty file was refused
+        return found
+
+
+def _from_chunk(path: Path, fields: dict[str, object], body: bytes) -> Tally:
+    mechanism = undescribe(path, fields)
+    reports, devices = fields.get("reports"), fields.get("devices")
+    damaged = UnreadableData(f"{path} is damaged or was edited: its parts do not fit together; fetch it again.")
+    if type(reports) is not int or type(devices) is not int or not 0 <= devices <= reports < 2**53:
+        raise damaged
+    length = 8 * mechanism.outcomes
+    unpacker = zlib.decompressobj()
+    try:
+        block = unpacker.decompress(body, length + devices * DEVICE.itemsize + 1)
+        unit = Unit(fields["unit"])
+    except (zlib.error, ValueError, KeyError):
+        raise damaged from None
+    if len(block) != length + devices * DEVICE.itemsize:
+        raise damaged
+    counts = np.frombuffer(block[:length], "<i8").astype(np.int64)
+    names = np.unique(np.frombuffer(block[length:], DEVICE))
+    if (counts < 0).any() or len(names) < devices:
+        raise damaged
+    return Tally(mechanism, counts, reports, unit, names)
+
+
+def _named(mechanism: Estimator) -> str:
+    parameters = ", ".join(f"{name} {value}" for name, value in mechanism.parameters().items())
+    return f"{type(mechanism).__name__}, {parameters}, {mechanism.grid.rows} × {mechanism.grid.cols} cells"

@@ -1,0 +1,59 @@
+"""The maps drawn beside an estimate, as one text in a release file: they let whoever loads it say how sure it is.
+
+The field ``drawn`` has the number of ``maps``, the ``side`` of a square in cells, ``within`` (see DrawnMaps) and
+``packed``: the base64 of a zlib block of little-endian float32, map after map, row after row.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+
+from heathaze.domain.grid import Grid
+from heathaze.errors import UnreadableData
+from heathaze.inference.drawn_maps import DrawnMaps
+
+_MOST_MAPS, _MOST_SQUARES = 1000, 2**22
+
+
+def to_fields(drawn: DrawnMaps | None, grid: Grid) -> dict[str, Any] | None:
+    """Plain fields; ``None`` where there are no maps, or they speak of another grid."""
+    if drawn is None or drawn.grid != grid or drawn.shares.size > _MOST_SQUARES:
+        return None
+    packed = base64.b64encode(zlib.compress(drawn.shares.astype("<f4").tobytes())).decode()
+    return {"maps": len(drawn.shares), "side": drawn.side, "within": drawn.within, "packed": packed}
+
+
+def from_fields(grid: Grid, fields: Any) -> DrawnMaps:
+    """Undo :func:`to_fields`; sizes are checked before anything is unpacked, and what does not fit is refused."""
+    maps, side, within, packed = (fields[name] for name in ("maps", "side", "within", "packed"))
+    if (
+        type(maps) is not int
+        or type(side) is not int
+        or type(within) not in (int, float)
+        or not isinstance(packed, str)
+    ):
+        raise _unsound()
+    if not (2 <= maps <= _MOST_MAPS and 1 <= side <= 2**20 and 0 <= within < 1e3):
+        raise _unsound()
+    rows, cols = (-(-length // side) for length in grid.shape)
+    size = maps * math.prod((rows, cols))
+    if size > _MOST_SQUARES:
+        raise _unsound()
+    unpacker = zlib.decompressobj()
+    try:
+        # One byte more than wanted, so that a longer block shows itself without being unpacked.
+        block = unpacker.decompress(base64.b64decode(packed, validate=True), 4 * size + 1)
+    except (ValueError, zlib.error):
+        raise _unsound() from None
+    if len(block) != 4 * size or not unpacker.eof or unpacker.unused_data:
+        raise _unsound()
+    return DrawnMaps(grid, side, np.frombuffer(block, "<f4").reshape(maps, rows, cols), float(within))
+
+
+def _unsound() -> UnreadableData:
+    return UnreadableData("The drawn maps of the file are damaged or were edited; get it again or save it anew.")
