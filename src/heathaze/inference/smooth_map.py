@@ -15,7 +15,6 @@ Everything is post-processing of reports that are private already.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

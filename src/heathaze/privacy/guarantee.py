@@ -56,8 +56,8 @@ class Guarantee:
         unit = self.adjacency.length
         return (
             f"Geo-indistinguishability with ε = {decimal(self.loss.epsilon)} per {unit} (no differential privacy "
-            f"across the map): moving the position {whose} by r {unit}s, from cell to cell, changes the probability of any "
-            f"report by a factor of at most e^({decimal(self.loss.epsilon)} · r)"
+            f"across the map): moving the position {whose} by r {unit}s, from cell to cell, changes the probability of "
+            f"any report by a factor of at most e^({decimal(self.loss.epsilon)} · r)"
         )
 
     def _terms(self) -> str:
