@@ -8,7 +8,7 @@ import traceback
 
 import typer
 
-from heathaze.cli import compare, demo, ledger, mechanisms, plan, publish, show
+from heathaze.cli import compare, demo, estimate, ledger, mechanisms, plan, publish, randomize, show
 from heathaze.cli.console import complain
 from heathaze.errors import HeathazeError
 
@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 app.command(no_args_is_help=True)(plan.plan)
 app.command(no_args_is_help=True)(publish.publish)
+app.command(no_args_is_help=True)(randomize.randomize)
+app.command(no_args_is_help=True)(estimate.estimate)
 app.command(no_args_is_help=True)(show.show)
 app.command(no_args_is_help=True)(compare.compare)
 app.add_typer(ledger.app, name="ledger")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Annotated
 
@@ -20,7 +21,17 @@ from heathaze.mechanisms.central import (
     UniformGrid,
     default,
 )
-from heathaze.mechanisms.protocols import Mechanism
+from heathaze.mechanisms.local import (
+    DiskArea,
+    HybridUniformExponential,
+    LocalHashing,
+    PlanarLaplace,
+    RandomizedResponse,
+    SquareWave2D,
+    SubsetExponential,
+    UnaryEncoding,
+)
+from heathaze.mechanisms.protocols import Estimator, Mechanism
 
 _PURPOSES = {
     "adaptive-tree": "any number of people, any resolution; says how sure it is; the default",
@@ -35,6 +46,22 @@ _PURPOSES = {
 
 DEFAULT = "adaptive-tree"
 
+_LOCAL = {
+    "disk-area": (
+        DiskArea,
+        "a cell of a disc around the true one; --radius; the paper on the local model; the default",
+    ),
+    "hybrid-uniform-exponential": (HybridUniformExponential, "rings that fade with the distance; --radius; a rival"),
+    "square-wave": (SquareWave2D, "row and column on their own; a rival"),
+    "randomized-response": (RandomizedResponse, "the true cell or any other; for few cells or a large epsilon"),
+    "unary-encoding": (UnaryEncoding, "a bit for every cell; a baseline, large reports"),
+    "local-hashing": (LocalHashing, "a hash of the cell; a baseline, slow to tally"),
+    "planar-laplace": (PlanarLaplace, "epsilon per metre: hides where exactly, not which part of town"),
+    "subset-exponential": (SubsetExponential, "epsilon per metre: a set of cells; a rival"),
+}
+
+LOCAL_DEFAULT = "disk-area"
+
 _GUESSED = ("dense", "adaptive-grid", "uniform-grid")
 """Those that use a guess of the number of people."""
 
@@ -43,9 +70,7 @@ def build(
     name: str | None, grid: Grid, epsilon: float, *, people: int | None, share: float | None, w: int | None
 ) -> Mechanism:
     """A mechanism by its name and options on the command line."""
-    name = (name or DEFAULT).lower().replace("_", "-")
-    if name not in _PURPOSES:
-        raise InvalidInput(f"There is no mechanism {name!r}; choose one of {', '.join(_PURPOSES)}.")
+    name = _known(name or DEFAULT, _PURPOSES)
     if people is not None and name not in _GUESSED:
         raise InvalidInput(
             f"--people goes with --mechanism {', '.join(_GUESSED[:-1])} or {_GUESSED[-1]}; {name} finds its resolution "
@@ -74,32 +99,57 @@ def build(
     return default(grid, epsilon)
 
 
+def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | None) -> Estimator:
+    """A local mechanism by its name and options on the command line."""
+    name = _known(name or LOCAL_DEFAULT, _LOCAL)
+    if radius is None:
+        mechanism: Estimator = _LOCAL[name][0](grid, epsilon)
+        return mechanism
+    if name == "disk-area":
+        return DiskArea(grid, epsilon, radius=radius)
+    if name == "hybrid-uniform-exponential":
+        return HybridUniformExponential(grid, epsilon, radius=radius)
+    raise InvalidInput(f"--radius goes with --mechanism disk-area or hybrid-uniform-exponential; {name} has none.")
+
+
+def _known(name: str, names: Iterable[str]) -> str:
+    """The name as we write it, if there is such a mechanism."""
+    plain = name.lower().replace("_", "-")
+    if plain not in names:
+        raise InvalidInput(f"There is no mechanism {name!r}; choose one of {', '.join(names)}.")
+    return plain
+
+
 def mechanisms(
     name: Annotated[str | None, typer.Argument(help="Print this mechanism's page.")] = None,
     json: Json = False,
 ) -> None:
     """List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."""
+    purposes = {key: ("central", use) for key, use in _PURPOSES.items()}
+    purposes |= {key: ("local", use) for key, (_, use) in _LOCAL.items()}
     if name is not None:
-        name = name.lower().replace("_", "-")
-        if name not in _PURPOSES:
-            raise InvalidInput(f"There is no mechanism {name!r}; choose one of {', '.join(_PURPOSES)}.")
-        page = (files("heathaze.mechanisms.central") / f"{name.replace('-', '_')}.md").read_text(encoding="utf-8")
+        name = _known(name, purposes)
+        trust, module = purposes[name][0], name.replace("-", "_")
+        page = (files(f"heathaze.mechanisms.{trust}") / f"{module}.md").read_text(encoding="utf-8")
         if json:
-            say_json({"name": name, "trust": "central", "page": page})
+            say_json({"name": name, "trust": trust, "page": page})
             return
         from rich.markdown import Markdown
 
         out.print(Markdown(page) if out.is_terminal else page, markup=False, soft_wrap=False)
         return
     if json:
-        say_json({"mechanisms": [{"name": key, "trust": "central", "for": use} for key, use in _PURPOSES.items()]})
+        listed = [{"name": key, "trust": trust, "for": use} for key, (trust, use) in purposes.items()]
+        say_json({"mechanisms": listed})
         return
     from rich.table import Table
 
     table = Table("name", "trust", "for", box=None, pad_edge=False)
-    for key, use in _PURPOSES.items():
-        table.add_row(key, "central", use)
+    for key, (trust, use) in purposes.items():
+        table.add_row(key, trust, use)
     out.print(table)
     out.print(
-        "`heathaze mechanisms NAME` prints a page: promise, proof, cost, departures from the paper.", markup=False
+        "`heathaze mechanisms NAME` prints a page: promise, proof, cost, departures from the paper. Central ones are "
+        "for `publish`, where a curator is trusted; local ones for `randomize`, where nobody is.",
+        markup=False,
     )

@@ -9,11 +9,20 @@ from heathaze.release.formats import check_writable
 
 
 def check_new(path: Path, *, overwrite: bool, source: str) -> None:
-    """Refuse an output that cannot be written, that exists, or that is the data itself."""
+    """Refuse an output of a release that cannot be written, that exists, or that is the data itself."""
     check_writable(path)
+    check_place(path, overwrite=overwrite, source=source)
+
+
+def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
+    """Refuse a file whose directory is not there, that exists, or that is the data itself."""
+    if not path.parent.is_dir():
+        raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
     if not path.exists():
         return
-    if Path(source).exists() and path.samefile(source):
+    if path.is_dir():
+        raise CannotWrite(f"{path} is a directory; name a file to write.")
+    if source is not None and Path(source).exists() and path.samefile(source):
         raise CannotWrite(f"{path} is the file of visits itself; choose another name for the output.")
     if not overwrite:
         raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")

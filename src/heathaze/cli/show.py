@@ -12,6 +12,7 @@ from heathaze.cli.console import Json, out, say_json
 from heathaze.domain.density import Density
 from heathaze.inference.interval import check_confidence, interval
 from heathaze.maps.shade import percent
+from heathaze.privacy.trust import Trust
 from heathaze.release.formats import load
 from heathaze.release.formats.facts import counted
 from heathaze.release.release import Release
@@ -58,7 +59,7 @@ def show(
         f"Grid: {release.grid.rows} × {release.grid.cols} cells, {axes[0]} {release.grid.x[0]} to {release.grid.x[1]}, "
         f"{axes[1]} {release.grid.y[0]} to {release.grid.y[1]}",
         f"Weight: {how.weight}" + ("" if how.at_most is None else f", at most {how.at_most} cells per unit"),
-        f"Estimated total: {release.total:,.0f} {counted(release)} ({_total(release, confidence)}from noisy numbers)",
+        _total(release, confidence),
         f"Made: {how.day}, heathaze {how.version}",
     ]
     lines += [f"Centre {k + 1}: {axes[0]} {x:.5f}, {axes[1]} {y:.5f}" for k, (x, y) in enumerate(found)]
@@ -80,11 +81,14 @@ def _total_interval(release: Release, confidence: float) -> tuple[float, float]:
 
 
 def _total(release: Release, confidence: float) -> str:
-    """The interval of the total, where it is known."""
-    if not release.knows_uncertainty:
-        return ""
-    low, high = _total_interval(release, confidence)
-    return f"{100 * confidence:g} %: {low:,.0f} to {high:,.0f}; "
+    """How many there are, with an interval where it is known; of reports a server knows exactly how many it has."""
+    if release.guarantee.trust is Trust.LOCAL:
+        return f"Reports: {release.total:,.0f}, each of one {release.guarantee.unit.value}"
+    within = ""
+    if release.knows_uncertainty:
+        low, high = _total_interval(release, confidence)
+        within = f"{100 * confidence:g} %: {low:,.0f} to {high:,.0f}; "
+    return f"Estimated total: {release.total:,.0f} {counted(release)} ({within}from noisy numbers)"
 
 
 def _described(spot: Hotspot, axes: tuple[str, str]) -> str:

@@ -72,7 +72,8 @@ class DrawnPosterior:
             codes = interleave(rows.ravel(), cols.ravel())
             order = np.argsort(codes)
             mean = self.total * _summed(self._squares, factor).ravel()[order]
-            deviation = masses.reshape(len(masses), -1).std(axis=0, ddof=1)[order]
+            # The number of reports is known: the whole map has no deviation.
+            deviation = masses.reshape(len(masses), -1).std(axis=0, ddof=1)[order] if level else np.zeros(1)
             whole = np.ones(len(codes), np.bool_)
             leaf = whole if level == deepest else ~whole
             found.append(LevelBelief(codes[order], mean, deviation, leaf, whole))

@@ -100,7 +100,7 @@ def count(
     check_names(columns, grid.projection.is_geographic)
     table = find_files(os.fspath(source)) if _is_path(source, engine) else source
     with open_engine(engine) as opened:
-        _read(opened, table, columns, kind)
+        read_visits(opened, table, columns, kind)
         if kind is Unit.VISIT:
             one = bound = mass if weight == "share" else 1
             answer = opened.run(_sql("count_rows.sql"), [*_placing(grid), bound])
@@ -143,7 +143,7 @@ def _is_path(source: Any, engine: str) -> bool:
     return isinstance(source, str | os.PathLike) and not (engine == "spark" and "://" in os.fspath(source))
 
 
-def _read(engine: Engine, table: Any, columns: Columns, unit: Unit) -> None:
+def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> None:
     """Make the view of visits, and refuse those that cannot be counted."""
     kinds = engine.attach(table, columns.wanted)
     text = isinstance(table, Files) and table.is_text

@@ -90,9 +90,13 @@ class DuckDB:
 
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
         """Run a statement; integers come back, nulls as 0."""
-        with self._sentences():
-            answer = self.connection.execute(sql, list(parameters)).fetchnumpy()
+        answer = self.fetch(sql, parameters)
         return {name: np.ma.filled(column, 0).astype(np.int64) for name, column in answer.items()}
+
+    def fetch(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> dict[str, Any]:
+        """Run a statement; its columns come back as they are."""
+        with self._sentences():
+            return dict(self.connection.execute(sql, list(parameters)).fetchnumpy())
 
     def _files(self, source: Files, wanted: Sequence[str]) -> list[int]:
         paths = [glob.escape(path) for path in source.paths]

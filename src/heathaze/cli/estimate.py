@@ -1,0 +1,86 @@
+"""``heathaze estimate``: files of reports become a map."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from heathaze.cli.console import Json, Quiet, complain, out, say_json, steps
+from heathaze.cli.outputs import check_new, check_place
+from heathaze.errors import InvalidInput, UnreadableData
+from heathaze.mechanisms.local.estimate import estimate as from_reports
+from heathaze.mechanisms.local.tally import Tally
+
+
+def estimate(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="REPORTS…", help="Files of `heathaze randomize`, or tallies saved before.")
+    ],
+    output: Annotated[
+        list[Path] | None,
+        typer.Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable."),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", help="A tally to go on from, if it is there, and to save: all reports so far."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a map of reports.
+
+    A file that cannot be used is named and left out; the others count, and the exit code is 1.
+
+    Example: heathaze estimate nyc.reports --out nyc.html
+    """
+    outputs = output or []
+    if not outputs and state is None:
+        raise InvalidInput("Say where the map goes: --out nyc.html; or --state FILE to keep the tally for later.")
+    for path in outputs:
+        check_new(path, overwrite=overwrite, source=str(files[0]))
+    if state is not None:
+        check_place(state, overwrite=True, source=None)
+    with steps(3, silent=quiet or json) as begin:
+        begin("Tallying reports")
+        tally = Tally.load(state) if state is not None and state.exists() else None
+        tally, refused = _added(tally, files)
+        if tally is None:
+            raise typer.Exit(1)
+        if state is not None:
+            tally.save(state)
+        written: list[Path] = [] if state is None else [state]
+        if outputs:
+            begin("Estimating the map, and how sure it is")
+            release = from_reports(tally)
+            begin("Writing")
+            written += [release.save(path) for path in outputs]
+    if json:
+        about = release.to_dict() if outputs else {}
+        say_json(about | {"reports": tally.reports, "refused": refused, "written": [str(path) for path in written]})
+    elif not quiet:
+        if outputs:
+            out.print(str(release.guarantee), markup=False)
+        out.print(f"{tally.reports:,} reports counted.", markup=False)
+        for path in written:
+            out.print(f"wrote {path}", style="bold", markup=False)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _added(tally: Tally | None, files: list[Path]) -> tuple[Tally | None, list[str]]:
+    """Everything that can be counted, and the names of the files that cannot: each is a sentence, none is lost."""
+    refused = []
+    for path in files:
+        try:
+            more = Tally.load(path)
+            tally = more if tally is None else tally + more
+        except UnreadableData as problem:
+            complain(f"{problem} Left out.")
+            refused.append(str(path))
+        except InvalidInput as problem:
+            complain(f"{path}: {problem} Left out.")
+            refused.append(str(path))
+    return tally, refused

@@ -1,0 +1,122 @@
+"""``heathaze randomize``: positions become reports, on the device that holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from heathaze.cli import options
+from heathaze.cli.console import Json, Quiet, out, say_json
+from heathaze.cli.ledger import open_existing
+from heathaze.cli.mechanisms import LOCAL_DEFAULT, build_local
+from heathaze.cli.outputs import check_place
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput
+from heathaze.mechanisms.local.device import Device, promise
+from heathaze.mechanisms.local.device import randomize as on_device
+from heathaze.mechanisms.local.reports import Reports, fingerprint
+from heathaze.mechanisms.protocols import Estimator
+
+
+def randomize(
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of one report; smaller is more private.")],
+    output: Annotated[Path, typer.Option("--out", "-o", help="Where to write the reports, for example my.reports.")],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="POINTS", help="Positions: .csv, .csv.gz, .parquet or .jsonl, one row a position."),
+    ] = None,
+    lon: options.Lon = None,
+    lat: options.Lat = None,
+    x: options.X = None,
+    y: options.Y = None,
+    size: options.Size = None,
+    shape: options.Shape = None,
+    projection: options.Projection = "equirectangular",
+    person: Annotated[
+        str | None,
+        typer.Option("--person", help="Column that says whose position a row is; each person sends one report."),
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="visit: every row is a report, and a person's reports add up.")
+    ] = None,
+    lon_column: options.LonColumn = "lon",
+    lat_column: options.LatColumn = "lat",
+    x_column: options.XColumn = "x",
+    y_column: options.YColumn = "y",
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", help="See `heathaze mechanisms`.", show_default=LOCAL_DEFAULT)
+    ] = None,
+    radius: Annotated[
+        int | None, typer.Option("--radius", help="Of the disc, in cells.", show_default="what tells most")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="On one person's device: pay from their own budget.")
+    ] = None,
+    memory: Annotated[
+        Path | None, typer.Option("--memory", help="On one person's device: remember the answer in this file.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Repeat the remembered answer: costs nothing, reads no position.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Randomise positions where they are; only reports leave, and `heathaze estimate` makes a map of many.
+
+    Example: heathaze randomize visits.parquet --lon -74.10 -73.78 --lat 40.58 40.90 --size 64 --person user_id
+    --epsilon 3.5 --out nyc.reports
+    """
+    from heathaze.ingest.positions import positions
+
+    chosen = build_local(mechanism, options.grid_from(lon, lat, x, y, size, shape, projection), epsilon, radius=radius)
+    check_place(output, overwrite=overwrite, source=file)
+    on_one_device = ledger is not None or memory is not None
+    if again:
+        if memory is None:
+            raise InvalidInput("--again needs --memory FILE, where the answer was remembered.")
+        _tell(Device(chosen, memory=memory).again(), output, json=json, quiet=quiet)
+        return
+    if file is None:
+        raise InvalidInput("Say which positions to randomise: heathaze randomize POINTS …; or --again to repeat one.")
+    whose = None if on_one_device else options.person_from(person, unit)
+    found = positions(file, chosen.grid, person=whose, lon=lon_column, lat=lat_column, x=x_column, y=y_column)
+    if not on_one_device:
+        _check_somewhere(chosen.grid, found)
+        reports = on_device(chosen, found, unit="visit" if whose is None else "person")
+    elif len(found) != 1:
+        raise InvalidInput(
+            "With --ledger or --memory the file is one person's, and one position is reported at a time; this file has "
+            "several. Nothing was paid and nothing reported."
+        )
+    else:
+        budget = None if ledger is None else open_existing(ledger)
+        reports = Device(chosen, ledger=budget, memory=memory).randomize(found[0])
+    _tell(reports, output, json=json, quiet=quiet)
+
+
+def _check_somewhere(grid: Grid, found: npt.NDArray[np.float64]) -> None:
+    """Whoever holds many people's positions is told about wrong bounds; a single device would tell where it is not."""
+    if not grid.cell_of(found[:, 0], found[:, 1])[2].any():
+        swapped = grid.cell_of(found[:, 1], found[:, 0])[2].any()
+        hint = "longitude and latitude are probably swapped" if swapped else "check the bounds and the columns"
+        raise InvalidInput(f"Not one position lies inside the map, so all would be moved to its border; {hint}.")
+
+
+def _tell(reports: Reports, output: Path, *, json: bool, quiet: bool) -> None:
+    reports.save(output)
+    mechanism: Estimator = reports.mechanism
+    guarantee = promise(mechanism, reports.unit)
+    if json:
+        made = {"mechanism": type(mechanism).__name__, "parameters": mechanism.parameters()}
+        about = {"fingerprint": fingerprint(mechanism), "guarantee": guarantee.to_dict(), "written": [str(output)]}
+        say_json({"reports": len(reports), **made, **about})
+    elif not quiet:
+        out.print(str(guarantee), markup=False)
+        out.print(
+            f"wrote {output}: {len(reports):,} report{'s' if len(reports) > 1 else ''}", style="bold", markup=False
+        )

@@ -1,0 +1,59 @@
+"""Positions out of a file, to be randomised on the spot: the reading half of a device."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.grid import Grid
+from heathaze.errors import UnreadableData
+from heathaze.ingest.columns import VISITS, Columns, check_names
+from heathaze.ingest.count import read_visits
+from heathaze.ingest.source import find_files
+from heathaze.privacy.randomness import Randomness, SecureRandomness
+from heathaze.privacy.unit import Unit
+
+
+def positions(
+    source: Any,
+    grid: Grid,
+    *,
+    person: str | None,
+    lon: str = "lon",
+    lat: str = "lat",
+    x: str = "x",
+    y: str = "y",
+    randomness: Randomness | None = None,
+) -> npt.NDArray[np.float64]:
+    """Rows (x, y): one for every visit, or for every person one of theirs, drawn at random.
+
+    Visits without a finite position are left out; those outside the map are kept, since a device moves them to its
+    border (errata E1-6).
+
+    >>> visits = {"who": np.array([1, 1, 2]), "x": np.array([0.5, 0.5, 1.5]), "y": np.array([0.5, 0.5, 0.5])}
+    >>> plane = Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2))
+    >>> len(positions(visits, plane, person=None)), len(positions(visits, plane, person="who"))
+    (3, 2)
+    """
+    from heathaze.ingest.engines.duckdb import open_duckdb
+
+    geographic = grid.projection.is_geographic
+    columns = Columns(lon if geographic else x, lat if geographic else y, person)
+    check_names(columns, geographic)
+    table = find_files(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
+    with open_duckdb() as engine:
+        read_visits(engine, table, columns, Unit.VISIT if person is None else Unit.PERSON)
+        number = "0" if person is None else "dense_rank() over (order by unit)"
+        found = engine.fetch(f"select {number} as person, x, y from {VISITS} where isfinite(x) and isfinite(y)")
+    rows = np.column_stack([found["x"], found["y"]]).astype(np.float64)
+    if not len(rows):
+        raise UnreadableData("There is not a single position in the file; there is nothing to report.")
+    if person is None:
+        return rows
+    # One of each person's rows: the first in a random order.
+    order = np.argsort((randomness or SecureRandomness()).words(len(rows)))
+    _, first = np.unique(found["person"][order], return_index=True)
+    return np.asarray(rows[order[first]])
