@@ -33,8 +33,9 @@ class DrawnMaps:
 
     def __post_init__(self) -> None:
         shares = np.array(self.shares, dtype=np.float64)
-        squares = tuple(-(-length // self.side) for length in self.grid.shape) if self.side >= 1 else ()
-        if self.side < 1 or self.side & (self.side - 1) or shares.ndim != 3 or shares.shape[1:] != squares:
+        fits = 1 <= self.side <= 1 << self.grid.depth and not self.side & (self.side - 1)
+        squares = tuple(-(-length // self.side) for length in self.grid.shape) if fits else ()
+        if not fits or shares.ndim != 3 or shares.shape[1:] != squares:
             raise InvalidInput("Drawn maps hold one share for each square of a power of two cells a side.")
         if len(shares) < 2 or not np.isfinite(shares).all() or (shares < 0).any():
             raise InvalidInput("Drawn maps are at least two, of shares that are finite and not negative.")
@@ -73,7 +74,7 @@ class DrawnPosterior:
             order = np.argsort(codes)
             mean = self.total * _summed(self._squares, factor).ravel()[order]
             # The number of reports is known: the whole map has no deviation.
-            deviation = masses.reshape(len(masses), -1).std(axis=0, ddof=1)[order] if level else np.zeros(1)
+            deviation = _about(masses.reshape(len(masses), -1)[:, order], mean) if level else np.zeros(1)
             whole = np.ones(len(codes), np.bool_)
             leaf = whole if level == deepest else ~whole
             found.append(LevelBelief(codes[order], mean, deviation, leaf, whole))
@@ -87,7 +88,7 @@ class DrawnPosterior:
 
     def share_deviation(self, box: Box) -> float:
         """Standard deviation of the share of the mass that lies in a box."""
-        return float(np.std([density.mass_in(box) for density in self._fine], ddof=1))
+        return float(_about(np.array([density.mass_in(box) for density in self._fine]), self.density.mass_in(box)))
 
     def deviations(self, window: Box | None = None, shape: tuple[int, int] | None = None, sigma: float = 0.0) -> Floats:
         """Standard deviation of every drawn cell, as a share of the whole map; smoothed by ``sigma`` cells if asked."""
@@ -95,8 +96,8 @@ class DrawnPosterior:
         if window is not None:
             inside = self.density.mass_in(window)
         maps = [density.render(window, shape).smooth(sigma).values for density in self._fine]
-        between = np.std(maps, axis=0, ddof=1)
         mean = self.density.render(window, shape).smooth(sigma)
+        between = _about(np.stack(maps), mean.values)
         # Cells smaller than a square share out its mass as the prior has it.
         across = (window or self.grid.box).x
         cells = self.grid.cols * (across[1] - across[0]) / (self.grid.x[1] - self.grid.x[0]) / mean.grid.cols
@@ -117,6 +118,11 @@ class DrawnPosterior:
         return [
             Density.from_mass(self.grid, _spread(shares, side)[:rows, :cols] * part) for shares in self.drawn.shares
         ]
+
+
+def _about(drawn: Floats, estimate: Floats | float) -> Floats:
+    """Root of the mean squared distance of drawn numbers from the estimate: their spread, and how far off it lies."""
+    return np.asarray(np.sqrt(((drawn - estimate) ** 2).mean(axis=0)))
 
 
 def _summed(values: Floats, side: int) -> Floats:

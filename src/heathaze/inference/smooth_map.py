@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.inference._descent import minimise
 from heathaze.inference.channels import Channel, Convolution
 from heathaze.inference.expectation_maximisation import expectation_maximisation
 from heathaze.inference.log_pyramid import LogPyramid
@@ -94,8 +95,6 @@ class _Problem:
         self, start: Floats, *, mean: Floats | None = None, counts: Floats | None = None, steps: int = 300
     ) -> Floats:
         """Minimise  −Σ n log(fᵀM) + ½ |z − mean|²  over the knots z of log f."""
-        from scipy.optimize import minimize
-
         tallied = self.counts if counts is None else counts
         found = np.flatnonzero(tallied)
         seen = tallied[found]
@@ -109,11 +108,10 @@ class _Problem:
             pull = self.channel.backward(ratio)
             slopes = density * (pull - (density * pull).sum())
             away = knots - centre
-            value = -float((seen * np.log(expected)).sum()) + 0.5 * float(away @ away)
+            value = -float((seen * np.log(expected)).sum()) + 0.5 * float((away * away).sum())
             return value, away - self.prior.adjoint(slopes)
 
-        options = {"maxiter": steps, "maxcor": 8, "ftol": 1e-10, "maxfun": 2 * steps}
-        return np.asarray(minimize(cost, start, jac=True, method="L-BFGS-B", options=options).x)
+        return minimise(cost, start, steps=steps)
 
     def draw(self, knots: Floats, randomness: Randomness) -> Floats:
         """One density that the tallies could have come from."""
@@ -144,23 +142,31 @@ def _steps(channel: Channel) -> int:
 
 
 def _learn_fall(channel: Channel, counts: Floats) -> float:
-    """The fall under which most of the tallies foretell the rest best."""
+    """The fall under which most of the tallies foretell the rest best, in two ways of dividing them."""
+    parts = [_divided(counts, Simulation(seed)) for seed in (0, 1)]
+
+    def foretold(fall: float) -> float:
+        prior = LogPyramid(channel.shape, HEIGHT, fall)
+        gained = 0.0
+        for kept, rest in parts:
+            knots = _Problem(channel, kept, prior).solve(np.zeros(prior.size), steps=150)
+            judged = np.flatnonzero(rest)
+            expected = channel.forward(prior.density(knots))[judged]
+            gained += float((rest[judged] * np.log(expected)).sum())
+        return gained
+
+    return max(_FALLS, key=foretold)
+
+
+def _divided(counts: Floats, randomness: Randomness) -> tuple[Floats, Floats]:
+    """A binomial part of each tally, by the inverse distribution function, and what is left of it."""
     from scipy.special import bdtrik
 
     found = np.flatnonzero(counts)
     kept = np.zeros_like(counts)
-    # A binomial part of each tally, by the inverse distribution function.
-    kept[found] = np.ceil(np.clip(bdtrik(_inner(Simulation(0), found.size), counts[found], KEPT), 0.0, counts[found]))
-    rest = counts - kept
-    judged = np.flatnonzero(rest)
-
-    def foretold(fall: float) -> float:
-        prior = LogPyramid(channel.shape, HEIGHT, fall)
-        knots = _Problem(channel, kept, prior).solve(np.zeros(prior.size), steps=150)
-        expected = channel.forward(prior.density(knots))[judged]
-        return float((rest[judged] * np.log(expected)).sum())
-
-    return max(_FALLS, key=foretold)
+    part = bdtrik(_inner(randomness, found.size), counts[found], KEPT)
+    kept[found] = np.ceil(np.clip(part, 0.0, counts[found]))
+    return kept, counts - kept
 
 
 def _inner(randomness: Randomness, count: int) -> Floats:

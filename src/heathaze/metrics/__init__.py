@@ -11,6 +11,9 @@ is there, and each map is divided by its sum first: a metric compares where the 
   proven; ``float()`` of it is the middle), :func:`sliced` (seen from many sides), :func:`sinkhorn_w2` (smoothed W₂);
   with the extra ``eval`` also :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
 
+Beside them, for plots: how far off an adversary guesses who sees a report, :func:`sampling_adversary` and
+:func:`bayes_adversary`. They are no privacy guarantee.
+
 What a metric says about real data is not private: the truth is one of its arguments.
 """
 
@@ -18,12 +21,14 @@ from heathaze.metrics.distance import Distance
 from heathaze.metrics.emd import emd
 from heathaze.metrics.errors import l1, maape, mape, mse, smape
 from heathaze.metrics.heatmap import kl, pearson, similarity, total_variation
+from heathaze.metrics.location_privacy import bayes_adversary, sampling_adversary
 from heathaze.metrics.sinkhorn import sinkhorn_w2
 from heathaze.metrics.sliced import sliced
 from heathaze.metrics.transport import w1, w2
 
 __all__ = [
     "Distance",
+    "bayes_adversary",
     "emd",
     "kl",
     "l1",
@@ -31,6 +36,7 @@ __all__ = [
     "mape",
     "mse",
     "pearson",
+    "sampling_adversary",
     "similarity",
     "sinkhorn_w2",
     "sliced",

@@ -46,7 +46,11 @@ class Guarantee:
 
     def _local_promise(self) -> str:
         """The promise of a report, which its device made alone."""
-        whose = {Unit.PERSON: "of one person", Unit.VISIT: "of one visit"}[self.unit]
+        whose = {
+            Unit.PERSON: "of one person",
+            Unit.PERSON_DAY: "of one person on one day",
+            Unit.VISIT: "of one visit",
+        }[self.unit]
         if self.adjacency.length is None:
             return (
                 f"Local differential privacy with ε = {decimal(self.loss.epsilon)} (pure, δ = 0): exchanging the "

@@ -10,6 +10,7 @@ A chunk knows its own length, so files may be joined (``cat a.reports b.reports`
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -50,7 +51,7 @@ def _chunk(path: Path, file: BinaryIO, line: bytes) -> tuple[dict[str, Any], byt
     try:
         head = json.loads(line)
         kind, version, length = head["heathaze"], head["version"], head["bytes"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise UnreadableData(
             f"{path} holds something else than reports; it is damaged, or not a file of ours."
         ) from None
@@ -63,9 +64,10 @@ def _chunk(path: Path, file: BinaryIO, line: bytes) -> tuple[dict[str, Any], byt
         )
     if not 0 <= length <= _LONGEST_BODY:
         raise UnreadableData(f"{path} announces a body of absurd length; it is damaged.")
-    body, check = file.read(length), file.read(4)
-    if len(body) < length or len(check) < 4:
+    # Asked first: reading what is announced would make room for all of it.
+    if os.fstat(file.fileno()).st_size - file.tell() < length + 4:
         raise UnreadableData(f"{path} is cut short: a part of its reports is missing; fetch it again.")
+    body, check = file.read(length), file.read(4)
     if zlib.crc32(line + body).to_bytes(4, "little") != check:
         raise UnreadableData(f"{path} is damaged: its checksum does not fit; fetch it again.")
     return head, body

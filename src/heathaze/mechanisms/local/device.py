@@ -5,6 +5,7 @@ Needs the standard library, numpy and ``cryptography``; no network, no compiler,
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -56,13 +57,20 @@ def randomize(
 
 def _cells(mechanism: Estimator, points: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """The cell of each position, numbered row by row."""
-    positions = np.atleast_2d(np.asarray(points, dtype=np.float64))
+    positions = np.atleast_2d(_numbers(points))
     if positions.ndim != 2 or positions.shape[1] != 2:
         raise InvalidInput("Positions come as rows of two numbers: x and y, or longitude and latitude.")
     if not np.isfinite(positions).all():
         raise InvalidInput("A position is not a finite number; leave out what was not measured. Nothing was reported.")
     row, col = mechanism.grid.nearest_cell(positions[:, 0], positions[:, 1])
     return row * mechanism.grid.cols + col
+
+
+def _numbers(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    try:
+        return np.asarray(points, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidInput("A position is not two numbers: x and y, or longitude and latitude.") from None
 
 
 class Device:
@@ -88,7 +96,7 @@ class Device:
         Raises:
             BudgetExceeded: The person's budget does not allow another report; nothing happened.
         """
-        position = np.asarray(point, dtype=np.float64)
+        position = _numbers(point)
         if position.shape != (2,):
             raise InvalidInput("A device reports one position at a time: x and y, or longitude and latitude.")
         _cells(self.mechanism, position)  # refused before anything is paid
@@ -117,8 +125,15 @@ class Device:
         remembered = self._remembered()
         if not self._has_answer(remembered):
             raise InvalidInput("There is no answer to repeat; report a position first, with a memory to keep it in.")
-        values = np.array([remembered["answers"][fingerprint(self.mechanism)]], dtype=np.int64)
-        return self._signed(Reports(self.mechanism, values), remembered["name"])
+        answer = remembered["answers"][fingerprint(self.mechanism)]
+        try:
+            # Built and tallied, as the server will: an answer that was edited does not leave.
+            values = np.array([answer], dtype=np.int64)
+            reports = Reports(self.mechanism, values)
+            self.mechanism.tally(reports.values)
+        except (ValueError, TypeError, OverflowError):
+            raise self._unusable() from None
+        return self._signed(reports, remembered["name"])
 
     def _signed(self, reports: Reports, name: str) -> Reports:
         """With the device's name: another one for every set of parameters, so that campaigns cannot be linked."""
@@ -137,10 +152,11 @@ class Device:
             if not isinstance(found["name"], str) or not isinstance(found["answers"], dict):
                 raise ValueError
             return dict(found)
-        except (OSError, ValueError, LookupError, TypeError):
-            raise UnreadableData(
-                f"{self.memory} is not the memory of a device; name the right file, or a new one."
-            ) from None
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            raise self._unusable() from None
+
+    def _unusable(self) -> UnreadableData:
+        return UnreadableData(f"{self.memory} is not the memory of a device; name the right file, or a new one.")
 
     def _remember(self, known: Mapping[str, Any]) -> None:
         assert self.memory is not None
@@ -149,4 +165,6 @@ class Device:
             draft.write_text(json.dumps(known), encoding="utf-8")
             draft.replace(self.memory)
         except OSError as problem:
+            with contextlib.suppress(OSError):
+                draft.unlink()
             raise CannotWrite(f"Cannot write {self.memory}: {(problem.strerror or 'refused').lower()}.") from None

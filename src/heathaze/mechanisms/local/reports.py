@@ -37,7 +37,7 @@ MECHANISMS = (
     "UnaryEncoding",
 )
 
-_RATIONAL = re.compile(r"[0-9]{1,30}(/[0-9]{1,30})?")
+_RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +62,11 @@ class Reports:
         values = np.array(self.values, dtype=np.int64)
         if values.ndim != 2 or values.shape[1] != self.mechanism.numbers:
             raise InvalidInput(f"A report of {type(self.mechanism).__name__} is {self.mechanism.numbers} number(s).")
+        # Written in as few bytes as the limit allows, a larger number would turn into another one.
+        if values.size and (values.min() < 0 or values.max() >= self.mechanism.limit):
+            raise InvalidInput(
+                f"A report holds a number outside 0 … {self.mechanism.limit - 1}; it is damaged or of other parameters."
+            )
         if self.devices is not None and self.devices.shape != (len(values),):
             raise InvalidInput("There is one device name for each report, or none at all.")
         values.flags.writeable = False
@@ -154,7 +159,7 @@ def undescribe(path: Path, fields: Mapping[str, Any]) -> Estimator:
 
     try:
         name, parameters = fields["mechanism"], dict(fields["parameters"])
-        plain = all(type(value) in (int, bool) or _is_name(value) for value in parameters.values())
+        plain = all(type(value) in (int, bool) or _is_plain(value) for value in parameters.values())
         if name not in MECHANISMS or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
             raise _unsound(path)
         mechanism: Estimator = getattr(local, name)(Grid.from_dict(fields["grid"]), **parameters)
@@ -171,8 +176,9 @@ def undescribe(path: Path, fields: Mapping[str, Any]) -> Estimator:
     return mechanism
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[a-z0-9/-]{1,62}", value) is not None
+def _is_plain(value: object) -> bool:
+    """A word or a rational: a short text such as 1e999999999 would otherwise fill the memory."""
+    return isinstance(value, str) and bool(re.fullmatch(r"[a-z-]{1,62}", value) or _RATIONAL.fullmatch(value))
 
 
 def _kind(limit: int) -> np.dtype[Any]:

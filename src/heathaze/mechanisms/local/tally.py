@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +106,8 @@ class Tally:
             draft.write_bytes(_chunk.pack("tally", fields, body))
             draft.replace(target)
         except OSError as problem:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink()
             reason = (problem.strerror or "the disk refused").lower()
             raise CannotWrite(f"Cannot write {target}: {reason}; choose another place.") from None
         return target
@@ -143,11 +145,15 @@ def _from_chunk(path: Path, fields: dict[str, object], body: bytes) -> Tally:
         unit = Unit(fields["unit"])
     except (zlib.error, ValueError, KeyError):
         raise damaged from None
-    if len(block) != length + devices * DEVICE.itemsize:
+    if len(block) != length + devices * DEVICE.itemsize or not unpacker.eof or unpacker.unused_data:
         raise damaged
     counts = np.frombuffer(block[:length], "<i8").astype(np.int64)
     names = np.unique(np.frombuffer(block[length:], DEVICE))
-    if (counts < 0).any() or len(names) < devices:
+    if (counts < 0).any() or (counts > reports).any() or len(names) < devices:
+        raise damaged
+    # A report adds to an outcome at most once, and to outcomes that can occur alone.
+    even = np.full(mechanism.grid.shape, 1 / mechanism.grid.cells)
+    if counts[mechanism.channel().forward(even) <= 0].any():
         raise damaged
     return Tally(mechanism, counts, reports, unit, names)
 

@@ -22,7 +22,9 @@ _MOST_MAPS, _MOST_SQUARES = 1000, 2**22
 
 def to_fields(drawn: DrawnMaps | None, grid: Grid) -> dict[str, Any] | None:
     """Plain fields; ``None`` where there are no maps, or they speak of another grid."""
-    if drawn is None or drawn.grid != grid or drawn.shares.size > _MOST_SQUARES:
+    if drawn is None or drawn.grid != grid:
+        return None
+    if len(drawn.shares) > _MOST_MAPS or drawn.shares.size > _MOST_SQUARES:  # nobody could load them
         return None
     packed = base64.b64encode(zlib.compress(drawn.shares.astype("<f4").tobytes())).decode()
     return {"maps": len(drawn.shares), "side": drawn.side, "within": drawn.within, "packed": packed}
