@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_public_names() -> None:
     assert set(hz.__all__) == {
         "Box", "Counts", "Density", "Grid", "Guarantee", "HeathazeError", "Ledger", "Release", "SecureRandomness",
-        "Simulation", "__version__", "central", "count", "datasets", "load", "metrics", "plan", "publish",
+        "Simulation", "__version__", "central", "count", "datasets", "load", "local", "metrics", "plan", "publish",
     }  # fmt: skip
     for name in hz.__all__:
         assert getattr(hz, name) is not None
@@ -58,7 +58,7 @@ def test_the_readmes_python(new_york: Path) -> None:
 
 def test_the_readmes_shell(new_york: Path) -> None:
     lines = re.findall(r"^heathaze .*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(lines) == 2
+    assert len(lines) == 4
     bin_folder = str(Path(sys.executable).parent)
     lines[1] += " --cities 1"  # one synthetic city is enough to see that it runs
     for line in lines:
@@ -69,6 +69,7 @@ def test_the_readmes_shell(new_york: Path) -> None:
         assert done.returncode == 0, done.stderr
     assert (new_york / "nyc.html").exists()
     assert (new_york / "plan.png").exists()
+    assert (new_york / "nobody.html").exists()
 
 
 def test_every_page_that_is_named_exists() -> None:
@@ -79,6 +80,7 @@ def test_every_page_that_is_named_exists() -> None:
         "CONTRIBUTING.md",
         "docs/guide/first-map.md",
         "docs/guide/better-maps.md",
+        "docs/guide/trust-nobody.md",
     ):
         text = (ROOT / page).read_text(encoding="utf-8")
         for name in re.findall(r"`((?:docs|papers|benchmarks|tests|src|examples)/[\w./-]*|[A-Z]+\.md)`", text):
