@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, UnreadableData
 from heathaze.inference.noisy_counts import NoisyCounts
-from heathaze.release.formats import LOADABLE, load, noise
+from heathaze.release.formats import LOADABLE, load, noise, packed
 from heathaze.release.release import Release
 
 GRID = Grid.plane(x=(0, 4), y=(0, 3), shape=(3, 4))
@@ -128,7 +128,7 @@ def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self.inner, name)
 
-    monkeypatch.setattr(noise.zlib, "decompressobj", Watched)
+    monkeypatch.setattr(packed.zlib, "decompressobj", Watched)
     with pytest.raises(UnreadableData):
         noise.from_fields(GRID, _HOSTILE["a bomb"])
     assert sizes == [26]

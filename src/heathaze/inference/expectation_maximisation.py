@@ -115,10 +115,10 @@ class _Stepper:
         second, _ = self.step(first)
         change = first - density
         bend = second - first - change
-        size = float(np.linalg.norm(bend))
+        size = _length(bend)
         if size == 0.0:
             return second, before, 2
-        reach = max(1.0, float(np.linalg.norm(change)) / size)
+        reach = max(1.0, _length(change) / size)
         leapt = density + 2 * reach * change + reach**2 * bend
         # A leap may cross zero; the plain steps never do, so a sliver of theirs is kept.
         leapt = np.maximum(leapt, 1e-3 * second)
@@ -126,6 +126,11 @@ class _Stepper:
         if after < before:
             return second, before, 3
         return third, after, 3
+
+
+def _length(change: Floats) -> float:
+    """Euclidean length; without BLAS, whose threads only get in each other's way here."""
+    return math.sqrt(float((change * change).sum()))
 
 
 def _spread(density: Floats) -> Floats:

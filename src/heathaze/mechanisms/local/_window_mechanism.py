@@ -12,16 +12,15 @@ from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.channels import Channel, Convolution
+from heathaze.mechanisms.local._report import OneReport
 from heathaze.mechanisms.local._window import Floats, Integers, Window
-from heathaze.privacy.events import RandomizedReport
 from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.trust import Adjacency
 
 LEFT_OUT: Any = None
 """Stands for a parameter that the caller left to the mechanism, until the mechanism has settled it."""
 
 
-class WindowMechanism(abc.ABC):
+class WindowMechanism(OneReport, abc.ABC):
     """Both halves of a mechanism that reports the id of one cell, drawn from a window around the true one."""
 
     grid: Grid
@@ -32,16 +31,6 @@ class WindowMechanism(abc.ABC):
     @abc.abstractmethod
     def window(self) -> Window:
         """The weights."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Any two positions, unless a mechanism says otherwise."""
-        return Adjacency.ANY_TWO
-
-    @property
-    def event(self) -> RandomizedReport:
-        """One report."""
-        return RandomizedReport(self.epsilon)
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -15,12 +15,11 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import TooLarge
 from heathaze.inference.channels import Channel
 from heathaze.mechanisms.local._oracle import blocks, membership_channel
+from heathaze.mechanisms.local._report import OneReport
 from heathaze.mechanisms.local._window import MAX_MATRIX, Floats, Integers
 from heathaze.mechanisms.local._window_mechanism import check_below, check_local_grid
-from heathaze.privacy.events import RandomizedReport
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.trust import Adjacency
 from heathaze.privacy.weights import finest_low, most_useful, raised
 
 SEEDS = 2**32
@@ -35,7 +34,7 @@ Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class LocalHashing:
+class LocalHashing(OneReport):
     """Optimised local hashing on the cells of a grid; see ``local_hashing.md``.
 
     Pr[bucket of the true cell | seed] = e^ε / (e^ε + g − 1),   Pr[any other bucket] = 1 / (e^ε + g − 1)
@@ -51,16 +50,6 @@ class LocalHashing:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         check_local_grid(self.grid)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Any two positions."""
-        return Adjacency.ANY_TWO
-
-    @property
-    def event(self) -> RandomizedReport:
-        """One report."""
-        return RandomizedReport(self.epsilon)
 
     @functools.cached_property
     def buckets(self) -> int:

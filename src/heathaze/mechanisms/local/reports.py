@@ -67,6 +67,8 @@ class Reports:
             raise InvalidInput(
                 f"A report holds a number outside 0 … {self.mechanism.limit - 1}; it is damaged or of other parameters."
             )
+        if self.unit is Unit.PERSON_DAY:
+            raise InvalidInput("A report stands for a person or for a visit, not for a person-day.")
         if self.devices is not None and self.devices.shape != (len(values),):
             raise InvalidInput("There is one device name for each report, or none at all.")
         values.flags.writeable = False

@@ -13,18 +13,17 @@ import numpy as np
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.channels import Channel, Marginals, Separable
+from heathaze.mechanisms.local._report import OneReport
 from heathaze.mechanisms.local._window import MAX_MATRIX, Floats, Integers, Window
 from heathaze.mechanisms.local._window_mechanism import check_below, check_local_grid
 from heathaze.mechanisms.local.disk_area import in_over_out
-from heathaze.privacy.events import RandomizedReport
 from heathaze.privacy.loss import Number, exact, parse_epsilon
 from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.trust import Adjacency
 from heathaze.privacy.weights import finest_low, most_useful, raised
 
 
 @dataclass(frozen=True)
-class SquareWave2D:
+class SquareWave2D(OneReport):
     """The square wave mechanism on both coordinates (MDSW); see ``square_wave.md``.
 
     Args:
@@ -47,16 +46,6 @@ class SquareWave2D:
         check_local_grid(self.grid)
         if self.split not in ("budget", "users"):
             raise InvalidInput(f"There is no split {self.split!r}; choose 'budget' or 'users'.")
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Any two positions."""
-        return Adjacency.ANY_TWO
-
-    @property
-    def event(self) -> RandomizedReport:
-        """One report."""
-        return RandomizedReport(self.epsilon)
 
     @functools.cached_property
     def down(self) -> Window:

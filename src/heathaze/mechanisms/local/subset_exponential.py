@@ -16,9 +16,9 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.channels import Channel, Convolution
 from heathaze.mechanisms.local._distance import Decay, decay, parse_reach, price_for_each, smallest_step
+from heathaze.mechanisms.local._report import OneReport
 from heathaze.mechanisms.local._window import MAX_MATRIX, Floats, Integers
 from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, check_below, check_local_grid
-from heathaze.privacy.events import RandomizedReport
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.trust import Adjacency
@@ -26,7 +26,7 @@ from heathaze.privacy.weights import raised
 
 
 @dataclass(frozen=True)
-class SubsetExponential:
+class SubsetExponential(OneReport):
     """The subset exponential mechanism with a price for each metre (SEM-Geo-I); see ``subset_exponential.md``.
 
         Pr[member u | v] = w(u, v) / W(v),   w(u, v) = exp(−ε/2 · min(distance of u and v, reach)),   W(v) = Σ w(u, v)
@@ -63,11 +63,6 @@ class SubsetExponential:
     def adjacency(self) -> Adjacency:
         """A price for each metre, or each unit of length."""
         return price_for_each(self.grid)
-
-    @property
-    def event(self) -> RandomizedReport:
-        """One report."""
-        return RandomizedReport(self.epsilon)
 
     @functools.cached_property
     def weights(self) -> Decay:

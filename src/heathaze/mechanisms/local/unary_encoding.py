@@ -13,12 +13,11 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.channels import Channel
 from heathaze.mechanisms.local._oracle import blocks, membership_channel
+from heathaze.mechanisms.local._report import OneReport
 from heathaze.mechanisms.local._window import MAX_MATRIX, Floats, Integers
 from heathaze.mechanisms.local._window_mechanism import check_below, check_local_grid
-from heathaze.privacy.events import RandomizedReport
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.trust import Adjacency
 from heathaze.privacy.weights import raised
 
 WORDS = 2**64
@@ -26,7 +25,7 @@ WORDS = 2**64
 
 
 @dataclass(frozen=True)
-class UnaryEncoding:
+class UnaryEncoding(OneReport):
     """Optimised unary encoding on the cells of a grid; see ``unary_encoding.md``.
 
     Pr[bit of the true cell] = 1/2,   Pr[bit of another cell] = 1 / (e^ε + 1)
@@ -42,16 +41,6 @@ class UnaryEncoding:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         check_local_grid(self.grid)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Any two positions."""
-        return Adjacency.ANY_TWO
-
-    @property
-    def event(self) -> RandomizedReport:
-        """One report."""
-        return RandomizedReport(self.epsilon)
 
     @functools.cached_property
     def threshold(self) -> int:

@@ -6,9 +6,7 @@ The field ``drawn`` has the number of ``maps``, the ``side`` of a square in cell
 
 from __future__ import annotations
 
-import base64
 import math
-import zlib
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import numpy as np
 from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
 from heathaze.inference.drawn_maps import DrawnMaps
+from heathaze.release.formats.packed import pack, unpack
 
 _MOST_MAPS, _MOST_SQUARES = 1000, 2**22
 
@@ -26,7 +25,7 @@ def to_fields(drawn: DrawnMaps | None, grid: Grid) -> dict[str, Any] | None:
         return None
     if len(drawn.shares) > _MOST_MAPS or drawn.shares.size > _MOST_SQUARES:  # nobody could load them
         return None
-    packed = base64.b64encode(zlib.compress(drawn.shares.astype("<f4").tobytes())).decode()
+    packed = pack(drawn.shares.astype("<f4").tobytes())
     return {"maps": len(drawn.shares), "side": drawn.side, "within": drawn.within, "packed": packed}
 
 
@@ -46,13 +45,8 @@ def from_fields(grid: Grid, fields: Any) -> DrawnMaps:
     size = maps * math.prod((rows, cols))
     if size > _MOST_SQUARES:
         raise _unsound()
-    unpacker = zlib.decompressobj()
-    try:
-        # One byte more than wanted, so that a longer block shows itself without being unpacked.
-        block = unpacker.decompress(base64.b64decode(packed, validate=True), 4 * size + 1)
-    except (ValueError, zlib.error):
-        raise _unsound() from None
-    if len(block) != 4 * size or not unpacker.eof or unpacker.unused_data:
+    block = unpack(packed, 4 * size)
+    if block is None:
         raise _unsound()
     return DrawnMaps(grid, side, np.frombuffer(block, "<f4").reshape(maps, rows, cols), float(within))
 

@@ -6,8 +6,6 @@ the other and little-endian, the levels (uint8), codes (int64), values (float64)
 
 from __future__ import annotations
 
-import base64
-import zlib
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
 from heathaze.inference._split_tree import closed
 from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.release.formats.packed import pack, unpack
 
 MAX_NODES = 2**21
 """More than a whole tree of 1024 cells a side; beyond it counts are neither written nor read."""
@@ -34,7 +33,7 @@ def to_fields(noisy: NoisyCounts | None, grid: Grid) -> dict[str, Any] | None:
     if noisy is None or noisy.grid != grid or not _can_be_kept(noisy):
         return None
     block = b"".join(getattr(noisy, name).astype(kind).tobytes() for name, kind in _KINDS.items())
-    return {"nodes": len(noisy.codes), "packed": base64.b64encode(zlib.compress(block)).decode()}
+    return {"nodes": len(noisy.codes), "packed": pack(block)}
 
 
 def from_fields(grid: Grid, fields: Any) -> NoisyCounts:
@@ -42,13 +41,8 @@ def from_fields(grid: Grid, fields: Any) -> NoisyCounts:
     nodes, packed = fields["nodes"], fields["packed"]
     if type(nodes) is not int or not 0 < nodes <= MAX_NODES or not isinstance(packed, str):
         raise _unsound()
-    unpacker = zlib.decompressobj()
-    try:
-        # One byte more than wanted, so that a longer block shows itself without being unpacked.
-        block = unpacker.decompress(base64.b64decode(packed, validate=True), nodes * _BYTES_A_NODE + 1)
-    except (ValueError, zlib.error):
-        raise _unsound() from None
-    if len(block) != nodes * _BYTES_A_NODE or not unpacker.eof or unpacker.unused_data:
+    block = unpack(packed, nodes * _BYTES_A_NODE)
+    if block is None:
         raise _unsound()
     arrays, at = {}, 0
     for name, kind in _KINDS.items():
