@@ -98,3 +98,43 @@ BAD = [
 def test_bad_input_gets_a_sentence(make: object, sentence: str) -> None:
     with pytest.raises((InvalidInput, InvalidBounds), match=sentence):
         make()  # type: ignore[operator]
+
+
+# ── points outside are moved, never dropped ─────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("projection", ["equirectangular", "web-mercator"])
+def test_the_nearest_cell_of_a_point_inside_is_its_own(projection: str) -> None:
+    grid = Grid.over(**NEW_YORK, shape=(7, 9), projection=projection)
+    lon, lat = np.meshgrid(np.linspace(*NEW_YORK["lon"], 40), np.linspace(*NEW_YORK["lat"], 40))
+    row, col, inside = grid.cell_of(lon.ravel(), lat.ravel())
+    assert inside.all()
+    nearest = grid.nearest_cell(lon.ravel(), lat.ravel())
+    assert (nearest[0] == row).all()
+    assert (nearest[1] == col).all()
+
+
+@pytest.mark.parametrize(
+    ("lon", "lat", "cell"),
+    [
+        (-999, 999, (0, 0)), (999, 999, (0, 8)), (-999, -999, (6, 0)), (999, -999, (6, 8)),
+        (-73.94, 41, (0, 4)), (-73.94, 40, (6, 4)), (-75, 40.74, (3, 0)), (0, 40.74, (3, 8)), (1e308, -1e308, (6, 8)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("projection", ["equirectangular", "web-mercator"])
+def test_points_outside_go_to_the_nearest_border(
+    lon: float, lat: float, cell: tuple[int, int], projection: str
+) -> None:
+    row, col = Grid.over(**NEW_YORK, shape=(7, 9), projection=projection).nearest_cell([lon], [lat])
+    assert (int(row[0]), int(col[0])) == cell
+
+
+@given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9), st.integers(1, 50), st.integers(1, 50))
+def test_no_cell_is_nearer(x: float, y: float, rows: int, cols: int) -> None:
+    """Compared with the distance to every row and column on its own."""
+    grid = Grid.plane(x=(-3, 5), y=(2, 9), shape=(rows, cols))
+    row, col = (int(place[0]) for place in grid.nearest_cell([x], [y]))
+    for value, place, count, (low, high) in ((y, row, rows, grid.y), (x, col, cols, grid.x)):
+        borders = np.linspace(low, high, count + 1)
+        away = np.maximum(0, np.maximum(borders[:-1] - value, value - borders[1:]))
+        assert away[place] <= away.min() + 1e-9

@@ -13,7 +13,10 @@ from heathaze.privacy.events import (
     Composition,
     DiscreteGaussian,
     DiscreteLaplace,
+    LaplaceOnPaths,
+    RandomizedReport,
     describe,
+    flatten,
     price,
     undescribe,
 )
@@ -22,8 +25,11 @@ RATIONALS = st.fractions(min_value=Fraction(1, 1000), max_value=1000)
 LAPLACE = st.builds(DiscreteLaplace, st.integers(1, 2**20), RATIONALS)
 GAUSSIAN = st.builds(DiscreteGaussian, st.integers(1, 2**20), RATIONALS)
 SPLITS = st.builds(BiasedSplits, st.integers(1, 2**20), RATIONALS, st.integers(1, 2**30))
+PATHS = st.builds(LaplaceOnPaths, st.integers(1, 2**20), RATIONALS)
+REPORT = st.builds(RandomizedReport, RATIONALS)
 EVENTS = st.recursive(
-    LAPLACE | GAUSSIAN | SPLITS, lambda inner: st.builds(Composition, st.lists(inner, max_size=3).map(tuple))
+    LAPLACE | GAUSSIAN | SPLITS | PATHS | REPORT,
+    lambda inner: st.builds(Composition, st.lists(inner, max_size=3).map(tuple)),
 )
 DELTA = Fraction(1, 10**6)
 
@@ -129,3 +135,23 @@ def test_splits_without_noise_or_bias_have_no_price(event: BiasedSplits) -> None
 def test_a_bias_far_below_the_noise_has_no_price() -> None:
     with pytest.raises(PromiseBroken, match="too small beside its noise"):
         price([BiasedSplits(1, Fraction(2**62), 1)])
+
+
+@given(st.lists(REPORT, max_size=8))
+def test_reports_add_up_exactly(events: list[RandomizedReport]) -> None:
+    assert price(events).epsilon == sum((event.epsilon for event in events), Fraction(0))
+    assert price(events).delta == 0
+    assert flatten(Composition(tuple(events))) == events
+
+
+def test_a_report_is_told_in_two_words() -> None:
+    event = RandomizedReport(Fraction(7, 2))
+    assert price([event]).epsilon == Fraction(7, 2)
+    assert describe(event) == {"kind": "randomized-report", "epsilon": "7/2"}
+    assert undescribe({"kind": "randomized-report", "epsilon": "7/2"}) == event
+
+
+def test_a_report_beside_gaussian_noise_costs_its_epsilon_on_top() -> None:
+    gaussian = DiscreteGaussian(1, Fraction(5))
+    alone = price([gaussian], DELTA).epsilon
+    assert price([gaussian, RandomizedReport(Fraction(1, 2))], DELTA).epsilon == alone + Fraction(1, 2)

@@ -56,3 +56,66 @@ def test_an_unknown_unit_is_refused() -> None:
     assert Unit.parse("person-day") is Unit.PERSON_DAY
     with pytest.raises(InvalidInput, match="There is no unit 'household'; choose 'person'"):
         Unit.parse("household")
+
+
+# ── nobody is trusted ───────────────────────────────────────────────────────────────────────────────────────────────
+
+LOCAL = [Adjacency.ANY_TWO, Adjacency.PER_METRE, Adjacency.PER_LENGTH]
+WHOSE = {
+    Unit.PERSON: "the position of one person ",
+    Unit.PERSON_DAY: "the position of one person on one day ",
+    Unit.VISIT: "the position of one visit ",
+}
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("loss", [loss for loss in LOSSES if not loss.delta], ids=str)
+def test_the_local_sentence_says_everything(loss: Loss, unit: Unit) -> None:
+    sentence = str(Guarantee(loss, unit, Adjacency.ANY_TWO, Trust.LOCAL))
+    assert sentence.startswith(
+        f"Local differential privacy with ε = {decimal(loss.epsilon)} (pure, δ = 0): exchanging "
+    )
+    for part in (
+        f"{WHOSE[unit]}for any other changes the probability of any report by a factor of at most e^",
+        f"unit: {unit.value}",
+        "adjacency: any-two-positions",
+        "trust: nobody; each device randomised its own position before anything left it",
+    ):
+        assert part in sentence
+    assert sentence.endswith("for one report alone: each further report of the same person adds to it.")
+    assert "curator" not in sentence
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize(
+    ("adjacency", "length"), [(Adjacency.PER_METRE, "metre"), (Adjacency.PER_LENGTH, "unit of length")]
+)
+def test_the_sentence_of_a_price_for_each_metre_claims_no_more(adjacency: Adjacency, length: str, unit: Unit) -> None:
+    guarantee = Guarantee(Loss(Fraction(1, 5000)), unit, adjacency, Trust.LOCAL)
+    sentence = str(guarantee)
+    assert sentence.startswith(f"Geo-indistinguishability with ε = 0.0002 per {length} (no differential privacy across")
+    assert f"moving {WHOSE[unit]}by r {length}s" in sentence
+    assert "a factor of at most e^(0.0002 · r)" in sentence
+    assert f"adjacency: {adjacency.value}" in sentence
+    assert "Local differential privacy" not in sentence
+    assert f"ε = 0.0002 per {length} geo-indistinguishability" in guarantee.short
+    assert "differential privacy" not in guarantee.short
+
+
+def test_the_caption_of_a_local_map() -> None:
+    short = Guarantee(Loss(Fraction(7, 2)), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL).short
+    assert short == "ε = 3.5 differential privacy · unit: person · adjacency: any-two-positions · trust: local"
+
+
+@pytest.mark.parametrize("adjacency", LOCAL)
+@pytest.mark.parametrize("unit", Unit)
+def test_local_round_trip(adjacency: Adjacency, unit: Unit) -> None:
+    guarantee = Guarantee(Loss(Fraction(1, 3)), unit, adjacency, Trust.LOCAL)
+    fields = json.loads(json.dumps(guarantee.to_dict()))
+    assert (fields["trust"], fields["adjacency"]) == ("local", adjacency.value)
+    assert fields["sentence"] == str(guarantee)
+    assert Guarantee.from_dict(fields) == guarantee
+
+
+def test_only_a_price_for_each_length_has_a_length() -> None:
+    assert [adjacency.length for adjacency in Adjacency] == [None, None, "metre", "unit of length"]

@@ -27,10 +27,18 @@ from heathaze.errors import (
     PromiseBroken,
 )
 from heathaze.privacy import ledger as ledger_module
-from heathaze.privacy.events import Composition, DiscreteGaussian, DiscreteLaplace, Event, price
+from heathaze.privacy.events import (
+    Composition,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    RandomizedReport,
+    price,
+)
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Entry, Ledger
 from heathaze.privacy.loss import Loss, Number, exact
+from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
 
 DELTA = Fraction(1, 10**6)
@@ -114,6 +122,45 @@ def test_an_event_dearer_than_declared_breaks_the_promise(ledger: Ledger, event:
     with pytest.raises(PromiseBroken):
         ledger.charge(Guarantee(loss, Unit.PERSON), event)
     assert ledger.entries() == []
+
+
+def report(ledger: Ledger, epsilon: Number, adjacency: Adjacency = Adjacency.ANY_TWO) -> Entry:
+    """Charge one report of a device."""
+    amount = exact(epsilon)
+    return ledger.charge(Guarantee(Loss(amount), Unit.PERSON, adjacency, Trust.LOCAL), RandomizedReport(amount))
+
+
+def test_reports_of_a_device_add_up(ledger: Ledger, path: Path) -> None:
+    first = report(ledger, "2/3")
+    report(ledger, "4/3")
+    assert Ledger.open(path).spent == 2
+    assert Ledger.open(path).entries()[0] == first
+    assert (first.guarantee.trust, first.event) == (Trust.LOCAL, RandomizedReport(Fraction(2, 3)))
+    with pytest.raises(BudgetExceeded):
+        report(ledger, "1/1000000")
+
+
+@pytest.mark.parametrize("adjacency", [Adjacency.ANY_TWO, Adjacency.PER_METRE, Adjacency.PER_LENGTH])
+@pytest.mark.parametrize("other", list(Adjacency))
+def test_losses_of_different_kinds_do_not_add_up(ledger: Ledger, adjacency: Adjacency, other: Adjacency) -> None:
+    """A price for each metre, each unit of length, any two positions, adding a person: none with another."""
+    report(ledger, "1/2", adjacency)
+    assert ledger.adjacency is adjacency
+    if other is adjacency:
+        report(ledger, "1/2", other)
+        assert ledger.spent == 1
+        return
+    words = f"counts in adjacency '{adjacency.value}', and this release promises adjacency '{other.value}'"
+    with pytest.raises(LedgerMismatch, match=words):
+        report(ledger, "1/2", other)
+    assert ledger.spent == Fraction(1, 2)
+
+
+def test_a_report_dearer_than_declared_breaks_the_promise(ledger: Ledger) -> None:
+    declared = Guarantee(Loss(Fraction(1, 2)), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL)
+    with pytest.raises(PromiseBroken, match="more than the declared"):
+        ledger.charge(declared, RandomizedReport(Fraction(1)))
+    assert ledger.spent == 0
 
 
 def test_the_first_charge_fixes_the_unit(ledger: Ledger) -> None:

@@ -90,3 +90,62 @@ def test_uniforms_lie_in_the_unit_interval() -> None:
     assert 0 <= drawn.min() < drawn.max() < 1
     counts, _ = np.histogram(drawn, bins=50, range=(0, 1))
     assert chi_square(counts, [2000] * 50) > 1e-6
+
+
+# ── uniform integers ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Given(Randomness):
+    """Words that the test chooses, one after the other."""
+
+    def __init__(self, *words: int) -> None:
+        super().__init__(bytes(32))
+        self.left = list(words)
+
+    def words(self, count: int) -> np.ndarray:
+        taken, self.left = self.left[:count], self.left[count:]
+        assert len(taken) == count
+        return np.array(taken, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 7, 256, 1000])
+def test_small_bounds_are_even(bound: int) -> None:
+    drawn = Simulation(bound).below(bound, 60_000)
+    assert drawn.dtype == np.uint64
+    assert drawn.max() < bound
+    counts = np.bincount(drawn.astype(np.int64), minlength=bound)
+    assert bound == 1 or chi_square(counts, np.full(bound, 60_000 / bound)) > 1e-6
+
+
+@pytest.mark.parametrize("bound", [3, 10, 2**32 + 1, 2**62, 2**62 + 1, 2**63 - 1, 2**63])
+def test_words_beyond_the_last_whole_multiple_are_drawn_again(bound: int) -> None:
+    """Exactly the words below the largest multiple of the bound are kept, so every remainder has as many of them."""
+    last = 2**64 // bound * bound - 1
+    assert Given(0, last).below(bound, 2).tolist() == [0, bound - 1]
+    if last < 2**64 - 1:
+        assert Given(last + 1, 2, 2**64 - 1, last + 1, 1).below(bound, 2).tolist() == [1, 2]
+    else:
+        assert Given(2**64 - 1).below(bound, 1).tolist() == [bound - 1]
+
+
+def test_large_bounds_are_even() -> None:
+    """Without drawing again, 3 · 2^61 as bound would hit its lower two thirds three times for two."""
+    bound = 3 * 2**61
+    drawn = Simulation(3).below(bound, 60_000)
+    assert int(drawn.max()) < bound
+    thirds = np.bincount((drawn // np.uint64(2**61)).astype(np.int64), minlength=3)
+    assert chi_square(thirds, [20_000] * 3) > 1e-6
+    biased = Simulation(3).words(60_000) % np.uint64(bound)
+    assert chi_square(np.bincount((biased // np.uint64(2**61)).astype(np.int64), minlength=3), [20_000] * 3) < 1e-6
+
+
+@pytest.mark.parametrize("bound", [0, -1, 2**63 + 1, 2**64])
+def test_bounds_that_cannot_be_are_refused(bound: int) -> None:
+    with pytest.raises(ValueError, match="between 1 and 2\\^63"):
+        Simulation(1).below(bound, 1)
+
+
+def test_no_integers_take_no_words() -> None:
+    source = Simulation(1)
+    assert source.below(5, 0).shape == (0,)
+    assert (source.words(3) == Simulation(1).words(3)).all()

@@ -21,13 +21,25 @@ from heathaze.mechanisms.local.hybrid_uniform_exponential import HybridUniformEx
 from heathaze.mechanisms.local.local_hashing import LocalHashing
 from heathaze.mechanisms.local.planar_laplace import PlanarLaplace
 from heathaze.mechanisms.local.randomized_response import RandomizedResponse
+from heathaze.mechanisms.local.reports import describe, fingerprint, undescribe
 from heathaze.mechanisms.local.square_wave import SquareWave2D
 from heathaze.mechanisms.local.subset_exponential import SubsetExponential
 from heathaze.mechanisms.local.unary_encoding import UnaryEncoding
 from heathaze.mechanisms.protocols import Estimator
 from heathaze.privacy.events import RandomizedReport
 from heathaze.privacy.randomness import Simulation
-from tests.mechanisms.local.enumeration import plane
+from heathaze.privacy.trust import Adjacency
+from tests.mechanisms.local.enumeration import (
+    assert_channel_is,
+    assert_follows,
+    corners,
+    distances,
+    draws,
+    every_report,
+    expected_tallies,
+    losses,
+    plane,
+)
 
 MECHANISMS: list[Callable[..., Estimator]] = [
     RandomizedResponse,
@@ -39,6 +51,167 @@ MECHANISMS: list[Callable[..., Estimator]] = [
     UnaryEncoding,
     LocalHashing,
 ]
+
+GRIDS = [plane(3, 4), plane(1, 5), plane(2, 3, height=0.5, width=2), plane(1, 1)]
+LOSSES = ["1/10", 1, "7/2", 9]
+
+SETTINGS: dict[str, Callable[[Grid, object], Estimator]] = {
+    "response": RandomizedResponse,
+    "disk": DiskArea,
+    "disk of radius 0": lambda grid, epsilon: DiskArea(grid, epsilon, radius=0),
+    "disk of radius 2": lambda grid, epsilon: DiskArea(grid, epsilon, radius=2),
+    "disk without shrinking": lambda grid, epsilon: DiskArea(grid, epsilon, radius=2, shrink=False),
+    "rings": HybridUniformExponential,
+    "rings of radius 2": lambda grid, epsilon: HybridUniformExponential(grid, epsilon, radius=2),
+    "laplace": PlanarLaplace,
+    "laplace of reach 2": lambda grid, epsilon: PlanarLaplace(grid, epsilon, reach=2),
+    "wave": SquareWave2D,
+    "wave of users": lambda grid, epsilon: SquareWave2D(grid, epsilon, "users"),
+    "subset": SubsetExponential,
+    "subset of 2": lambda grid, epsilon: SubsetExponential(grid, epsilon, size=min(2, max(1, grid.cells // 2))),
+    "bits": UnaryEncoding,
+    "hashing": LocalHashing,
+}
+
+
+def made(name: str) -> list[Estimator]:
+    """A mechanism with these settings on every small grid, for every loss."""
+    return [SETTINGS[name](grid, epsilon) for grid in GRIDS for epsilon in LOSSES]
+
+
+# ── the promise ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def assert_promise_is_kept(mechanism: Estimator, matrix: np.ndarray) -> None:
+    """No report is more than e^ε (or e^(ε · distance)) times as likely for one cell as for another."""
+    np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=0, atol=1e-12)
+    allowed = float(mechanism.epsilon)
+    if mechanism.adjacency is not Adjacency.ANY_TWO:
+        allowed = allowed * distances(mechanism.grid)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        assert (losses(matrix) <= allowed + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_promise_is_kept(name: str) -> None:
+    for mechanism in made(name):
+        assert_promise_is_kept(mechanism, mechanism.transition_matrix())
+
+
+@pytest.mark.parametrize("make", [PlanarLaplace, SubsetExponential])
+def test_on_the_globe_the_price_is_per_metre(make: Callable[..., Estimator]) -> None:
+    """Great circles between the middles of cells, near the pole and on the equator."""
+    for south in (-2, 40, 80):
+        grid = Grid.over(lon=(10, 14), lat=(south, south + 4), shape=(3, 4))
+        mechanism = make(grid, "1/100000")
+        lat, lon = (np.radians(axis) for axis in (grid.y_at(np.arange(3) + 0.5), grid.x_at(np.arange(4) + 0.5)))
+        down, across = (part.ravel() for part in np.meshgrid(lat, lon, indexing="ij"))
+        chord = (
+            np.sin((down - down[:, None]) / 2) ** 2
+            + np.cos(down) * np.cos(down[:, None]) * np.sin((across - across[:, None]) / 2) ** 2
+        )
+        metres = 2 * 6_371_000 * np.arcsin(np.sqrt(chord))
+        assert mechanism.adjacency is Adjacency.PER_METRE
+        assert (losses(mechanism.transition_matrix()) <= 1e-5 * metres * (1 + 1e-12) + 1e-12).all()
+
+
+def columns(mechanism: Estimator, cell: int, reports: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which column of the matrix each report is, and the law of the columns for a cell.
+
+    Of hashing, whose seeds cannot be written out: how far the bucket lies from the true cell's under its own seed.
+    """
+    if isinstance(mechanism, LocalHashing):
+        seeds = reports[:, 0].astype(np.uint64)
+        own = mechanism._hash(seeds, np.full(len(seeds), cell, dtype=np.uint64)).astype(np.int64)
+        low, high = mechanism.weights
+        law = np.array([high] + [low] * (mechanism.buckets - 1)) / (high + low * (mechanism.buckets - 1))
+        return (reports[:, 1] - own) % mechanism.buckets, law
+    law = mechanism.transition_matrix()[cell]
+    if mechanism.numbers == 1 and mechanism.limit == len(law):
+        return reports[:, 0], law
+    places = {tuple(report): place for place, report in enumerate(every_report(mechanism).tolist())}
+    return np.array([places[tuple(report)] for report in reports.tolist()]), law
+
+
+def assert_draws_follow(mechanism: Estimator, cell: int, reports: np.ndarray) -> None:
+    assert_follows(*columns(mechanism, cell, reports))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_what_is_drawn_is_what_the_matrix_says(name: str) -> None:
+    for mechanism in (SETTINGS[name](GRIDS[0], 1), SETTINGS[name](GRIDS[1], "7/2")):
+        for cell in corners(mechanism.grid):
+            assert_draws_follow(mechanism, cell, draws(mechanism, cell, 20_000))
+
+
+@pytest.mark.parametrize("name", ["response", "disk of radius 2", "rings", "laplace", "wave"])
+def test_a_device_that_tells_the_truth_is_caught(name: str) -> None:
+    """Errata E1-1: the true cell's id in place of the drawn one, in every report or in one of twenty."""
+    mechanism = SETTINGS[name](GRIDS[0], 1)
+    honest = draws(mechanism, 5, 20_000)
+    truth = int(mechanism.transition_matrix()[5].argmax())
+    for part in (1, 20):
+        with pytest.raises(AssertionError):
+            assert_draws_follow(mechanism, 5, np.where(np.arange(20_000)[:, None] % part == 0, truth, honest))
+
+
+def test_a_matrix_that_leaks_is_caught() -> None:
+    """The identity, the matrix of a larger epsilon, and the unclipped share of errata E1-2."""
+    mechanism = RandomizedResponse(GRIDS[0], 1)
+    for matrix in (np.eye(12), RandomizedResponse(GRIDS[0], "1001/1000").transition_matrix()):
+        with pytest.raises(AssertionError):
+            assert_promise_is_kept(mechanism, matrix)
+    disk = DiskArea(plane(8, 8), "7/2", radius=3)
+    weights = disk.transition_matrix() * disk.window.total / disk.window.low
+    lowered = np.where((weights == 1) & (np.indices(weights.shape)[1] % 13 == 0), 0.919, weights)
+    with pytest.raises(AssertionError):
+        assert_promise_is_kept(disk, lowered / lowered.sum(axis=1, keepdims=True))
+
+
+# ── both halves fit together ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "hashing"])
+def test_the_channel_is_what_the_tallies_expect(name: str) -> None:
+    """Of hashing on average over its seeds alone; test_categorical has it."""
+    for mechanism in made(name):
+        assert_channel_is(mechanism.channel(), expected_tallies(mechanism))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_reports_and_tallies_fit_their_declaration(name: str) -> None:
+    for mechanism in made(name):
+        cells = np.arange(mechanism.grid.cells).repeat(5)
+        reports = mechanism.draw(cells, Simulation(2))
+        assert reports.shape == (len(cells), mechanism.numbers)
+        assert reports.min() >= 0
+        assert reports.max() < mechanism.limit
+        single = np.array([mechanism.tally(reports[[place]]) for place in range(len(reports))])
+        assert single.shape == (len(cells), mechanism.outcomes)
+        # A report counts once for an outcome, or not at all: so no tally exceeds the number of reports.
+        assert set(np.unique(single).tolist()) <= {0, 1}
+        assert (single.sum(axis=0) == mechanism.tally(reports)).all()
+        if not isinstance(mechanism, UnaryEncoding | LocalHashing):
+            assert (single.sum(axis=1) == mechanism.numbers).all()
+        nothing = mechanism.draw(cells[:0], Simulation(2))
+        assert nothing.shape == (0, mechanism.numbers)
+        assert mechanism.tally(nothing).tolist() == [0] * mechanism.outcomes
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_parameters_travel(name: str) -> None:
+    """Through JSON and back: an equal mechanism with the same fingerprint, and weights that are the same."""
+    for mechanism in made(name):
+        fields = json.loads(json.dumps(describe(mechanism) | {"fingerprint": fingerprint(mechanism)}))
+        rebuilt = undescribe(Path("a.reports"), fields)
+        assert rebuilt == mechanism
+        assert fingerprint(rebuilt) == fingerprint(mechanism)
+        assert (
+            rebuilt.draw(np.zeros(9, np.int64), Simulation(1)) == mechanism.draw(np.zeros(9, np.int64), Simulation(1))
+        ).all()
+
+
+# ── every mechanism ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("make", MECHANISMS)

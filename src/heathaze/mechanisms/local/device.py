@@ -99,8 +99,11 @@ class Device:
         position = _numbers(point)
         if position.shape != (2,):
             raise InvalidInput("A device reports one position at a time: x and y, or longitude and latitude.")
-        _cells(self.mechanism, position)  # refused before anything is paid
+        # What can be refused is refused before anything is paid.
+        _cells(self.mechanism, position)
         remembered = self._remembered()
+        if self.memory is not None:
+            self._written("").unlink()
         if self.ledger is not None:
             try:
                 self.ledger.charge(promise(self.mechanism), self.mechanism.event)
@@ -137,9 +140,10 @@ class Device:
 
     def _signed(self, reports: Reports, name: str) -> Reports:
         """With the device's name: another one for every set of parameters, so that campaigns cannot be linked."""
-        secret = hashlib.sha256(f"{name} {fingerprint(self.mechanism)}".encode()).digest()[: DEVICE.itemsize]
-        devices = np.frombuffer(secret, DEVICE)
-        return Reports(reports.mechanism, reports.values, reports.unit, devices, reports.simulated)
+        secret = hashlib.sha256(f"{name} {fingerprint(self.mechanism)}".encode()).digest()
+        devices = np.frombuffer(secret[: DEVICE.itemsize], DEVICE)
+        chunk = int.from_bytes(secret[-8:], "little")
+        return Reports(reports.mechanism, reports.values, reports.unit, devices, reports.simulated, chunk)
 
     def _has_answer(self, remembered: Mapping[str, Any]) -> bool:
         return fingerprint(self.mechanism) in remembered.get("answers", {})
@@ -160,11 +164,17 @@ class Device:
 
     def _remember(self, known: Mapping[str, Any]) -> None:
         assert self.memory is not None
+        # Beside the memory first: a crash leaves the old answer or the new one.
+        self._written(json.dumps(known)).replace(self.memory)
+
+    def _written(self, text: str) -> Path:
+        """A draft beside the memory."""
+        assert self.memory is not None
         draft = self.memory.with_name(f".{self.memory.name}.part")
         try:
-            draft.write_text(json.dumps(known), encoding="utf-8")
-            draft.replace(self.memory)
+            draft.write_text(text, encoding="utf-8")
         except OSError as problem:
             with contextlib.suppress(OSError):
                 draft.unlink()
             raise CannotWrite(f"Cannot write {self.memory}: {(problem.strerror or 'refused').lower()}.") from None
+        return draft

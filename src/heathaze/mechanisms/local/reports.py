@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -50,6 +52,7 @@ class Reports:
         unit: Whom a report stands for: a person, who sends one, or a visit, of which a person may send several.
         devices: Names under which devices report, or None; a server refuses a name it has counted before.
         simulated: Made with simulated randomness, so never to be sent.
+        chunk: A random number that names these reports together, so that nobody counts them twice.
     """
 
     mechanism: Estimator
@@ -57,6 +60,7 @@ class Reports:
     unit: Unit = Unit.PERSON
     devices: Devices | None = None
     simulated: bool = False
+    chunk: int = dataclasses.field(default_factory=lambda: int.from_bytes(os.urandom(8), "little"))
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.int64)
@@ -95,6 +99,7 @@ class Reports:
             "unit": self.unit.value,
             "reports": len(self),
             "devices": self.devices is not None,
+            "chunk": self.chunk,
         }
         return _chunk.pack("reports", fields, body)
 
@@ -126,8 +131,10 @@ def from_chunk(path: Path, fields: Mapping[str, Any], body: bytes) -> Reports:
     """Reports from a chunk that is whole; its fields may come from a stranger."""
     mechanism = undescribe(path, fields)
     count, kind = fields.get("reports"), _kind(mechanism.limit)
-    with_devices = fields.get("devices")
+    with_devices, chunk = fields.get("devices"), fields.get("chunk")
     if type(count) is not int or count < 0 or type(with_devices) is not bool:
+        raise _unsound(path)
+    if type(chunk) is not int or not 0 <= chunk < 2**64:
         raise _unsound(path)
     length = count * mechanism.numbers * kind.itemsize
     if len(body) != length + (count * DEVICE.itemsize if with_devices else 0):
@@ -135,7 +142,7 @@ def from_chunk(path: Path, fields: Mapping[str, Any], body: bytes) -> Reports:
     values = np.frombuffer(body[:length], kind).astype(np.int64).reshape(count, mechanism.numbers)
     devices = np.frombuffer(body[length:], DEVICE) if with_devices else None
     try:
-        return Reports(mechanism, values, Unit(fields["unit"]), devices)
+        return Reports(mechanism, values, Unit(fields["unit"]), devices, chunk=chunk)
     except (ValueError, KeyError):
         raise _unsound(path) from None
 

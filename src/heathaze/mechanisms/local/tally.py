@@ -6,8 +6,10 @@ import contextlib
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, InvalidInput, SimulatedRelease, UnreadableData
 from heathaze.mechanisms.local import _chunk
@@ -22,6 +24,7 @@ from heathaze.mechanisms.local.reports import (
     undescribe,
 )
 from heathaze.mechanisms.protocols import Estimator
+from heathaze.privacy.randomness import Words
 from heathaze.privacy.unit import Unit
 
 
@@ -33,9 +36,10 @@ class Tally:
     >>> from heathaze.mechanisms.local import RandomizedResponse, randomize
     >>> from heathaze.privacy.randomness import Simulation
     >>> coin = RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), epsilon=1000)
-    >>> reports = randomize(coin, [(0.5, 0.5), (1.5, 0.5), (1.7, 0.2)], randomness=Simulation(1))
-    >>> (Tally.of(reports) + reports).counts.tolist()
-    [2, 4]
+    >>> monday = randomize(coin, [(0.5, 0.5), (1.5, 0.5), (1.7, 0.2)], randomness=Simulation(1))
+    >>> tuesday = randomize(coin, [(0.5, 0.5)], randomness=Simulation(2))
+    >>> (Tally.of(monday) + tuesday).counts.tolist()
+    [2, 2]
     """
 
     mechanism: Estimator
@@ -43,6 +47,7 @@ class Tally:
     reports: int
     unit: Unit
     devices: Devices
+    chunks: Words
     simulated: bool = False
 
     @classmethod
@@ -52,7 +57,8 @@ class Tally:
         if reports.devices is not None and len(devices) < len(reports):
             raise InvalidInput("Two of these reports carry the same device id; a device may report once.")
         counts = reports.mechanism.tally(reports.values)
-        return cls(reports.mechanism, counts, len(reports), reports.unit, devices, reports.simulated)
+        chunks = np.array([reports.chunk], dtype=np.uint64)
+        return cls(reports.mechanism, counts, len(reports), reports.unit, devices, chunks, reports.simulated)
 
     def __add__(self, other: Tally | Reports) -> Tally:
         """Both together; refuses other parameters, another unit, and devices that were counted already."""
@@ -70,18 +76,21 @@ class Tally:
                 f"These reports stand for a {more.unit.value} each, those counted before for a {self.unit.value}; they "
                 "promise different things and cannot be mixed."
             )
-        devices = np.concatenate([self.devices, more.devices])
-        joined = np.unique(devices)
-        if len(joined) < len(devices):
+        devices = _joined(self.devices, more.devices)
+        if devices is None:
             raise InvalidInput(
                 "Some of these reports carry a device id that was counted before; a device may report once."
             )
+        chunks = _joined(self.chunks, more.chunks)
+        if chunks is None:
+            raise InvalidInput("These reports, or some of them, were counted before; the same reports count once.")
         return Tally(
             self.mechanism,
             self.counts + more.counts,
             self.reports + more.reports,
             self.unit,
-            joined,
+            devices,
+            chunks,
             self.simulated or more.simulated,
         )
 
@@ -97,8 +106,10 @@ class Tally:
             "unit": self.unit.value,
             "reports": self.reports,
             "devices": len(self.devices),
+            "chunks": len(self.chunks),
         }
-        body = zlib.compress(self.counts.astype("<i8").tobytes() + self.devices.astype(DEVICE).tobytes())
+        blocks = (self.counts.astype("<i8"), self.devices.astype(DEVICE), self.chunks.astype("<u8"))
+        body = zlib.compress(b"".join(block.tobytes() for block in blocks))
         target = Path(path)
         # Beside the target first: a crash leaves the old state or the new one.
         draft = target.with_name(f".{target.name}.part")
@@ -134,28 +145,38 @@ class Tally:
 
 def _from_chunk(path: Path, fields: dict[str, object], body: bytes) -> Tally:
     mechanism = undescribe(path, fields)
-    reports, devices = fields.get("reports"), fields.get("devices")
+    reports, devices, chunks = (fields.get(name) for name in ("reports", "devices", "chunks"))
     damaged = UnreadableData(f"{path} is damaged or was edited: its parts do not fit together; fetch it again.")
-    if type(reports) is not int or type(devices) is not int or not 0 <= devices <= reports < 2**53:
+    if type(reports) is not int or type(devices) is not int or type(chunks) is not int:
         raise damaged
-    length = 8 * mechanism.outcomes
+    if not (0 <= devices <= reports < 2**53 and 1 <= chunks < 2**32):
+        raise damaged
+    ends = np.cumsum([8 * mechanism.outcomes, devices * DEVICE.itemsize, 8 * chunks]).tolist()
     unpacker = zlib.decompressobj()
     try:
-        block = unpacker.decompress(body, length + devices * DEVICE.itemsize + 1)
+        block = unpacker.decompress(body, ends[2] + 1)
         unit = Unit(fields["unit"])
     except (zlib.error, ValueError, KeyError):
         raise damaged from None
-    if len(block) != length + devices * DEVICE.itemsize or not unpacker.eof or unpacker.unused_data:
+    if len(block) != ends[2] or not unpacker.eof or unpacker.unused_data:
         raise damaged
-    counts = np.frombuffer(block[:length], "<i8").astype(np.int64)
-    names = np.unique(np.frombuffer(block[length:], DEVICE))
-    if (counts < 0).any() or (counts > reports).any() or len(names) < devices:
+    counts = np.frombuffer(block[: ends[0]], "<i8").astype(np.int64)
+    names = np.unique(np.frombuffer(block[ends[0] : ends[1]], DEVICE))
+    counted = np.unique(np.frombuffer(block[ends[1] :], "<u8").astype(np.uint64))
+    if (counts < 0).any() or (counts > reports).any() or len(names) < devices or len(counted) < chunks:
         raise damaged
     # A report adds to an outcome at most once, and to outcomes that can occur alone.
     even = np.full(mechanism.grid.shape, 1 / mechanism.grid.cells)
     if counts[mechanism.channel().forward(even) <= 0].any():
         raise damaged
-    return Tally(mechanism, counts, reports, unit, names)
+    return Tally(mechanism, counts, reports, unit, names, counted)
+
+
+def _joined(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """Both together, sorted; None if they share one."""
+    both = np.concatenate([first, second])
+    joined = np.unique(both)
+    return joined if len(joined) == len(both) else None
 
 
 def _named(mechanism: Estimator) -> str:

@@ -1,0 +1,149 @@
+"""Drawn maps: what their spread says about squares, boxes and cells."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from heathaze.domain.density import Density
+from heathaze.domain.grid import Box, Grid
+from heathaze.domain.quadtree import deinterleave
+from heathaze.errors import InvalidInput
+from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
+from heathaze.privacy.randomness import Simulation
+
+GRID = Grid.plane(x=(0, 6), y=(0, 4), shape=(4, 6))
+
+
+def shares(maps: int, *shape: int, seed: int = 1) -> np.ndarray:
+    drawn = Simulation(seed).uniforms(maps * int(np.prod(shape))).reshape(maps, *shape) + 0.1
+    return drawn / drawn.sum(axis=(1, 2), keepdims=True)
+
+
+def posterior(side: int = 1, within: float = 0.0, grid: Grid = GRID, total: float = 1000.0) -> DrawnPosterior:
+    """Eight maps around their own mean."""
+    squares = [-(-length // side) for length in grid.shape]
+    drawn = DrawnMaps(grid, side, shares(8, *squares), within)
+    mean = np.repeat(np.repeat(drawn.shares.mean(axis=0), side, axis=0), side, axis=1)
+    return DrawnPosterior(drawn, Density.from_mass(grid, mean[: grid.rows, : grid.cols]), total)
+
+
+def test_boxes_are_summed_map_by_map() -> None:
+    found = posterior()
+    left = found.drawn.shares[:, :, :3].sum(axis=(1, 2))
+    assert found.share_deviation(Box.plane(x=(0, 3), y=(0, 4))) == pytest.approx(left.std(), rel=1e-12)
+    half = found.drawn.shares[:, 1, 2] / 2 + found.drawn.shares[:, 2, 2] / 2
+    assert found.share_deviation(Box.plane(x=(2, 3), y=(1.5, 2.5))) == pytest.approx(half.std(), rel=1e-12)
+    assert found.share_deviation(GRID.box) == pytest.approx(0, abs=1e-15)
+
+
+def test_an_estimate_beside_its_maps_is_less_sure() -> None:
+    """The deviation is about the estimate: how far the maps lie from it counts too."""
+    found = posterior()
+    beside = DrawnPosterior(found.drawn, Density.uniform(GRID), 1000.0)
+    box = Box.plane(x=(0, 1), y=(0, 1))
+    drawn = found.drawn.shares[:, 0, 0]
+    assert beside.share_deviation(box) == pytest.approx(np.sqrt(((drawn - 1 / 24) ** 2).mean()), rel=1e-12)
+    assert beside.share_deviation(box) > found.share_deviation(box)
+
+
+@pytest.mark.parametrize("side", [1, 2])
+def test_levels_are_the_quadtree(side: int) -> None:
+    found = posterior(side)
+    assert len(found.levels) == GRID.depth + 1 - (side.bit_length() - 1)
+    for level, belief in enumerate(found.levels):
+        length = 2 ** (GRID.depth - level)
+        rows, cols = deinterleave(belief.codes)
+        for at, (row, col) in enumerate(zip(rows.tolist(), cols.tolist(), strict=True)):
+            top, left = row * length, col * length
+            corner = Box.plane(x=(left, min(6, left + length)), y=(top, min(4, top + length)))
+            assert belief.mean[at] == pytest.approx(1000 * found.density.mass_in(corner), rel=1e-12)
+            assert belief.deviation[at] == pytest.approx(1000 * found.share_deviation(corner), rel=1e-9, abs=1e-9)
+        assert (np.diff(belief.codes) > 0).all()
+        assert belief.mean.sum() == pytest.approx(1000)
+        assert belief.leaf.all() == (level == len(found.levels) - 1)
+        assert belief.measured.all()
+    assert found.levels[0].deviation == 0  # how many reports there are is known
+    level, codes, mean, deviation = found.squares
+    assert (level == len(found.levels) - 1).all()
+    assert (codes == found.levels[-1].codes).all()
+    assert (mean == found.levels[-1].mean).all()
+    assert (deviation == found.levels[-1].deviation).all()
+
+
+def test_cells_are_rendered_map_by_map() -> None:
+    found = posterior()
+    np.testing.assert_allclose(found.deviations(), found.drawn.shares.std(axis=0), rtol=1e-9)
+    halved = found.drawn.shares.reshape(8, 2, 2, 3, 2).sum(axis=(2, 4))
+    np.testing.assert_allclose(found.deviations(shape=(2, 3)), halved.std(axis=0), rtol=1e-9)
+    smoothed = found.deviations(sigma=1.0)
+    assert smoothed.shape == GRID.shape
+    assert smoothed.mean() < found.deviations().mean()
+
+
+def test_a_square_is_divided_as_the_estimate_divides_it() -> None:
+    drawn = DrawnMaps(GRID, 2, shares(5, 2, 3), 0.0)
+    mass = Simulation(3).uniforms(24).reshape(4, 6) + 0.05
+    mass[:2, :2] = 0.0  # a square that the estimate leaves empty is divided evenly
+    found = DrawnPosterior(drawn, Density.from_mass(GRID, mass), 100.0)
+    for density, map_ in zip(found._fine, drawn.shares, strict=True):
+        sums = density.values.reshape(2, 2, 3, 2).sum(axis=(1, 3))
+        np.testing.assert_allclose(sums, map_, rtol=1e-12)
+        np.testing.assert_allclose(density.values[:2, :2], map_[0, 0] / 4, rtol=1e-12)
+        ratio = density.values[2:, 4:] / mass[2:, 4:]
+        np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-12)
+
+
+def test_sides_that_do_not_divide() -> None:
+    grid = Grid.plane(x=(0, 7), y=(0, 5), shape=(5, 7))
+    found = posterior(4, grid=grid)
+    assert found.drawn.shares.shape == (8, 2, 2)
+    assert found.deviations().shape == (5, 7)
+    assert all(density.values.sum() == pytest.approx(1) for density in found._fine)
+    assert sum(found.levels[-1].mean) == pytest.approx(1000)
+
+
+def test_within_a_square_the_prior_speaks() -> None:
+    """Cells finer than a square doubt at least by the given part of themselves; a whole square does not."""
+    sure, unsure = posterior(2, within=0.0), posterior(2, within=0.5)
+    between, all_ = sure.deviations(), unsure.deviations()
+    np.testing.assert_allclose(all_, np.hypot(between, 0.5 * unsure.density.values), rtol=1e-12)
+    np.testing.assert_allclose(unsure.deviations(shape=(2, 3)), sure.deviations(shape=(2, 3)), rtol=1e-12)
+
+
+GOOD = {"grid": GRID, "side": 1, "shares": shares(3, 4, 6), "within": 0.0}
+BAD = {
+    "one map": {"shares": shares(1, 4, 6)},
+    "no maps": {"shares": np.zeros((0, 4, 6))},
+    "flat": {"shares": shares(3, 4, 6)[0]},
+    "another shape": {"shares": shares(3, 6, 4)},
+    "other squares": {"side": 2},
+    "side zero": {"side": 0},
+    "a negative side": {"side": -2},
+    "side three": {"side": 3, "shares": shares(3, 2, 2)},
+    "a side beyond the map": {"side": 16, "shares": shares(3, 1, 1)},
+    "nan": {"shares": np.where(np.arange(6) == 2, np.nan, shares(3, 4, 6))},
+    "infinite": {"shares": np.where(np.arange(6) == 2, np.inf, shares(3, 4, 6))},
+    "negative": {"shares": shares(3, 4, 6) - 0.04},
+    "sum of two": {"shares": 2 * shares(3, 4, 6)},
+    "one of them empty": {"shares": shares(3, 4, 6) * np.array([1, 0, 1])[:, None, None]},
+    "negative within": {"within": -0.1},
+    "within of nothing known": {"within": 1e3},
+    "within nan": {"within": float("nan")},
+}
+
+
+@pytest.mark.parametrize("name", list(BAD))
+def test_what_are_no_maps_is_refused(name: str) -> None:
+    DrawnMaps(**GOOD)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"drawn map|Drawn maps"):
+        DrawnMaps(**GOOD | BAD[name])  # type: ignore[arg-type]
+
+
+def test_the_maps_cannot_be_changed() -> None:
+    mine = shares(3, 4, 6)
+    maps = DrawnMaps(GRID, 1, mine, 0.0)
+    mine[:] = 0
+    assert maps.shares.sum() == pytest.approx(3)
+    with pytest.raises(ValueError, match="read-only"):
+        maps.shares[0, 0, 0] = 1.0
