@@ -9,7 +9,7 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput
-from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
+from heathaze.inference.drawn_maps import DOUBT, DrawnMaps, DrawnPosterior
 from heathaze.privacy.randomness import Simulation
 
 GRID = Grid.plane(x=(0, 6), y=(0, 4), shape=(4, 6))
@@ -28,23 +28,32 @@ def posterior(side: int = 1, within: float = 0.0, grid: Grid = GRID, total: floa
     return DrawnPosterior(drawn, Density.from_mass(grid, mean[: grid.rows, : grid.cols]), total)
 
 
+def believed(drawn: np.ndarray, estimate: np.ndarray | float, total: float = 1000.0) -> tuple[np.ndarray, np.ndarray]:
+    """Centre and deviation of shares, written out: spread about the centre, widened, and the variance of a count."""
+    centre = np.maximum(drawn.mean(axis=0), estimate)
+    variance = DOUBT**2 * ((drawn - centre) ** 2).mean(axis=0) + centre * (1 - centre) / total
+    return centre, np.sqrt(variance)
+
+
 def test_boxes_are_summed_map_by_map() -> None:
     found = posterior()
     left = found.drawn.shares[:, :, :3].sum(axis=(1, 2))
-    assert found.share_deviation(Box.plane(x=(0, 3), y=(0, 4))) == pytest.approx(left.std(), rel=1e-12)
+    box = Box.plane(x=(0, 3), y=(0, 4))
+    assert found.belief(box, left.mean()) == pytest.approx(believed(left, left.mean()), rel=1e-12)
     half = found.drawn.shares[:, 1, 2] / 2 + found.drawn.shares[:, 2, 2] / 2
-    assert found.share_deviation(Box.plane(x=(2, 3), y=(1.5, 2.5))) == pytest.approx(half.std(), rel=1e-12)
-    assert found.share_deviation(GRID.box) == pytest.approx(0, abs=1e-15)
+    box = Box.plane(x=(2, 3), y=(1.5, 2.5))
+    assert found.belief(box, half.mean()) == pytest.approx(believed(half, half.mean()), rel=1e-12)
+    assert found.belief(GRID.box, 1.0) == pytest.approx((1.0, 0.0), abs=1e-7)  # all of it is there, surely
 
 
 def test_an_estimate_beside_its_maps_is_less_sure() -> None:
-    """The deviation is about the estimate: how far the maps lie from it counts too."""
-    found = posterior()
-    beside = DrawnPosterior(found.drawn, Density.uniform(GRID), 1000.0)
-    box = Box.plane(x=(0, 1), y=(0, 1))
+    """An estimate above the maps is the centre, and how far they lie below counts; below them their mean is."""
+    found, box = posterior(), Box.plane(x=(0, 1), y=(0, 1))
     drawn = found.drawn.shares[:, 0, 0]
-    assert beside.share_deviation(box) == pytest.approx(np.sqrt(((drawn - 1 / 24) ** 2).mean()), rel=1e-12)
-    assert beside.share_deviation(box) > found.share_deviation(box)
+    above = found.belief(box, drawn.max() * 2)
+    assert above == pytest.approx(believed(drawn, drawn.max() * 2), rel=1e-12)
+    assert above[1] > found.belief(box, drawn.mean())[1]
+    assert found.belief(box, 0.0) == pytest.approx(believed(drawn, drawn.mean()), rel=1e-12)
 
 
 @pytest.mark.parametrize("side", [1, 2])
@@ -57,13 +66,13 @@ def test_levels_are_the_quadtree(side: int) -> None:
         for at, (row, col) in enumerate(zip(rows.tolist(), cols.tolist(), strict=True)):
             top, left = row * length, col * length
             corner = Box.plane(x=(left, min(6, left + length)), y=(top, min(4, top + length)))
-            assert belief.mean[at] == pytest.approx(1000 * found.density.mass_in(corner), rel=1e-12)
-            assert belief.deviation[at] == pytest.approx(1000 * found.share_deviation(corner), rel=1e-9, abs=1e-9)
+            expected = np.array(found.belief(corner, found.density.mass_in(corner)))
+            assert (belief.mean[at], belief.deviation[at]) == pytest.approx(1000 * expected, rel=1e-9, abs=1e-4)
         assert (np.diff(belief.codes) > 0).all()
         assert belief.mean.sum() == pytest.approx(1000)
         assert belief.leaf.all() == (level == len(found.levels) - 1)
         assert belief.measured.all()
-    assert found.levels[0].deviation == 0  # how many reports there are is known
+    assert found.levels[0].deviation == pytest.approx(0, abs=1e-4)  # how many reports there are is known
     level, codes, mean, deviation = found.squares
     assert (level == len(found.levels) - 1).all()
     assert (codes == found.levels[-1].codes).all()
@@ -73,9 +82,10 @@ def test_levels_are_the_quadtree(side: int) -> None:
 
 def test_cells_are_rendered_map_by_map() -> None:
     found = posterior()
-    np.testing.assert_allclose(found.deviations(), found.drawn.shares.std(axis=0), rtol=1e-9)
+    drawn = found.drawn.shares
+    np.testing.assert_allclose(found.deviations(), believed(drawn, drawn.mean(axis=0))[1], rtol=1e-9)
     halved = found.drawn.shares.reshape(8, 2, 2, 3, 2).sum(axis=(2, 4))
-    np.testing.assert_allclose(found.deviations(shape=(2, 3)), halved.std(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.deviations(shape=(2, 3)), believed(halved, halved.mean(axis=0))[1], rtol=1e-9)
     smoothed = found.deviations(sigma=1.0)
     assert smoothed.shape == GRID.shape
     assert smoothed.mean() < found.deviations().mean()
@@ -100,7 +110,7 @@ def test_sides_that_do_not_divide() -> None:
     assert found.drawn.shares.shape == (8, 2, 2)
     assert found.deviations().shape == (5, 7)
     assert all(density.values.sum() == pytest.approx(1) for density in found._fine)
-    assert sum(found.levels[-1].mean) == pytest.approx(1000)
+    assert found._squares.sum() == pytest.approx(1)
 
 
 def test_within_a_square_the_prior_speaks() -> None:

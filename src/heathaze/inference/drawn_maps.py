@@ -18,6 +18,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
+DOUBT = 1.2
+"""The spread of drawn maps is widened by this much: they take the roughness that was learned for granted."""
+
+
 @dataclass(frozen=True, eq=False)
 class DrawnMaps:
     """Maps that the reports could have come from, on squares of ``side`` × ``side`` cells (a power of two). Public.
@@ -73,8 +77,7 @@ class DrawnPosterior:
             codes = interleave(rows.ravel(), cols.ravel())
             order = np.argsort(codes)
             mean = self.total * _summed(self._squares, factor).ravel()[order]
-            # The number of reports is known: the whole map has no deviation.
-            deviation = _about(masses.reshape(len(masses), -1)[:, order], mean) if level else np.zeros(1)
+            mean, deviation = self._believed(masses.reshape(len(masses), -1)[:, order], mean, whole=self.total)
             whole = np.ones(len(codes), np.bool_)
             leaf = whole if level == deepest else ~whole
             found.append(LevelBelief(codes[order], mean, deviation, leaf, whole))
@@ -86,9 +89,11 @@ class DrawnPosterior:
         last = self.levels[-1]
         return np.full(len(last.codes), len(self.levels) - 1), last.codes, last.mean, last.deviation
 
-    def share_deviation(self, box: Box) -> float:
-        """Standard deviation of the share of the mass that lies in a box."""
-        return float(_about(np.array([density.mass_in(box) for density in self._fine]), self.density.mass_in(box)))
+    def belief(self, box: Box, share: float) -> tuple[float, float]:
+        """About which share of the mass in a box the drawn maps lie, and how far; ``share`` is the estimate's."""
+        drawn = np.array([density.mass_in(box) for density in self._fine])
+        centre, deviation = self._believed(drawn, np.asarray(share), whole=1.0)
+        return float(centre), float(deviation)
 
     def deviations(self, window: Box | None = None, shape: tuple[int, int] | None = None, sigma: float = 0.0) -> Floats:
         """Standard deviation of every drawn cell, as a share of the whole map; smoothed by ``sigma`` cells if asked."""
@@ -97,12 +102,23 @@ class DrawnPosterior:
             inside = self.density.mass_in(window)
         maps = [density.render(window, shape).smooth(sigma).values for density in self._fine]
         mean = self.density.render(window, shape).smooth(sigma)
-        between = _about(np.stack(maps), mean.values)
+        _, between = self._believed(np.stack(maps), mean.values, whole=1.0)
         # Cells smaller than a square share out its mass as the prior has it.
         across = (window or self.grid.box).x
         cells = self.grid.cols * (across[1] - across[0]) / (self.grid.x[1] - self.grid.x[0]) / mean.grid.cols
         within = self.drawn.within if max(cells, 2 * sigma * cells) < self.drawn.side else 0.0
         return np.asarray(inside * np.hypot(between, within * mean.values))
+
+    def _believed(self, drawn: Floats, estimate: Floats, whole: float) -> tuple[Floats, Floats]:
+        """Centre and standard deviation of some amounts, of which the drawn maps have one each; the map has ``whole``.
+
+        Where the estimate has next to nothing the drawn maps may have more; their mean is then the better centre. The
+        maps are of what people tend to do; where each of them happened to be adds the variance of a count.
+        """
+        centre = np.maximum(drawn.mean(axis=0), estimate)
+        spread = ((drawn - centre) ** 2).mean(axis=0)
+        by_chance = centre * np.maximum(1 - centre / whole, 0) * (whole / self.total)
+        return centre, np.sqrt(DOUBT**2 * spread + by_chance)
 
     @functools.cached_property
     def _squares(self) -> Floats:
@@ -118,11 +134,6 @@ class DrawnPosterior:
         return [
             Density.from_mass(self.grid, _spread(shares, side)[:rows, :cols] * part) for shares in self.drawn.shares
         ]
-
-
-def _about(drawn: Floats, estimate: Floats | float) -> Floats:
-    """Root of the mean squared distance of drawn numbers from the estimate: their spread, and how far off it lies."""
-    return np.asarray(np.sqrt(((drawn - estimate) ** 2).mean(axis=0)))
 
 
 def _summed(values: Floats, side: int) -> Floats:

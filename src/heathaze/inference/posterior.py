@@ -88,6 +88,10 @@ class Posterior:
         levels, codes, _, deviations = self.squares
         return render_deviations(self.grid, levels, codes, deviations / max(self.total, 1e-300), window, shape)
 
+    def belief(self, box: Box, share: float) -> tuple[float, float]:
+        """About which share of the mass in a box the posterior lies, and how far; ``share`` is the estimate's."""
+        return share, self.share_deviation(box)
+
     def share_deviation(self, box: Box) -> float:
         """Standard deviation of the share of the mass that lies in a box."""
         if self._beliefs is None:

@@ -103,7 +103,8 @@ class Release:
         value = self.estimate.mass_in(box)
         if not self.knows_uncertainty:
             return Share(value, None, None, confidence)
-        return Share.around(value, self.posterior.share_deviation(box), confidence)
+        mean, deviation = self.posterior.belief(box, value)
+        return Share.around(value, deviation, confidence, mean)
 
     def hotspots(self, confidence: float = 0.9, *, times: float = 2.0) -> list[Hotspot]:
         """Places that are real: squares at least ``times`` as dense as the map's average, each with this confidence."""

@@ -35,14 +35,18 @@ class Share(float):
         return share
 
     @classmethod
-    def around(cls, value: float, deviation: float, confidence: float) -> Share:
-        """The shortest interval for an amount between 0 and 1, from its mean and standard deviation."""
+    def around(cls, value: float, deviation: float, confidence: float, mean: float | None = None) -> Share:
+        """The shortest interval for an amount between 0 and 1, from its mean and standard deviation.
+
+        The value is most often the mean itself; if not, the interval holds it too.
+        """
         check_confidence(confidence)
+        mean = value if mean is None else mean
         # What is not here is elsewhere: a share near 1 is as sure as the small rest.
-        low, high = interval(min(value, 1 - value), deviation, confidence)
-        if value > 0.5:
+        low, high = (float(end) for end in interval(min(mean, 1 - mean), deviation, confidence))
+        if mean > 0.5:
             low, high = 1 - high, 1 - low
-        return cls(value, max(0.0, float(low)), min(1.0, float(high)), confidence)
+        return cls(value, max(0.0, min(low, value)), min(1.0, max(high, value)), confidence)
 
     def __repr__(self) -> str:
         if self.low is None or self.high is None:
