@@ -37,6 +37,8 @@ bench: $(READY)
 papers: $(READY)
 	$(BIN)/python papers/central_heatmaps/run.py
 	$(BIN)/python papers/central_heatmaps/better.py
+	$(BIN)/python papers/local_disk_area/run.py
+	$(BIN)/python papers/local_disk_area/price_of_trust.py
 
 clean:
 	rm -rf .venv demo build dist

@@ -13,12 +13,18 @@ import argparse
 import json
 import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from experiments import Point, Results, run_all
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+
+from harness.data import data_file
+from harness.reproduce import with_progress
+from harness.results import Point, Results
 from honesty import coverage_by_level
-from protocol import HERE, METRICS, Trial, data_file
+from protocol import HERE, METRICS, Trial, measure
 
 OURS = "default"
 PEERS = ("pyramid", "PrivTree", "adaptive grid")
@@ -38,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         recorded = json.loads((HERE / "better.json").read_text(encoding="utf-8"))
         _write(recorded["mean and standard error"], _covered(chosen))
         return 0
-    results = _progress(_trials(config, chosen), config)
+    results = with_progress("running", _trials(config, chosen), measure, config)
     lines, ratios, behind = _table(results)
     print("\n".join(lines))
     for source, ratio in ratios.items():
@@ -67,7 +73,7 @@ def _trials(config: dict[str, Any], chosen: dict[str, Any]) -> list[tuple[Point,
     methods = tuple((name, method["mechanism"], None) for name, method in config["rivals"].items())
     common = {"size": 256, "sigma": config["protocol"]["sigma"], "emd_size": chosen["emd_size"], "methods": methods}
     rows: list[tuple[Point, dict[str, Any]]] = []
-    if data_file(config) is None:
+    if data_file(config["gowalla"]["file"]) is None:
         print(f"{config['gowalla']['file']} is not here: synthetic data alone. Set HEATHAZE_DATA to its folder.")
     else:
         for people, epsilon in chosen["rows"]:
@@ -77,15 +83,6 @@ def _trials(config: dict[str, Any], chosen: dict[str, Any]) -> list[tuple[Point,
         source = f"mixture:{clusters}:{share}"
         rows.append((Point("clusters", "mixture", clusters), {"source": source, "people": 200, "epsilon": 1}))
     return [(point, Trial(run=run, **row, **common)) for point, row in rows for run in range(chosen["runs"])]
-
-
-def _progress(trials: list[tuple[Point, Trial]], config: dict[str, Any]) -> Results:
-    from rich.console import Console
-    from rich.progress import track
-
-    steps = iter(track(range(len(trials)), "running", console=Console(stderr=True)))
-    next(steps)
-    return run_all(trials, config, lambda: next(steps, None))
 
 
 def name_of(point: Point) -> str:

@@ -3,55 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from experiments import Point, Results
+from harness.claims import Claim, Difference, difference, golden, repeats
+from harness.results import Point, Results
 from protocol import METRICS
 
 OURS = "pyramid"
 BASELINE = "flat"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement, the paper's value, ours, and whether it holds. A documented departure does not fail the run."""
-
-    text: str
-    paper: str
-    ours: str
-    holds: bool
-    departure: bool = False
-
-    @property
-    def verdict(self) -> str:
-        if self.holds:
-            return "yes"
-        return "no, see README" if self.departure else "NO"
-
-    @property
-    def fails(self) -> bool:
-        return not (self.holds or self.departure)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A mean difference with its standard error; positive is better."""
-
-    mean: float
-    error: float
-
-    @property
-    def clear(self) -> bool:
-        """Positive, by more than two standard errors."""
-        return self.mean > 2 * self.error
-
-    def __neg__(self) -> Difference:
-        return Difference(-self.mean, self.error)
-
-    def __str__(self) -> str:
-        return f"{self.mean:+.3f} ± {self.error:.3f}"
 
 
 def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Claim]:
@@ -63,7 +23,7 @@ def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[st
         found += _figure2(results, source)
     found += _mixtures(results)
     found += _golden(results, config)
-    found += _repeats(results, expected)
+    found += repeats(results, expected)
     return found
 
 
@@ -99,7 +59,7 @@ def _figure1(results: Results, source: str) -> Iterator[Claim]:
 def _least_lead(results: Results, points: list[Point], metric: str) -> Difference:
     """The least certain lead of the pyramid over any rival at any of the points."""
     leads = [
-        _difference(metric, results.of(point, OURS, metric), results.of(point, rival, metric))
+        difference(METRICS[metric], results.of(point, OURS, metric), results.of(point, rival, metric))
         for point in points
         for rival in results.methods(point)
         if rival != OURS
@@ -159,21 +119,16 @@ def _mixtures(results: Results) -> Iterator[Claim]:
     )
 
 
-# ── the independent implementation, and ourselves earlier ───────────────────────────────────────────────────────────
+# ── the independent implementation ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _golden(results: Results, config: Mapping[str, Any]) -> Iterator[Claim]:
-    """Standard error of a difference of means over r and over our R runs, both with our spread: sd · √(1/r + 1/R)."""
     points = {point.x: point for point in results.series("golden", "gowalla")}
     for value in config["golden"]["values"] if points else []:
         point, method = points[value["epsilon"]], value["method"]
-        texts, scores = [], []
         measured = [metric for metric in METRICS if metric in value and (point, method, metric) in results.values]
-        for metric in measured:
-            runs = results.of(point, method, metric)
-            error = runs.std(ddof=1) * np.sqrt(1 / config["golden"]["runs"] + 1 / len(runs))
-            scores.append((runs.mean() - value[metric]) / error)
-            texts.append(f"{metric} {runs.mean():.3f} ({scores[-1]:+.1f} se)")
+        known = {metric: value[metric] for metric in measured}
+        texts, scores = golden(results, point, method, known, config["golden"]["runs"])
         yield Claim(
             f"gowalla: {method} at ε = {value['epsilon']} agrees with an independent implementation, within 3 se",
             ", ".join(f"{metric} {value[metric]}" for metric in measured),
@@ -182,46 +137,12 @@ def _golden(results: Results, config: Mapping[str, Any]) -> Iterator[Claim]:
         )
 
 
-def summary(results: Results) -> dict[str, list[float]]:
-    """Mean and standard error of everything, for expected.json."""
-    return {
-        f"{point.figure} | {point.source} | {point.x:g} | {method} | {metric}": [
-            float(f"{results.mean(point, method, metric):.6g}"),
-            float(f"{results.error(point, method, metric):.3g}"),
-        ]
-        for point, method, metric in results.values
-    }
-
-
-def _repeats(results: Results, expected: Mapping[str, Any]) -> Iterator[Claim]:
-    ours = summary(results)
-    common = [key for key in ours if key in expected]
-    if not common:
-        return
-    away = {
-        key: abs(ours[key][0] - expected[key][0]) / (np.hypot(ours[key][1], expected[key][1]) + 1e-6) for key in common
-    }
-    worst = max(away, key=lambda key: away[key])
-    yield Claim(
-        "every mean repeats expected.json within 3 se",
-        "–",
-        f"{len(common)} means, at most {away[worst]:.1f} se ({worst})" if away[worst] > 0.1 else f"{len(common)} means",
-        away[worst] <= 3,
-    )
-
-
 # ── numbers and words ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _difference(metric: str, ours: np.ndarray, other: np.ndarray) -> Difference:
-    """How much better ``ours`` is; run by run, since runs with the same number share their data."""
-    gains = METRICS[metric] * (ours - other)
-    return Difference(float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains))))
 
 
 def _gain(results: Results, before: Point, after: Point, method: str, metric: str) -> Difference:
     """How much better the metric gets from one point to another; negative when it gets worse."""
-    return _difference(metric, results.of(after, method, metric), results.of(before, method, metric))
+    return difference(METRICS[metric], results.of(after, method, metric), results.of(before, method, metric))
 
 
 def _step(results: Results, series: list[Point], method: str, metric: str) -> str:

@@ -1,64 +1,17 @@
-"""The paper's figures as lists of trials, and their results as one table of numbers."""
+"""The paper's figures as lists of trials."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
-from multiprocessing import get_context
 from typing import Any
 
-import numpy as np
-from protocol import Trial, data_file, measure
-
-Config = Mapping[str, Any]
-
-
-@dataclass(frozen=True, order=True)
-class Point:
-    """One point on the horizontal axis of a figure."""
-
-    figure: str
-    source: str
-    x: float
-
-
-@dataclass
-class Results:
-    """The values of every run, in the order of the runs."""
-
-    values: dict[tuple[Point, str, str], np.ndarray] = field(default_factory=dict)
-
-    def of(self, point: Point, method: str, metric: str) -> np.ndarray:
-        """One number a run; runs with the same number saw the same people."""
-        return self.values[point, method, metric]
-
-    def mean(self, point: Point, method: str, metric: str) -> float:
-        """Mean over the runs."""
-        return float(self.of(point, method, metric).mean())
-
-    def error(self, point: Point, method: str, metric: str) -> float:
-        """Standard error of the mean."""
-        runs = self.of(point, method, metric)
-        return float(runs.std(ddof=1) / np.sqrt(len(runs)))
-
-    def series(self, figure: str, source: str) -> list[Point]:
-        """The points of one curve, from left to right."""
-        return sorted({point for point, _, _ in self.values if (point.figure, point.source) == (figure, source)})
-
-    def sources(self, figure: str) -> list[str]:
-        """Which data a figure was made from."""
-        return sorted({point.source for point, _, _ in self.values if point.figure == figure})
-
-    def methods(self, point: Point) -> list[str]:
-        """Which methods ran at a point."""
-        return list(dict.fromkeys(method for at, method, _ in self.values if at == point))
+from harness.data import data_file
+from harness.results import Config, Point
+from protocol import Trial
 
 
 def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
     """All trials of a full or a quick run, those of one point one after the other."""
-    chosen, real = config[mode], data_file(config) is not None
+    chosen, real = config[mode], data_file(config["gowalla"]["file"]) is not None
     sources = ["synthetic", "gowalla"] if real and mode == "full" else ["synthetic"]
     trials: list[tuple[Point, Trial]] = []
 
@@ -92,29 +45,3 @@ def _trial(config: Config, mode: str, source: str, run: int, **changes: Any) -> 
         (name, config["methods"][name]["mechanism"], config["methods"][name].get("share")) for name in names
     )
     return Trial(source=source, run=run, methods=methods, **settings)
-
-
-def run_all(trials: list[tuple[Point, Trial]], config: Config, progress: Callable[[], None]) -> Results:
-    """Run every trial on all cores; the result does not depend on the order in which they end."""
-    found: list[Any] = [None] * len(trials)
-    # Fresh processes: a fork of a process with threads may hang.
-    with ProcessPoolExecutor(_cores(), mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(measure, trial, config): place for place, (_, trial) in enumerate(trials)}
-        for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
-            progress()
-    gathered: dict[tuple[Point, str, str], list[float]] = {}
-    for key, value in _flat(trials, found):
-        gathered.setdefault(key, []).append(value)
-    return Results({key: np.array(values) for key, values in gathered.items()})
-
-
-def _flat(trials: list[tuple[Point, Trial]], found: list[Any]) -> Iterator[tuple[tuple[Point, str, str], float]]:
-    for (point, _), methods in zip(trials, found, strict=True):
-        for method, metrics in methods.items():
-            for metric, value in metrics.items():
-                yield (point, method, metric), value
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from experiments import Point, Results
+from harness.pictures import curves, panels, save
+from harness.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, told apart by every kind of eye; marker and dash say the same once more.
 STYLES = {
@@ -39,38 +37,39 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 
 
 def _figure1(results: Results, source: str, folder: Path) -> Path:
-    figure, axes = _panels(2, 2, f"Figure 1 · {NAMES[source]} · 200 people, 256 × 256 cells")
+    figure, axes = panels(2, 2, f"Figure 1 · {NAMES[source]} · 200 people, 256 × 256 cells")
     points = results.series("figure1", source)
     for axis, metric in zip(axes, LABELS, strict=True):
-        _curves(axis, results, points, metric, list(STYLES))
+        curves(axis, results, points, metric, STYLES, LABELS[metric])
         axis.set_xscale("log")
         axis.set_xticks([point.x for point in points], [f"{point.x:g}" for point in points])
         axis.minorticks_off()
         axis.set_xlabel("privacy loss ε")
         if metric == "KL":
             _plain_log(axis)
-    return _save(figure, axes, folder / f"figure1_{source}.png")
+    return save(figure, axes, folder / f"figure1_{source}.png")
 
 
 def _figure2(results: Results, source: str, folder: Path) -> Path:
-    figure, axes = _panels(1, 2, f"Figure 2 · {NAMES[source]} · ε = 10")
+    figure, axes = panels(1, 2, f"Figure 2 · {NAMES[source]} · ε = 10")
     for axis, name, label in zip(axes, ("users", "resolution"), ("people", "cells a side"), strict=True):
         points = results.series(name, source)
-        _curves(axis, results, points, "EMD", list(STYLES))
+        curves(axis, results, points, "EMD", STYLES, LABELS["EMD"])
         if name == "resolution":
             axis.set_xscale("log", base=2)
             axis.set_xticks([point.x for point in points], [f"{point.x:g}" for point in points])
         axis.set_xlabel(label)
         axis.set_ylim(bottom=0)
-    return _save(figure, axes, folder / f"figure2_{source}.png")
+    return save(figure, axes, folder / f"figure2_{source}.png")
 
 
 def _mixtures(results: Results, folder: Path) -> Path:
-    figure, axes = _panels(2, 2, "Figures 10 and 11 · mixtures of Gaussians · 200 people, ε = 1, 256 × 256 cells")
+    figure, axes = panels(2, 2, "Figures 10 and 11 · mixtures of Gaussians · 200 people, ε = 1, 256 × 256 cells")
+    few = {method: STYLES[method] for method in ("pyramid", "flat", "top 0.01 %")}
     shown = (("sparsity", "SIM"), ("sparsity", "EMD"), ("clusters", "SIM"), ("clusters", "EMD"))
     for axis, (name, metric) in zip(axes, shown, strict=True):
         points = results.series(name, "mixture")
-        _curves(axis, results, points, metric, ["pyramid", "flat", "top 0.01 %"])
+        curves(axis, results, points, metric, few, LABELS[metric])
         if name == "clusters":
             axis.set_xscale("log")
             axis.set_xticks([point.x for point in points], [f"{point.x:g}" for point in points])
@@ -80,34 +79,7 @@ def _mixtures(results: Results, folder: Path) -> Path:
             axis.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
             axis.set_xlabel("cells that hold a point, of 20 Gaussians")
         axis.set_ylim(bottom=0)
-    return _save(figure, axes, folder / "figures10_11_mixtures.png")
-
-
-def _panels(rows: int, columns: int, title: str) -> tuple[Figure, list[Axes]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.4 * columns, 3.3 * rows + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=11)
-    return figure, list(np.ravel(figure.subplots(rows, columns)))
-
-
-def _curves(axis: Axes, results: Results, points: list[Point], metric: str, methods: list[str]) -> None:
-    """Means with their 95 % bands (Student's t)."""
-    from scipy.stats import t
-
-    for method in (method for method in methods if method in results.methods(points[0])):
-        colour, marker, dash = STYLES[method]
-        x = [point.x for point in points]
-        mean = np.array([results.mean(point, method, metric) for point in points])
-        runs = len(results.of(points[0], method, metric))
-        band = t.ppf(0.975, runs - 1) * np.array([results.error(point, method, metric) for point in points])
-        axis.plot(x, mean, color=colour, marker=marker, linestyle=dash, markersize=4, linewidth=1.4, label=method)
-        axis.fill_between(x, mean - band, mean + band, color=colour, alpha=0.18, linewidth=0)
-    axis.set_ylabel(LABELS[metric], fontsize=8.5)
-    axis.grid(alpha=0.25, linewidth=0.5)
-    axis.tick_params(labelsize=8)
+    return save(figure, axes, folder / "figures10_11_mixtures.png")
 
 
 def _plain_log(axis: Axes) -> None:
@@ -116,18 +88,3 @@ def _plain_log(axis: Axes) -> None:
     low, high = axis.get_ylim()
     axis.set_yticks([tick for tick in ticks if low <= tick <= high], [f"{t:g}" for t in ticks if low <= t <= high])
     axis.minorticks_off()
-
-
-def _save(figure: Figure, axes: list[Axes], path: Path) -> Path:
-    from PIL import Image
-
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8.5, frameon=False,
-        title="mean and 95 % band", title_fontsize=8,
-    )  # fmt: skip
-    drawn = io.BytesIO()
-    figure.savefig(drawn, dpi=100)
-    # A palette of 128 colours: a third of the size, and no difference to be seen.
-    Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
-    return path

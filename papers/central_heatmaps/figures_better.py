@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from experiments import Results
+from harness.results import Results
 
 COLOURS = {
     "default": "#0072b2",

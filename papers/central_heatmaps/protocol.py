@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness.data import columns_of, data_file, seed_of
 
 import heathaze as hz
 from heathaze.datasets.mixtures import mixture
@@ -74,35 +72,22 @@ class Visits:
         )
 
 
-def data_file(config: Mapping[str, Any]) -> Path | None:
-    """The real check-ins, where they are."""
-    beside = HERE.parents[1].parent / "shared" / "data"
-    path = Path(os.environ.get("HEATHAZE_DATA", beside)) / config["gowalla"]["file"]
-    return path if path.is_file() else None
-
-
-@functools.cache
-def _gowalla(path: Path, lon: tuple[float, float], lat: tuple[float, float]) -> Visits:
-    import duckdb
-
-    columns = duckdb.sql(f"select user_id, lon, lat from read_parquet('{path.as_posix()}')").fetchnumpy()
-    return Visits(columns["user_id"], columns["lon"], columns["lat"], hz.Box.over(lon=lon, lat=lat), True)
-
-
 def visits_of(trial: Trial, config: Mapping[str, Any]) -> Visits:
     """The data of a trial; a mixture is made anew for every run."""
     if trial.source == "gowalla":
-        path = data_file(config)
+        place = config["gowalla"]
+        path = data_file(place["file"])
         assert path is not None
-        return _gowalla(path, tuple(config["gowalla"]["lon"]), tuple(config["gowalla"]["lat"]))
-    seed = _seed(trial.source, trial.run)
+        person, lon, lat = columns_of(path, "user_id", "lon", "lat")
+        return Visits(person, lon, lat, hz.Box.over(lon=tuple(place["lon"]), lat=tuple(place["lat"])), True)
+    seed = seed_of(trial.source, trial.run)
     if trial.source == "synthetic":
         made = config["synthetic"]
         table = mixture(made["population"], made["clusters"], made["share"], 256, tuple(made["spread"]), seed=seed)
     else:
         # Of one run, a denser sample is the same mixture with more points.
         name, clusters, share = trial.source.split(":")
-        seed = _seed(name, clusters, trial.run)
+        seed = seed_of(name, clusters, trial.run)
         table = mixture(trial.people, int(clusters), float(share), trial.size, seed=seed)
     return Visits(table["person"], table["x"], table["y"], hz.Box.plane(x=(0, 1), y=(0, 1)), False)
 
@@ -111,14 +96,14 @@ def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, floa
     """SIM, CC, KL of the heat maps and EMD of their aggregation, by method. All methods see the same people."""
     visits = visits_of(trial, config)
     grid = visits.grid(trial.size)
-    counts = visits.counts(grid, trial.people, _seed(trial.source, trial.run))
+    counts = visits.counts(grid, trial.people, seed_of(trial.source, trial.run))
     sigma, coarse = trial.sigma * trial.size, (trial.emd_size, trial.emd_size)
     truth = hz.Density.from_mass(grid, counts.dense()).smooth(sigma)
     found = {}
     for name, mechanism, share in trial.methods:
         extra = {} if share is None else {"share": share}
         method = getattr(hz.central, mechanism)(grid, epsilon=trial.epsilon, **extra)
-        noise = hz.Simulation(_seed(trial.source, trial.run, trial.epsilon, trial.people, trial.size, name))
+        noise = hz.Simulation(seed_of(trial.source, trial.run, trial.epsilon, trial.people, trial.size, name))
         heat = hz.publish(method, counts, randomness=noise).smooth(sigma)
         found[name] = {
             "SIM": hz.metrics.similarity(truth, heat),
@@ -129,8 +114,3 @@ def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, floa
             distance = hz.metrics.emd(truth.resample(coarse), heat.resample(coarse), tolerance=1e-4)
             found[name]["EMD"] = float(distance)
     return found
-
-
-def _seed(*parts: object) -> int:
-    """A seed for each different thing."""
-    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8])

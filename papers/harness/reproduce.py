@@ -1,0 +1,111 @@
+"""What every run.py does: run the trials, print claim, the paper's value and ours, draw, and record the means."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.claims import Claim, summary
+from harness.data import data_file
+from harness.results import Config, Measure, Point, Results, run_all
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's folder, and what is done in it.
+
+    ``files`` names the real data that a run would like to have, ``plan`` lists the trials of a mode ("full" or
+    "quick"), ``claims`` compares the results with what is known from expected.json, ``draw`` writes the pictures.
+    """
+
+    folder: Path
+    about: str
+    files: Callable[[Config], list[str]]
+    plan: Callable[[Config, str], list[tuple[Point, Any]]]
+    measure: Measure
+    claims: Callable[[Results, Config, dict[str, Any]], list[Claim]]
+    draw: Callable[[Results, Path], list[Path]]
+
+
+def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
+    """Run, print, and say with the exit code whether every claim holds."""
+    options = _options(paper, arguments)
+    mode = "quick" if options.quick else "full"
+    config = tomllib.loads(options.config.read_text(encoding="utf-8"))
+    expected_file = paper.folder / "expected.json"
+    expected: dict[str, Any] = json.loads(expected_file.read_text(encoding="utf-8")) if expected_file.exists() else {}
+    for name in paper.files(config):
+        if data_file(name) is None:
+            print(f"{name} is not here: synthetic data alone. Set HEATHAZE_DATA to its folder.")
+
+    began = time.monotonic()
+    trials = paper.plan(config, mode)
+    results = with_progress(f"{mode} run", trials, paper.measure, config)
+    known = {} if options.write_expected else expected.get(mode, {})
+    claims = paper.claims(results, config, known)
+    _print_table(claims)
+    print(f"{len(trials)} trials in {time.monotonic() - began:.0f} s")
+
+    if options.figures is not None or mode == "full":
+        for path in paper.draw(results, options.figures or paper.folder):
+            print(f"drew {path.name}")
+    if options.write_expected:
+        # What this machine has no data for is kept.
+        expected[mode] = {**expected.get(mode, {}), **summary(results)}
+        expected_file.write_text(_one_line_a_mean(expected), encoding="utf-8")
+        print("wrote expected.json")
+    broken = [claim for claim in claims if claim.fails]
+    if broken:
+        print(f"{len(broken)} of {len(claims)} claims do not hold.", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def with_progress(title: str, trials: list[tuple[Point, Any]], measure: Measure, config: Config) -> Results:
+    """Run every trial, with a bar on the error stream."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=len(trials))
+        return run_all(trials, measure, config, lambda: bar.advance(task))
+
+
+def _options(paper: Paper, arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=paper.about.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few runs, no pictures, under 30 seconds on 2 cores")
+    parser.add_argument("--config", type=Path, default=paper.folder / "config.toml", help="another config.toml")
+    parser.add_argument("--figures", type=Path, help="folder for the pictures (a full run draws beside run.py)")
+    parser.add_argument("--write-expected", action="store_true", help="record this run's means in expected.json")
+    return parser.parse_args(arguments)
+
+
+def _one_line_a_mean(expected: dict[str, Any]) -> str:
+    modes = []
+    for mode, means in sorted(expected.items()):
+        lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(means.items()))
+        modes.append(f" {json.dumps(mode)}: {{\n{lines}\n }}")
+    return "{\n" + ",\n".join(modes) + "\n}\n"
+
+
+def _print_table(claims: list[Claim]) -> None:
+    widths = (46, 26, 44, 14)
+    _print_row(("claim", "paper", "ours", "holds?"), widths)
+    print("  ".join("─" * width for width in widths))
+    for claim in claims:
+        _print_row((claim.text, claim.paper, claim.ours, claim.verdict), widths)
+
+
+def _print_row(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
+    wrapped = [textwrap.wrap(cell, width) or [""] for cell, width in zip(cells, widths, strict=True)]
+    for line in range(max(map(len, wrapped))):
+        parts = [lines[line] if line < len(lines) else "" for lines in wrapped]
+        print("  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip())

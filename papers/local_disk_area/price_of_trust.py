@@ -1,0 +1,298 @@
+"""The price of trusting nobody: the same people, the same epsilon, a curator's map and one from local reports.
+
+    python papers/local_disk_area/price_of_trust.py            writes price_of_trust.json and price_of_trust.png
+    python papers/local_disk_area/price_of_trust.py --quick    a few points, in under 30 seconds; writes nothing
+
+Everybody has one point, drawn from all check-ins, and every map is compared with the map of all check-ins. The curator
+publishes with ``hz.central.default``; nobody is trusted with ``hz.local.DiskArea`` and ``hz.local.estimate``. Exits
+with 1 when reports make a better map than a curator somewhere, or when a hundred times the people make no better one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import itertools
+import json
+import math
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import heathaze as hz
+from heathaze.datasets import city
+from heathaze.datasets.city import CITY
+from heathaze.privacy.unit import Unit
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+
+from harness.data import columns_of, data_file, seed_of
+from harness.pictures import panels, save
+from harness.reproduce import with_progress
+from harness.results import Point, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HERE = Path(__file__).resolve().parent
+CURATOR, NOBODY, NO_PRIVACY = "a curator", "nobody", "no privacy"
+FEW = 1000
+"""How many people the curator has whose map the reports should reach."""
+
+# Okabe and Ito's colours; filled marks for a curator, open ones for nobody.
+COLOURS = {1: ("#D55E00", "s"), 3.5: ("#009E73", "^"), 5: ("#0072B2", "o")}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """So many people, on d × d cells."""
+
+    data: str
+    size: int
+    epsilon: float
+    people: int
+    run: int
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print the table, write and draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few points of a synthetic city; nothing is written")
+    quick = parser.parse_args(arguments).quick
+    config = tomllib.loads((HERE / "config.toml").read_text(encoding="utf-8"))
+    trials = _trials(config, config["price"]["quick" if quick else "full"])
+    results = with_progress("people report", trials, measure, config)
+    needed = _all_needed(results)
+    print("\n".join(_table(results)))
+    for place, people in needed.items():
+        print(f"{place}: {people} people who trust nobody make the map of a curator's {FEW:,}")
+    if not quick:
+        _write(results, needed)
+        draw(results, trials[0][1].data, HERE / "price_of_trust.png")
+        print("wrote price_of_trust.json and price_of_trust.png")
+    behind = list(_unlikely(results))
+    for sentence in behind:
+        print(sentence, file=sys.stderr)
+    return 1 if behind else 0
+
+
+def _trials(config: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[tuple[Point, Trial]]:
+    data = chosen["data"]
+    if data != "city" and data_file(config["data"][data]["file"]) is None:
+        print(f"{config['data'][data]['file']} is not here: a synthetic city instead. Set HEATHAZE_DATA to its folder.")
+        data = "city"
+    finer = chosen["finer"]
+    rows = [
+        (int(size), epsilon, people, chosen["first_runs"] if people == chosen["people"][0] else runs)
+        for size, runs in chosen["runs"].items()
+        for epsilon in chosen["epsilons"]
+        for people in chosen["people"]
+    ]
+    rows += [
+        (finer["d"], epsilon, people, finer["runs"]) for epsilon in finer["epsilons"] for people in finer["people"]
+    ]
+    return [
+        (Point(f"d = {size}", f"ε = {epsilon:g}", people), Trial(data, size, epsilon, people, run))
+        for size, epsilon, people, runs in rows
+        for run in range(runs)
+    ]
+
+
+# ── one trial ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The earth mover's distance of three maps of the same people from the map of all check-ins."""
+    grid, points = _points(trial.data, trial.size, json.dumps(config["data"].get(trial.data, {})))
+    cells = _cells(grid, points)
+    truth = np.bincount(cells, minlength=grid.cells).reshape(grid.shape)
+    rng = np.random.default_rng(seed_of("people", trial.data, trial.people, trial.run))
+    chosen = rng.integers(0, len(points), trial.people)
+    luck = functools.partial(seed_of, trial.data, trial.size, trial.epsilon, trial.people, trial.run)
+    raw = np.bincount(cells[chosen], minlength=grid.cells)
+    held = np.flatnonzero(raw)
+    counts = hz.Counts.from_cells(
+        grid, held // grid.cols, held % grid.cols, raw[held], bound=1, one=1, unit=Unit.PERSON
+    )  # fmt: skip
+    curator = hz.publish(
+        hz.central.default(grid, epsilon=trial.epsilon), counts, randomness=hz.Simulation(luck(CURATOR))
+    )
+    mechanism = hz.local.DiskArea(grid, trial.epsilon)
+    reports = hz.local.randomize(mechanism, points[chosen], randomness=hz.Simulation(luck(NOBODY)))
+    maps = {
+        NO_PRIVACY: raw.reshape(grid.shape),
+        CURATOR: curator.density.dense().values,
+        NOBODY: hz.local.estimate(reports, draws=0).density.dense().values,
+    }
+    return {name: {"EMD": float(hz.metrics.emd(truth, found, tolerance=1e-4))} for name, found in maps.items()}
+
+
+@functools.cache
+def _points(data: str, size: int, settings: str) -> tuple[hz.Grid, np.ndarray]:
+    """All check-ins in the box, longitude first."""
+    if data == "city":
+        table = city(seed=7)
+        return hz.Grid.over(lon=CITY.x, lat=CITY.y, size=size), np.column_stack([table["lon"], table["lat"]])
+    made = json.loads(settings)
+    path = data_file(made["file"])
+    assert path is not None
+    lon, lat = columns_of(path, "lon", "lat")
+    grid = hz.Grid.over(lon=tuple(made["x"]), lat=tuple(made["y"]), size=size)
+    inside = grid.cell_of(lon, lat)[2]
+    return grid, np.column_stack([lon, lat])[inside]
+
+
+def _cells(grid: hz.Grid, points: np.ndarray) -> np.ndarray:
+    row, col = grid.nearest_cell(points[:, 0], points[:, 1])
+    return row * grid.cols + col
+
+
+# ── what it says ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def people_needed(results: Results, figure: str, source: str) -> float:
+    """How many people's reports make the map that a curator makes of :data:`FEW`; infinite beyond what was measured.
+
+    Between two measured numbers, EMD is a straight line over the logarithms of both.
+    """
+    series = results.series(figure, source)
+    wanted = math.log(results.mean(series[0], CURATOR, "EMD"))
+    reached = [math.log(results.mean(point, NOBODY, "EMD")) for point in series]
+    for (before, after), (high, low) in zip(itertools.pairwise(series), itertools.pairwise(reached), strict=True):
+        if low <= wanted <= high:
+            part = (high - wanted) / (high - low)
+            return float(before.x * (after.x / before.x) ** part)
+    return float(series[0].x) if reached[0] < wanted else math.inf
+
+
+def _all_needed(results: Results) -> dict[str, str]:
+    found = {}
+    for figure, source in sorted({(point.figure, point.source) for point, _, _ in results.values}):
+        series = results.series(figure, source)
+        if series[0].x == FEW and len(series) > 1:
+            found[f"{figure}, {source}"] = _rounded(people_needed(results, figure, source), series[-1].x)
+    return found
+
+
+def _rounded(needed: float, most: float) -> str:
+    """Two digits: more are not known."""
+    return f"{float(f'{needed:.2g}'):,.0f}" if math.isfinite(needed) else f"over {most:,.0f}"
+
+
+def _table(results: Results) -> list[str]:
+    lines = ["| cells, ε | people | no privacy | a curator | nobody |", "|---|---|---|---|---|"]
+    for point in sorted({point for point, _, _ in results.values}):
+        cells = [
+            f"{results.mean(point, method, 'EMD'):.4f} ± {results.error(point, method, 'EMD'):.4f}"
+            for method in (NO_PRIVACY, CURATOR, NOBODY)
+        ]
+        lines.append(f"| {point.figure}, {point.source} | {point.x:,.0f} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _unlikely(results: Results) -> list[str]:
+    found = []
+    for figure, source in sorted({(point.figure, point.source) for point, _, _ in results.values}):
+        series = results.series(figure, source)
+        found += [
+            f"{figure}, {source}, {point.x:,.0f} people: reports made a better map than the curator."
+            for point in series
+            if results.mean(point, NOBODY, "EMD") < results.mean(point, CURATOR, "EMD")
+        ]
+        first, last = (results.mean(point, NOBODY, "EMD") for point in (series[0], series[-1]))
+        if len(series) > 1 and last >= first:
+            found.append(f"{figure}, {source}: more people made no better map of their reports.")
+    return found
+
+
+def _write(results: Results, needed: Mapping[str, str]) -> None:
+    means = {
+        f"{point.figure} | {point.source} | {point.x:.0f} | {method}": [
+            round(results.mean(point, method, "EMD"), 6),
+            round(results.error(point, method, "EMD"), 6),
+        ]
+        for point, method, _ in sorted(results.values)
+    }
+    body = ",\n".join(f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value)}" for key, value in means.items())
+    people = json.dumps(needed, ensure_ascii=False, indent=2).replace("\n", "\n ")
+    text = f'{{\n "EMD, mean and standard error": {{\n{body}\n }},\n "people needed": {people}\n}}\n'
+    (HERE / "price_of_trust.json").write_text(text, encoding="utf-8")
+
+
+# ── the picture ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def draw(results: Results, data: str, path: Path) -> Path:
+    """EMD over people for two sizes of the grid, and how many people nobody's trust costs."""
+    place = {"gowalla": "check-ins in New York", "city": "a synthetic city"}[data]
+    figure, axes = panels(1, 3, f"The price of trusting nobody · {place}, one point a person", height=4.1)
+    for axis, name in zip(axes, ("d = 64", "d = 256"), strict=False):
+        _over_people(axis, results, name)
+    finer = sorted({point for point, _, _ in results.values if point.figure == "d = 512"})
+    colour, x = COLOURS[3.5][0], [point.x for point in finer]
+    for method, face in ((NOBODY, "white"), (CURATOR, colour)):
+        heights = [results.mean(point, method, "EMD") for point in finer]
+        stars = axes[1].scatter(x, heights, marker="*", s=70, edgecolor=colour, facecolor=face, zorder=3)
+    axes[1].legend([stars], ["512 × 512 cells, ε = 3.5"], fontsize=8, frameon=False, loc="lower left")
+    _needed(axes[2], results)
+    low = min(axis.get_ylim()[0] for axis in axes[:2])
+    high = max(axis.get_ylim()[1] for axis in axes[:2])
+    for axis in axes[:2]:
+        axis.set_ylim(low, high)
+    return save(figure, axes, path, "filled: a curator, open: nobody is trusted; mean over runs")
+
+
+def _over_people(axis: Axes, results: Results, name: str) -> None:
+    side = name.split()[-1]
+    for epsilon, (colour, marker) in COLOURS.items():
+        series = results.series(name, f"ε = {epsilon:g}")
+        x = [point.x for point in series]
+        for method, dash, face in ((CURATOR, "-", colour), (NOBODY, "--", "white")):
+            heights = [results.mean(point, method, "EMD") for point in series]
+            label = f"ε = {epsilon:g}, {method}"
+            axis.plot(
+                x, heights, color=colour, marker=marker, markerfacecolor=face, linestyle=dash, markersize=5,
+                linewidth=1.4, label=label,
+            )  # fmt: skip
+    series = results.series(name, "ε = 5")
+    floor = [results.mean(point, NO_PRIVACY, "EMD") for point in series]
+    axis.plot([point.x for point in series], floor, color="#777777", linestyle=":", linewidth=1.2, label=NO_PRIVACY)
+    axis.set_title(f"{side} × {side} cells", fontsize=9.5)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    ticks = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1]
+    axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_xticks([1e3, 1e4, 1e5, 1e6], ["1,000", "10,000", "100,000", "1,000,000"])
+    axis.set_xlabel("people", fontsize=9)
+    axis.set_ylabel("EMD from the map of all check-ins, side of the box = 1", fontsize=8.5)
+    axis.grid(alpha=0.25, linewidth=0.5)
+    axis.tick_params(labelsize=8)
+
+
+def _needed(axis: Axes, results: Results) -> None:
+    for shift, (name, hatch) in enumerate((("d = 64", ""), ("d = 256", "///"))):
+        for place, (epsilon, (colour, _)) in enumerate(COLOURS.items()):
+            needed = people_needed(results, name, f"ε = {epsilon:g}")
+            most = results.series(name, f"ε = {epsilon:g}")[-1].x
+            at, height = place + 0.4 * (shift - 0.5), min(needed, most)
+            axis.bar(at, height, width=0.36, color=colour, alpha=0.85, hatch=hatch, edgecolor="white")
+            axis.text(at, height * 1.12, _rounded(needed, most), ha="center", fontsize=7.5)
+    axis.set_yscale("log")
+    axis.set_ylim(FEW, 4e6)
+    axis.set_yticks([1e3, 1e4, 1e5, 1e6], ["1,000", "10,000", "100,000", "1,000,000"])
+    axis.minorticks_off()
+    axis.set_xticks(range(len(COLOURS)), [f"ε = {epsilon:g}" for epsilon in COLOURS])
+    axis.set_ylabel("people whose reports make as good a map", fontsize=8.5)
+    title = f"for the map that a curator makes of {FEW:,} people\n(plain: 64 × 64 cells, hatched: 256 × 256)"
+    axis.set_title(title, fontsize=9.5)
+    axis.tick_params(labelsize=8)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""One trial: people report through every mechanism, a map is estimated from the reports, its distance is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from calibration import square
+from harness.data import seed_of
+from sources import people, truth
+
+import heathaze as hz
+from heathaze.inference.channels import Dense, Marginals
+from heathaze.inference.expectation_maximisation import expectation_maximisation
+from heathaze.inference.smooth_map import smooth_map
+from heathaze.mechanisms.local.disk_area import paper_radius
+
+HERE = Path(__file__).resolve().parent
+
+METRICS = {"W2": -1, "EMD": -1, "SIM": 1}
+"""1: more is better, −1: less is better."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What to run: mechanisms with the paper's EM, or estimators on the reports of DAM.
+
+    ``radius`` is that of the discs, the paper's (rounded down) if left out; ``subset`` are k and epsilon of SEM-Geo-I.
+    """
+
+    source: str
+    run: int
+    size: int
+    epsilon: float
+    reports: int
+    methods: tuple[str, ...]
+    radius: int | None = None
+    subset: tuple[int, float] | None = None
+
+
+def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """W2 of every mechanism's map; EMD and SIM of every estimator's. All see the same people and the same luck."""
+    shares = truth(trial.source, trial.run, trial.size, config)
+    cells = people(shares, trial.reports, seed_of("people", trial.source, trial.run, trial.size))
+    luck = seed_of("reports", trial.source, trial.run, trial.size, trial.epsilon)
+    if trial.methods[0] in config["methods"]["estimators"]:
+        mechanism = mechanism_of(trial, config["mechanisms"]["DAM"])
+        tallies = mechanism.tally(mechanism.draw(cells, hz.Simulation(luck)))
+        steps = config["protocol"]["em_steps"]
+        return {name: _compared(shares, estimated(name, mechanism, tallies, steps)) for name in trial.methods}
+    found = {}
+    for name in trial.methods:
+        mechanism = mechanism_of(trial, config["mechanisms"][name])
+        tallies = mechanism.tally(mechanism.draw(cells, hz.Simulation(luck)))
+        found[name] = {"W2": hz.metrics.w2(shares, likeliest(mechanism, tallies))}
+    return found
+
+
+def mechanism_of(trial: Trial, settings: Mapping[str, Any]) -> Any:
+    """A mechanism of the paper, with the paper's choices."""
+    chosen: dict[str, Any] = dict(settings)
+    kind = chosen.pop("mechanism")
+    grid, epsilon = square(trial.size), trial.epsilon
+    if kind in ("DiskArea", "HybridUniformExponential"):
+        chosen["radius"] = math.floor(paper_radius(grid, epsilon)) if trial.radius is None else trial.radius
+    elif kind == "SubsetExponential":
+        assert trial.subset is not None
+        chosen["size"], epsilon = trial.subset
+    return getattr(hz.local, kind)(grid, epsilon, **chosen)
+
+
+def likeliest(mechanism: Any, tallies: np.ndarray) -> np.ndarray:
+    """The paper's estimate: EM until the likelihood hardly rises."""
+    channel = mechanism.channel()
+    if not isinstance(channel, Marginals):
+        return expectation_maximisation(channel, tallies).density
+    # Rows and columns were reported by different people: their two distributions, and nothing about how they go along.
+    parts = np.split(tallies, [channel.down.shape[1]])
+    down, across = (
+        expectation_maximisation(Dense((len(matrix), 1), matrix), part).density[:, 0]
+        for matrix, part in zip((channel.down, channel.across), parts, strict=True)
+    )
+    return np.outer(down, across)
+
+
+def estimated(name: str, mechanism: Any, tallies: np.ndarray, steps: int) -> np.ndarray:
+    """A map from the reports of DAM."""
+    channel = mechanism.channel()
+    match name:
+        case "EM":
+            # One plain step after the other, as the independent implementation does; leaps go further and overfit more.
+            return expectation_maximisation(channel, tallies, accelerate=False).density
+        case "EM, 60 steps":
+            return expectation_maximisation(channel, tallies, steps=steps, tolerance=0.0, accelerate=False).density
+        case "EMS":
+            return expectation_maximisation(channel, tallies, smooth=True).density
+    return smooth_map(channel, tallies).density
+
+
+def _compared(shares: np.ndarray, found: np.ndarray) -> dict[str, float]:
+    return {
+        "EMD": float(hz.metrics.emd(shares, found, tolerance=2e-5)),
+        "SIM": hz.metrics.similarity(shares, found),
+    }
