@@ -261,11 +261,10 @@ def test_intervals_hold_what_they_say_on_a_small_map() -> None:
 def test_intervals_hold_what_they_say() -> None:
     """Forty tallies of 32 × 32 cells, 20 000 reports each, ε = 3.5, a city of few clusters.
 
-    Measured on these seeds 1.00, 0.93, 0.87, 0.84 and 0.82 from quarters down to single cells: fine squares are held
-    less often than nine times in ten. The band is around what was measured, not around what is promised.
+    Measured on these seeds 1.00, 0.95, 0.91, 0.90 and 0.89 from quarters down to single cells.
     """
     found = coverage(side=32, people=20_000, tallies=40, draws=24)
     for share, (least, most) in zip(
-        found, [(0.93, 1.0), (0.87, 0.98), (0.82, 0.93), (0.78, 0.92), (0.76, 0.92)], strict=True
+        found, [(0.85, 1.0), (0.85, 0.99), (0.85, 0.97), (0.85, 0.95), (0.85, 0.95)], strict=True
     ):
         assert least <= share <= most, found
