@@ -4,57 +4,41 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-PAPER = Path(__file__).resolve().parents[2] / "papers" / "central_heatmaps"
+from tests.papers.quick_run import PAPERS, quick_run, replaced_config, times, verdicts
+
+PAPER = PAPERS / "central_heatmaps"
 
 
 def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, str(PAPER / "run.py"), "--quick", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
-        check=False,
-        timeout=500,
-    )
+    return quick_run(PAPER / "run.py", *arguments, **environment)
 
 
 def test_quick_run_finds_every_claim_to_hold():
-    before = {path.name: path.stat().st_mtime_ns for path in PAPER.iterdir() if path.is_file()}
+    before = times(PAPER)
     done = run()
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
-    header = next(line for line in lines if line.startswith("claim"))
-    assert header.split() == ["claim", "paper", "ours", "holds?"]
-    verdicts = [line[header.index("holds?") :].strip() for line in lines if len(line) > header.index("holds?")]
+    found = verdicts(done.stdout)
     # Figure 1 four times, figure 2 twice, appendix E.3 three times, expected.json; three more where the real data is.
-    assert verdicts.count("yes") >= 9
-    assert "NO" not in verdicts
+    assert found.count("yes") >= 9
+    assert "NO" not in found
     for figure in ("fig. 1, synthetic", "fig. 2, synthetic", "fig. 10", "fig. 11", "repeats expected.json"):
         assert figure in done.stdout
-    after = {path.name: path.stat().st_mtime_ns for path in PAPER.iterdir() if path.is_file()}
-    assert after == before, "a quick run writes nothing"
+    assert times(PAPER) == before, "a quick run writes nothing"
 
 
 @pytest.fixture
 def swapped(tmp_path):
     """The flat baseline under the pyramid's name and the other way round, on very few runs."""
-    text = (PAPER / "config.toml").read_text(encoding="utf-8")
-    for old, new in (
+    changes = (
         ('pyramid = { mechanism = "Pyramid" }', 'pyramid = { mechanism = "Flat" }'),
         ('\nflat = { mechanism = "Flat" }', '\nflat = { mechanism = "Pyramid" }'),
         ("runs = 6", "runs = 2"),
         ("runs = 4", "runs = 2"),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    path = tmp_path / "config.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
+    )
+    return replaced_config(PAPER, changes, tmp_path / "config.toml")
 
 
 def test_a_broken_claim_fails_the_run(swapped, tmp_path):
@@ -83,7 +67,7 @@ def test_what_is_committed_is_complete():
 
 def test_the_default_is_ahead_of_its_rivals_on_a_quick_run():
     """Exit code 0: no row behind beyond sampling error, and the earth mover's distance a tenth below the best peer."""
-    before = {path.name: path.stat().st_mtime_ns for path in PAPER.iterdir() if path.is_file()}
+    before = times(PAPER)
     done = subprocess.run(
         [sys.executable, str(PAPER / "better.py"), "--quick"],
         capture_output=True,
@@ -97,5 +81,4 @@ def test_the_default_is_ahead_of_its_rivals_on_a_quick_run():
     shares = [float(word) for word in done.stdout.splitlines()[-1].split(":")[1].split()]
     assert len(shares) == 6
     assert min(shares[1:]) >= 0.82
-    after = {path.name: path.stat().st_mtime_ns for path in PAPER.iterdir() if path.is_file()}
-    assert after == before, "a quick run writes nothing"
+    assert times(PAPER) == before, "a quick run writes nothing"

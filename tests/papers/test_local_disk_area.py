@@ -2,45 +2,27 @@
 
 import importlib
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import heathaze as hz
 from heathaze.mechanisms.local.disk_area import paper_radius
+from tests.papers.quick_run import PAPERS, quick_run, replaced_config, times, verdicts
 
-PAPER = Path(__file__).resolve().parents[2] / "papers" / "local_disk_area"
+PAPER = PAPERS / "local_disk_area"
 
 
 def run(script, *arguments, **environment):
-    return subprocess.run(
-        [sys.executable, str(PAPER / script), "--quick", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
-        check=False,
-        timeout=500,
-    )
-
-
-def files():
-    return {path.name: path.stat().st_mtime_ns for path in PAPER.iterdir() if path.is_file()}
+    return quick_run(PAPER / script, *arguments, **environment)
 
 
 def test_quick_run_finds_every_claim_to_hold():
-    before = files()
+    before = times(PAPER)
     done = run("run.py")
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stdout.splitlines()
-    header = next(line for line in lines if line.startswith("claim"))
-    assert header.split() == ["claim", "paper", "ours", "holds?"]
-    verdicts = [line[header.index("holds?") :].strip() for line in lines if len(line) > header.index("holds?")]
-    assert verdicts.count("yes") >= 7
-    assert "NO" not in verdicts
+    found = verdicts(done.stdout)
+    assert found.count("yes") >= 7
+    assert "NO" not in found
     for words in (
         "fig. 8, normal",
         "fig. 9, normal: DAM better than MDSW",
@@ -49,14 +31,13 @@ def test_quick_run_finds_every_claim_to_hold():
         "repeats expected.json",
     ):
         assert words in done.stdout
-    assert files() == before, "a quick run writes nothing"
+    assert times(PAPER) == before, "a quick run writes nothing"
 
 
 @pytest.fixture
 def swapped(tmp_path):
     """MDSW under the disc's name and the other way round, on very few runs of one data set."""
-    text = (PAPER / "config.toml").read_text(encoding="utf-8")
-    for old, new in (
+    changes = (
         ('DAM = { mechanism = "DiskArea" }', 'DAM = { mechanism = "SquareWave2D", split = "users" }'),
         (
             '"MDSW, users" = { mechanism = "SquareWave2D", split = "users" }',
@@ -64,12 +45,8 @@ def swapped(tmp_path):
         ),
         ('data = ["normal", "szipf"]', 'data = ["normal"]'),
         ("runs = 4", "runs = 2"),
-    ):
-        assert old in text
-        text = text.replace(old, new)
-    path = tmp_path / "config.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
+    )
+    return replaced_config(PAPER, changes, tmp_path / "config.toml")
 
 
 def test_a_broken_claim_fails_the_run(swapped, tmp_path):
@@ -85,7 +62,7 @@ def test_a_broken_claim_fails_the_run(swapped, tmp_path):
 
 
 def test_nobody_pays_less_than_a_curator():
-    before = files()
+    before = times(PAPER)
     done = run("price_of_trust.py")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| d = ")]
@@ -94,7 +71,7 @@ def test_nobody_pays_less_than_a_curator():
         curator, nobody = (float(cell.split("±")[0]) for cell in row.split("|")[4:6])
         assert 0 < curator < nobody
     assert "people who trust nobody make the map of a curator's 1,000" in done.stdout
-    assert files() == before, "a quick run writes nothing"
+    assert times(PAPER) == before, "a quick run writes nothing"
 
 
 def test_what_is_committed_is_complete():

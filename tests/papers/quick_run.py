@@ -1,0 +1,44 @@
+"""A paper's quick run, as a user starts it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PAPERS = Path(__file__).resolve().parents[2] / "papers"
+
+
+def quick_run(script, *arguments, **environment):
+    """Run a script of a paper's folder with --quick; more arguments and environment if given."""
+    return subprocess.run(
+        [sys.executable, str(script), "--quick", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
+        check=False,
+        timeout=500,
+    )
+
+
+def times(folder):
+    """When each file of a folder was last written."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
+
+
+def verdicts(printed):
+    """The last column of the table of claims."""
+    lines = printed.splitlines()
+    header = next(line for line in lines if line.startswith("claim"))
+    assert header.split() == ["claim", "paper", "ours", "holds?"]
+    return [line[header.index("holds?") :].strip() for line in lines if len(line) > header.index("holds?")]
+
+
+def replaced_config(paper, changes, target):
+    """The paper's config.toml with some texts replaced, each of which must be there."""
+    text = (paper / "config.toml").read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    target.write_text(text, encoding="utf-8")
+    return target
