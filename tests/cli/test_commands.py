@@ -128,7 +128,9 @@ def test_every_mechanism(heathaze: Heathaze, visits: Path, words: tuple[object, 
 def test_mechanisms_lists_each_with_a_page(heathaze: Heathaze) -> None:
     listed = json.loads(heathaze("mechanisms", "--json").out)["mechanisms"]
     assert [mechanism["name"] for mechanism in listed] == [
-        "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dense", "flat", "flat-top"
+        "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dense", "flat", "flat-top",
+        "disk-area", "hybrid-uniform-exponential", "square-wave", "randomized-response", "unary-encoding",
+        "local-hashing", "planar-laplace", "subset-exponential",
     ]  # fmt: skip
     assert [mechanism["name"] for mechanism in listed if "the default" in mechanism["for"]] == ["adaptive-tree"]
     for mechanism in listed:

@@ -120,6 +120,9 @@ BAD_WORDS = [
     (("--epsilon", "1e9"), "above 1000"),
     (("--epsilon", "nan"), "not a number"),
     (("--mechanism", "magic"), "magic"),
+    (("--mechanism", "adaptive-tree"), "heathaze publish"),
+    (("--unit", "visit"), "leave one out"),
+    (("--unit", "day"), "no unit 'day'"),
     (("--radius", "-1"), "radius is -1"),
     (("--mechanism", "local-hashing", "--radius", "2"), "--radius goes with"),
     (("--lon", "10", "11"), "Not one position lies inside"),
@@ -175,3 +178,15 @@ def test_every_mechanism(heathaze: Heathaze, visits: Path, name: str, epsilon: f
     assert heathaze("estimate", "x.reports", "--out", "x.npz").code == 0
     page = heathaze("mechanisms", name)
     assert "## Promise" in page.out
+
+
+def test_bounds_that_miss_most_people_are_wondered_at(heathaze: Heathaze, visits: Path) -> None:
+    words = ("--lon", "-74.10", "-73.99", "--lat", "40.58", "40.90", "--size", "8", "--epsilon", "4")
+    said = heathaze("randomize", visits, *words, "--person", "user_id", "--out", "x.reports")
+    assert said.code == 0
+    assert "More than half of the positions lie outside" in said.err
+
+
+def test_a_mechanism_by_the_name_of_its_class(heathaze: Heathaze) -> None:
+    assert heathaze("mechanisms", "DiskArea").out.startswith("# DiskArea")
+    assert heathaze("mechanisms", "SquareWave2D").code == 0

@@ -48,7 +48,7 @@ def estimate(
         tally = Tally.load(state) if state is not None and state.exists() else None
         tally, refused = _added(tally, files)
         if tally is None:
-            raise typer.Exit(1)
+            raise UnreadableData("No file could be used, so there is no map.")
         if state is not None:
             tally.save(state)
         written: list[Path] = [] if state is None else [state]

@@ -63,4 +63,6 @@ def _print(ledger: Ledger, *, json: bool) -> None:
     )
     for entry in entries:
         promised = entry.guarantee
-        out.print(f"  {entry.number}  {entry.time}  {promised.loss}  {promised.unit.value}  {entry.note}", markup=False)
+        per = "" if promised.adjacency.length is None else f" per {promised.adjacency.length}"
+        line = f"  {entry.number}  {entry.time}  {promised.loss}{per}  {promised.unit.value}  {entry.note}"
+        out.print(line, markup=False)

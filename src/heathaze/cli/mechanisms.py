@@ -113,11 +113,23 @@ def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | N
 
 
 def _known(name: str, names: Iterable[str]) -> str:
-    """The name as we write it, if there is such a mechanism."""
-    plain = name.lower().replace("_", "-")
-    if plain not in names:
-        raise InvalidInput(f"There is no mechanism {name!r}; choose one of {', '.join(names)}.")
-    return plain
+    """The name as we write it, if there is such a mechanism; ``DiskArea`` and ``disk_area`` are ``disk-area``."""
+    plain = _letters(name)
+    for known in names:
+        if _letters(known) == plain:
+            return known
+    elsewhere: list[tuple[Iterable[str], str]] = [
+        (_PURPOSES, "a curator: use it with `heathaze publish`"),
+        (_LOCAL, "no curator: use `heathaze randomize`"),
+    ]
+    for others, hint in elsewhere:
+        if any(_letters(other) == plain for other in others):
+            raise InvalidInput(f"{name} needs {hint}. Here there are {', '.join(names)}.")
+    raise InvalidInput(f"There is no mechanism {name!r}; choose one of {', '.join(names)}.")
+
+
+def _letters(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").removesuffix("2d")
 
 
 def mechanisms(

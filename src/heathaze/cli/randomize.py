@@ -10,7 +10,7 @@ import numpy.typing as npt
 import typer
 
 from heathaze.cli import options
-from heathaze.cli.console import Json, Quiet, out, say_json
+from heathaze.cli.console import Json, Quiet, err, out, say_json
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import LOCAL_DEFAULT, build_local
 from heathaze.cli.outputs import check_place
@@ -83,7 +83,7 @@ def randomize(
         return
     if file is None:
         raise InvalidInput("Say which positions to randomise: heathaze randomize POINTS …; or --again to repeat one.")
-    whose = None if on_one_device else options.person_from(person, unit)
+    whose = None if on_one_device else _whose(person, unit)
     found = positions(file, chosen.grid, person=whose, lon=lon_column, lat=lat_column, x=x_column, y=y_column)
     if not on_one_device:
         _check_somewhere(chosen.grid, found)
@@ -99,9 +99,21 @@ def randomize(
     _tell(reports, output, json=json, quiet=quiet)
 
 
+def _whose(person: str | None, unit: str | None) -> str | None:
+    """The person column, or None where every row is a report."""
+    if unit not in (None, "person", "visit"):
+        raise InvalidInput(f"There is no unit {unit!r} for reports; choose 'person' (with --person COLUMN) or 'visit'.")
+    if unit == "visit" and person is not None:
+        raise InvalidInput("--unit visit makes every row a report, --person one row of each person; leave one out.")
+    return options.person_from(person, unit)
+
+
 def _check_somewhere(grid: Grid, found: npt.NDArray[np.float64]) -> None:
     """Whoever holds many people's positions is told about wrong bounds; a single device would tell where it is not."""
-    if not grid.cell_of(found[:, 0], found[:, 1])[2].any():
+    inside = grid.cell_of(found[:, 0], found[:, 1])[2]
+    if inside.any() and not inside.mean() > 0.5:
+        err.print("More than half of the positions lie outside the map and count as its border; are the bounds right?")
+    if not inside.any():
         swapped = grid.cell_of(found[:, 1], found[:, 0])[2].any()
         hint = "longitude and latitude are probably swapped" if swapped else "check the bounds and the columns"
         raise InvalidInput(f"Not one position lies inside the map, so all would be moved to its border; {hint}.")

@@ -76,11 +76,12 @@ class DrawnPosterior:
             rows, cols = np.indices(masses.shape[1:])
             codes = interleave(rows.ravel(), cols.ravel())
             order = np.argsort(codes)
-            mean = self.total * _summed(self._squares, factor).ravel()[order]
-            mean, deviation = self._believed(masses.reshape(len(masses), -1)[:, order], mean, whole=self.total)
+            shown = self.total * _summed(self._squares, factor).ravel()[order]
+            drawn = masses.reshape(len(masses), -1)[:, order]
+            mean, deviation = self._believed(drawn, shown, whole=self.total)
             whole = np.ones(len(codes), np.bool_)
             leaf = whole if level == deepest else ~whole
-            found.append(LevelBelief(codes[order], mean, deviation, leaf, whole))
+            found.append(LevelBelief(codes[order], mean, deviation, leaf, whole, shown, drawn))
         return found[::-1]
 
     @functools.cached_property
@@ -124,7 +125,7 @@ class DrawnPosterior:
     def _squares(self) -> Floats:
         return _summed(self.density.values, self.drawn.side)
 
-    @property
+    @functools.cached_property
     def _fine(self) -> list[Density]:
         """Every drawn map in the grid's own cells: each square divided as the estimate divides it."""
         side, (rows, cols) = self.drawn.side, self.grid.shape

@@ -44,7 +44,8 @@ class LevelBelief:
     """Mean and standard deviation of the mass (in people) of nodes of one level, in order of their codes.
 
     ``leaf`` marks those that are not divided further; ``measured`` those that the noisy counts speak of, directly or
-    through others, rather than the prior alone.
+    through others, rather than the prior alone. ``shown`` is what the map itself has, where that is not the mean;
+    ``drawn`` are the masses of drawn maps, where there are some.
     """
 
     codes: Codes
@@ -52,6 +53,8 @@ class LevelBelief:
     deviation: Floats
     leaf: npt.NDArray[np.bool_]
     measured: npt.NDArray[np.bool_]
+    shown: Floats | None = None
+    drawn: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)

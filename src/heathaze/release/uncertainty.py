@@ -71,7 +71,7 @@ class Hotspot:
 
 def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: float) -> list[Hotspot]:
     """The finest measured squares that are ``times`` as dense as the average with that confidence, densest first."""
-    from scipy.special import gammaincc
+    from scipy.special import gammaincc, gammaincinv
 
     check_confidence(confidence)
     grid = posterior.grid
@@ -85,18 +85,30 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
         average = posterior.total * (bottom - top) * (right - left) / grid.cells
         mean, deviation = belief.mean, np.maximum(belief.deviation, 1e-9 * posterior.total)
         shape = np.maximum(mean / deviation, 1e-3) ** 2
-        surely = gammaincc(shape, times * average * shape / np.maximum(mean, 1e-300)) >= confidence
-        real = surely & belief.measured & ~np.isin(belief.codes, covered) & (mean > 0)
+        scale = np.maximum(mean, 1e-300) / shape
+        surely = gammaincc(shape, times * average / scale) >= confidence
+        if belief.drawn is not None:
+            surely &= (belief.drawn >= times * average).mean(axis=0) >= confidence
+        real = np.flatnonzero(surely & belief.measured & ~np.isin(belief.codes, covered) & (mean > 0))
+        shown = mean if belief.shown is None else belief.shown
+        # Equal tails: the shortest interval of what may be small starts at nothing, which says little of a hotspot.
+        low, high = (gammaincinv(shape, end) * scale for end in ((1 - confidence) / 2, (1 + confidence) / 2))
         found += [
             Hotspot(
                 _box(grid, level, belief.codes[k : k + 1]),
-                Share.around(mean[k] / posterior.total, deviation[k] / posterior.total, confidence),
-                float(times_average),
+                _share(shown[k], low[k], high[k], posterior.total, confidence),
+                float(shown[k] / average[k]),
             )
-            for k, times_average in zip(np.flatnonzero(real), (mean / average)[real], strict=True)
+            for k in real
         ]
         covered = np.unique(np.concatenate([covered, belief.codes[real]]) >> 2)
     return sorted(found, key=lambda spot: -spot.times)
+
+
+def _share(shown: float, low: float, high: float, total: float, confidence: float) -> Share:
+    """Masses as shares; the interval holds what the map shows."""
+    ends = min(low, shown) / total, min(1.0, max(high, shown) / total)
+    return Share(shown / total, *ends, confidence)
 
 
 def _box(grid: Grid, level: int, code: Codes) -> Box:

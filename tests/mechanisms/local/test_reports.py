@@ -120,6 +120,15 @@ def test_the_header_is_public_parameters_alone() -> None:
     assert (fields["heathaze"], fields["version"], fields["reports"]) == ("reports", 1, 20)
 
 
+def test_bytes_are_received_as_sent() -> None:
+    sent = some(DiskArea(plane(5, 7), 3.5, radius=2))
+    received = Reports.from_bytes(sent.to_bytes())
+    assert received.to_bytes() == sent.to_bytes()
+    for block in (b"", b"x", sent.to_bytes()[:-1], sent.to_bytes() + b"x", 2 * sent.to_bytes()):
+        with pytest.raises(UnreadableData, match="block"):
+            Reports.from_bytes(block)
+
+
 def test_joined_files_are_all_read(tmp_path: Path) -> None:
     parts = [some(mechanism, 3 + k, k) for k, mechanism in enumerate(EVERY)]
     path = tmp_path / "joined.reports"

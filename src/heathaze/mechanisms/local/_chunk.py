@@ -37,26 +37,29 @@ def unpack(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
         raise UnreadableData(f"{path} is {'a directory' if path.is_dir() else 'no file'}; give a file of reports.")
     try:
         with path.open("rb") as file:
-            found = False
-            while line := file.readline(_LONGEST_LINE):
-                yield _chunk(path, file, line)
-                found = True
+            yield from unpack_stream(path, file, os.fstat(file.fileno()).st_size)
     except OSError as problem:
         raise UnreadableData(f"{path} cannot be read: {(problem.strerror or 'the disk refused').lower()}.") from None
+
+
+def unpack_stream(name: object, file: BinaryIO, size: int) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """The same for an open stream of known size; ``name`` is what errors call it."""
+    found = False
+    while line := file.readline(_LONGEST_LINE):
+        yield _chunk(name, file, line, size)
+        found = True
     if not found:
-        raise UnreadableData(f"{path} is empty; there are no reports in it.")
+        raise UnreadableData(f"{name} is empty; there are no reports in it.")
 
 
-def _chunk(path: Path, file: BinaryIO, line: bytes) -> tuple[dict[str, Any], bytes]:
+def _chunk(path: object, file: BinaryIO, line: bytes, size: int) -> tuple[dict[str, Any], bytes]:
     try:
         head = json.loads(line)
         kind, version, length = head["heathaze"], head["version"], head["bytes"]
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise UnreadableData(
-            f"{path} holds something else than reports; it is damaged, or not a file of ours."
-        ) from None
+        raise _something_else(path) from None
     if kind not in ("reports", "tally") or type(version) is not int or type(length) is not int:
-        raise UnreadableData(f"{path} holds something else than reports; it is damaged, or not a file of ours.")
+        raise _something_else(path)
     if version != VERSION:
         raise UnreadableData(
             f"{path} is written in version {version} of the form of reports, and this Heathaze reads version "
@@ -65,9 +68,16 @@ def _chunk(path: Path, file: BinaryIO, line: bytes) -> tuple[dict[str, Any], byt
     if not 0 <= length <= _LONGEST_BODY:
         raise UnreadableData(f"{path} announces a body of absurd length; it is damaged.")
     # Asked first: reading what is announced would make room for all of it.
-    if os.fstat(file.fileno()).st_size - file.tell() < length + 4:
+    if size - file.tell() < length + 4:
         raise UnreadableData(f"{path} is cut short: a part of its reports is missing; fetch it again.")
     body, check = file.read(length), file.read(4)
     if zlib.crc32(line + body).to_bytes(4, "little") != check:
         raise UnreadableData(f"{path} is damaged: its checksum does not fit; fetch it again.")
     return head, body
+
+
+def _something_else(path: object) -> UnreadableData:
+    return UnreadableData(
+        f"{path} holds something else than reports: it is damaged, or not made by `heathaze randomize` (positions "
+        "must be randomised first)."
+    )

@@ -21,7 +21,7 @@ from heathaze.mechanisms.local.reports import DEVICE, Reports, fingerprint
 from heathaze.mechanisms.protocols import Estimator
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import Loss, decimal
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.trust import Trust
 from heathaze.privacy.unit import Unit
@@ -84,6 +84,12 @@ class Device:
     """
 
     def __init__(self, mechanism: Estimator, *, ledger: Ledger | None = None, memory: str | Path | None = None) -> None:
+        if not hasattr(mechanism, "draw"):
+            raise InvalidInput(
+                f"A {type(mechanism).__name__} needs a curator; give a device one of hz.local, as DiskArea."
+            )
+        if ledger is not None and not isinstance(ledger, Ledger):
+            raise InvalidInput(f"ledger is {ledger!r}; open it first: Ledger.open(path, total=…).")
         self.mechanism = mechanism
         self.ledger = ledger
         self.memory = None if memory is None else Path(memory)
@@ -105,11 +111,7 @@ class Device:
         if self.memory is not None:
             self._written("").unlink()
         if self.ledger is not None:
-            try:
-                self.ledger.charge(promise(self.mechanism), self.mechanism.event)
-            except BudgetExceeded as refused:
-                offer = " The last answer can be repeated at no cost: again()." if self._has_answer(remembered) else ""
-                raise BudgetExceeded(f"{refused}{offer}") from None
+            self._charge(self.ledger, repeatable=self._has_answer(remembered))
         drawn = randomize(self.mechanism, position, randomness=randomness)
         if self.memory is None:
             return drawn
@@ -118,6 +120,16 @@ class Device:
         if not drawn.simulated:
             self._remember({"name": name, "answers": answers})
         return self._signed(drawn, name)
+
+    def _charge(self, ledger: Ledger, *, repeatable: bool) -> None:
+        try:
+            ledger.charge(promise(self.mechanism), self.mechanism.event)
+        except BudgetExceeded:
+            offer = " The last answer can be repeated at no cost: again(), or --again." if repeatable else ""
+            raise BudgetExceeded(
+                f"A report costs ε = {decimal(self.mechanism.epsilon)}, and the ledger {ledger.path} has "
+                f"ε = {float(ledger.remaining):g} left; nothing was charged and nothing reported.{offer}"
+            ) from None
 
     def again(self) -> Reports:
         """The last answer, word for word: it tells nothing that was not told before, so it costs nothing.

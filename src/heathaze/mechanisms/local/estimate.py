@@ -32,8 +32,8 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
     tally = Tally.of(reports) if isinstance(reports, Reports) else reports
     if not isinstance(tally, Tally):
         raise InvalidInput(
-            f"estimate takes Reports or a Tally of them, not a {type(reports).__name__}; positions are randomised on "
-            "the device and never reach the server."
+            f"estimate takes Reports or a Tally of them (Tally.load reads files), not a {type(reports).__name__}; "
+            "positions are randomised on the device and never reach the server."
         )
     if tally.reports == 0:
         raise InvalidInput("There are no reports to estimate a map from.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import re
@@ -112,6 +113,15 @@ class Reports:
             reason = (problem.strerror or "the disk refused").lower()
             raise CannotWrite(f"Cannot write {target}: {reason}; choose another place.") from None
         return target
+
+    @classmethod
+    def from_bytes(cls, block: bytes) -> Reports:
+        """Undo :meth:`to_bytes`: the reports of one chunk, as a server receives them."""
+        name = Path("The block of reports")
+        found = list(_chunk.unpack_stream(name, io.BytesIO(block), len(block)))
+        if len(found) != 1 or found[0][0]["heathaze"] != "reports":
+            raise UnreadableData("The block holds something else than the reports of one chunk.")
+        return from_chunk(name, *found[0])
 
     @classmethod
     def load(cls, path: str | Path) -> list[Reports]:

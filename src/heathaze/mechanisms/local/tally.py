@@ -78,8 +78,10 @@ class Tally:
             )
         devices = _joined(self.devices, more.devices)
         if devices is None:
+            known = int(np.isin(more.devices, self.devices).sum())
             raise InvalidInput(
-                "Some of these reports carry a device id that was counted before; a device may report once."
+                f"{known} of these {more.reports} reports carry a device id that was counted before; a device may "
+                "report once to one question. None of them was counted."
             )
         chunks = _joined(self.chunks, more.chunks)
         if chunks is None:
