@@ -90,6 +90,30 @@ def test_one_bad_file_is_named_and_the_others_count(heathaze: Heathaze, visits: 
     assert hz.load("map.npz").total == 300
 
 
+def test_a_stray_file_does_not_decide_for_all(heathaze: Heathaze, visits: Path) -> None:
+    """Neither by its name nor by coming first; and what is wanted can be said."""
+    for name in ("b.reports", "c.reports"):
+        randomized(heathaze, visits, name)
+    randomized(heathaze, visits, "a.reports", "--radius", "2")
+    said = heathaze("estimate", "a.reports", "b.reports", "c.reports", "--state", "all.tally")
+    assert said.code == 1
+    assert "a.reports" in said.err
+    assert hz.local.Tally.load("all.tally").reports == 600
+    stray = json.loads(Path("a.reports").read_bytes().partition(b"\n")[0])["fingerprint"]
+    words = ("estimate", "a.reports", "b.reports", "c.reports", "--fingerprint", stray, "--state", "stray.tally")
+    assert heathaze(*words).code == 1
+    assert hz.local.Tally.load("stray.tally").reports == 300
+    assert "No file has the parameters" in heathaze("estimate", "b.reports", "--fingerprint", stray, "--state", "x").err
+
+
+def test_one_position_outside_the_map_is_reported(heathaze: Heathaze, tmp_path: Path) -> None:
+    """Silence would tell that the person is elsewhere."""
+    (tmp_path / "me.csv").write_text("lon,lat,who\n10.5,50.2,me\n", encoding="utf-8")
+    said = heathaze("randomize", "me.csv", *SMALL, "--person", "who", "--out", "me.reports")
+    assert said.code == 0, said
+    assert "1 report" in said.out
+
+
 def test_nothing_good_is_an_error_and_no_map(heathaze: Heathaze) -> None:
     Path("bad.reports").write_bytes(b"nonsense")
     assert heathaze("estimate", "bad.reports", "--out", "map.npz").code == 1

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from heathaze.inference.channels import Channel, Convolution, Dense, Marginals, Separable
 from heathaze.mechanisms.local.disk_area import DiskArea
+from heathaze.mechanisms.local.subset_exponential import SubsetExponential
 from heathaze.privacy.randomness import Simulation
 from tests.mechanisms.local.enumeration import assert_channel_is, plane
 
@@ -158,9 +159,14 @@ def test_merging_keeps_every_outcome_where_sides_do_not_divide(shape: tuple[int,
     assert (beside - merged.margin[1] == (left - channel.margin[1]) // factor).all()
 
 
-def test_merging_averages_the_scale() -> None:
-    channel = Convolution((2, 4), np.ones((1, 1)), 0.0, np.ones((2, 4)), (0, 0), np.arange(8.0).reshape(2, 4))
-    merged, _ = channel.merged(2)
-    assert merged.scale is not None
-    assert merged.scale.tolist() == [[2.5, 4.5]]
-    assert merged.kernel[merged.kernel.shape[0] // 2, merged.kernel.shape[1] // 2] == 1.0
+@pytest.mark.parametrize("shape", [(5, 7), (8, 6), (9, 9)])
+def test_merged_rows_sum_to_one(shape: tuple[int, int]) -> None:
+    """Where sides do not divide, and where the kernel is scaled for every cell: nearly the same channel."""
+    for mechanism in (DiskArea(plane(*shape), 2, radius=2), SubsetExponential(plane(*shape), 1, size=2)):
+        channel = mechanism.channel()
+        assert isinstance(channel, Convolution)
+        merged, outcome = channel.merged(2)
+        np.testing.assert_allclose(merged.backward(np.ones(merged.outcomes)), 1, rtol=0, atol=1e-12)
+        coarse = np.full(merged.shape, 1 / (merged.shape[0] * merged.shape[1]))
+        fine = np.bincount(outcome, channel.forward(spread(coarse, 2, shape)), merged.outcomes)
+        assert np.abs(fine - merged.forward(coarse)).sum() / 2 < 0.1

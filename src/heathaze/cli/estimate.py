@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from heathaze.cli.console import Json, Quiet, complain, out, say_json, steps
 from heathaze.cli.outputs import check_new, check_place
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.mechanisms.local.estimate import estimate as from_reports
+from heathaze.mechanisms.local.reports import fingerprint
 from heathaze.mechanisms.local.tally import Tally
 
 
@@ -25,6 +27,10 @@ def estimate(
     state: Annotated[
         Path | None,
         typer.Option("--state", help="A tally to go on from, if it is there, and to save: all reports so far."),
+    ] = None,
+    wanted: Annotated[
+        str | None,
+        typer.Option("--fingerprint", help="Count reports of these parameters alone.", show_default="the most common"),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
@@ -46,7 +52,7 @@ def estimate(
     with steps(3, silent=quiet or json) as begin:
         begin("Tallying reports")
         tally = Tally.load(state) if state is not None and state.exists() else None
-        tally, refused = _added(tally, files)
+        tally, refused = _added(tally, files, wanted)
         if tally is None:
             raise UnreadableData("No file could be used, so there is no map.")
         if state is not None:
@@ -70,17 +76,32 @@ def estimate(
         raise typer.Exit(1)
 
 
-def _added(tally: Tally | None, files: list[Path]) -> tuple[Tally | None, list[str]]:
+def _added(tally: Tally | None, files: list[Path], wanted: str | None) -> tuple[Tally | None, list[str]]:
     """Everything that can be counted, and the names of the files that cannot: each is a sentence, none is lost."""
-    refused = []
+    loaded, refused = {}, []
     for path in files:
         try:
-            more = Tally.load(path)
-            tally = more if tally is None else tally + more
+            loaded[path] = Tally.load(path)
         except UnreadableData as problem:
             complain(f"{problem} Left out.")
             refused.append(str(path))
-        except InvalidInput as problem:
-            complain(f"{path}: {problem} Left out.")
-            refused.append(str(path))
-    return tally, refused
+    parts = [] if tally is None else [tally]
+    if tally is None and loaded:
+        # One stray file, whatever its name, must not decide for all.
+        kinds = Counter(fingerprint(more.mechanism) for more in loaded.values())
+        wanted = wanted or kinds.most_common(1)[0][0]
+        loaded = dict(sorted(loaded.items(), key=lambda item: fingerprint(item[1].mechanism) != wanted))
+        if fingerprint(next(iter(loaded.values())).mechanism) != wanted:
+            raise InvalidInput(f"No file has the parameters {wanted}.")
+    if not loaded:
+        return tally, refused
+    try:
+        return Tally.sum([*parts, *loaded.values()]), refused  # at once, which is quick
+    except InvalidInput:
+        for path, more in loaded.items():
+            try:
+                tally = more if tally is None else tally + more
+            except InvalidInput as problem:
+                complain(f"{path}: {problem} Left out.")
+                refused.append(str(path))
+        return tally, refused

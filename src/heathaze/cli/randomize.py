@@ -113,7 +113,8 @@ def _check_somewhere(grid: Grid, found: npt.NDArray[np.float64]) -> None:
     inside = grid.cell_of(found[:, 0], found[:, 1])[2]
     if inside.any() and not inside.mean() > 0.5:
         err.print("More than half of the positions lie outside the map and count as its border; are the bounds right?")
-    if not inside.any():
+    # One row may be one device, whose silence would tell that it is elsewhere.
+    if not inside.any() and len(found) > 1:
         swapped = grid.cell_of(found[:, 1], found[:, 0])[2].any()
         hint = "longitude and latitude are probably swapped" if swapped else "check the bounds and the columns"
         raise InvalidInput(f"Not one position lies inside the map, so all would be moved to its border; {hint}.")

@@ -5,6 +5,7 @@ A channel is a stochastic matrix M, cells × outcomes, that is never written out
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Protocol
@@ -89,7 +90,8 @@ class Convolution:
     def merged(self, factor: int) -> tuple[Convolution, npt.NDArray[np.int64]]:
         """The same channel seen coarsely: squares of ``factor`` × ``factor`` cells as one cell, outcomes likewise.
 
-        Exact for densities that are level within each square; the second result names the merged outcome of each one.
+        Exact for densities that are level within each square where ``factor`` divides the sides and nothing is scaled;
+        elsewhere nearly, with rows that sum to 1. The second result names the merged outcome of each one.
 
             kernel'[Δ] = Σ_δ kernel[δ] · t(δ − factor·Δ),   t(x) = max(0, factor − |x|) / factor   on either axis
         """
@@ -104,9 +106,14 @@ class Convolution:
         outcome = (places[0][:, None] * frame[1] + places[1][None, :]).ravel()
         weights = self.occurs.astype(np.float64).ravel()
         occurs = np.asarray(np.bincount(outcome, weights, frame[0] * frame[1]), dtype=np.float64).reshape(frame)
-        scale = None if self.scale is None else _block_means(self.scale, factor)
-        kernel = down @ self.kernel @ across.T
-        return Convolution((shape[0], shape[1]), kernel, self.base, occurs, (margin[0], margin[1]), scale), outcome
+        scale = np.ones(shape) if self.scale is None else _block_means(self.scale, factor)
+        merged = Convolution(
+            (shape[0], shape[1]), down @ self.kernel @ across.T, self.base, occurs, (margin[0], margin[1]), scale
+        )
+        even = float(self.base * occurs.sum())
+        near = merged.backward(np.ones(merged.outcomes)) - even
+        scale = scale * np.divide(1 - even, near, out=np.ones_like(near), where=near > 0)
+        return dataclasses.replace(merged, scale=scale), outcome
 
     @functools.cached_property
     def _bases(self) -> Floats:

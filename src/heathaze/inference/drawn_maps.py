@@ -116,7 +116,8 @@ class DrawnPosterior:
         Where the estimate has next to nothing the drawn maps may have more; their mean is then the better centre. The
         maps are of what people tend to do; where each of them happened to be adds the variance of a count.
         """
-        centre = np.maximum(drawn.mean(axis=0), estimate)
+        unsure = ((drawn - estimate) ** 2).mean(axis=0) > np.square(estimate)
+        centre = np.where(unsure, np.maximum(drawn.mean(axis=0), estimate), estimate)
         spread = ((drawn - centre) ** 2).mean(axis=0)
         by_chance = centre * np.maximum(1 - centre / whole, 0) * (whole / self.total)
         return centre, np.sqrt(DOUBT**2 * spread + by_chance)

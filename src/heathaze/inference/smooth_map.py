@@ -46,6 +46,10 @@ _FALLS = (0.35, 0.45, 0.55, 0.65)
 """How quickly detail loses height: from gentle hills to the streets of a city. The best of these is learned."""
 
 
+_MANY = 1e8
+"""From here on a count is normal to all digits that matter, and scipy's inverse of its law begins to fail."""
+
+
 @dataclass(frozen=True, eq=False)
 class SmoothMap:
     """A fitted density (rows × columns, sum 1), its prior, and what is needed to draw others like it."""
@@ -120,7 +124,9 @@ class _Problem:
         found = np.flatnonzero(self.counts)
         shaken = np.zeros_like(self.counts)
         # Inverse distribution functions: a Poisson number for each tally, a normal one for each knot.
-        shaken[found] = np.ceil(np.maximum(pdtrik(_inner(randomness, found.size), self.counts[found]), 0.0))
+        uniforms, tallied = _inner(randomness, found.size), self.counts[found]
+        few = np.ceil(np.maximum(pdtrik(uniforms, np.minimum(tallied, _MANY)), 0.0))
+        shaken[found] = np.where(tallied < _MANY, few, tallied + np.sqrt(tallied) * ndtri(uniforms))
         mean = ndtri(_inner(randomness, self.prior.size))
         return self.prior.density(self.solve(knots, mean=mean, counts=shaken, steps=100))
 
@@ -160,12 +166,14 @@ def _learn_fall(channel: Channel, counts: Floats) -> float:
 
 def _divided(counts: Floats, randomness: Randomness) -> tuple[Floats, Floats]:
     """A binomial part of each tally, by the inverse distribution function, and what is left of it."""
-    from scipy.special import bdtrik
+    from scipy.special import bdtrik, ndtri
 
     found = np.flatnonzero(counts)
     kept = np.zeros_like(counts)
-    part = bdtrik(_inner(randomness, found.size), counts[found], KEPT)
-    kept[found] = np.ceil(np.clip(part, 0.0, counts[found]))
+    uniforms, whole = _inner(randomness, found.size), counts[found]
+    few = np.ceil(bdtrik(uniforms, np.minimum(whole, _MANY), KEPT))
+    many = np.round(KEPT * whole + np.sqrt(KEPT * (1 - KEPT) * whole) * ndtri(uniforms))
+    kept[found] = np.clip(np.where(whole < _MANY, few, many), 0.0, whole)
     return kept, counts - kept
 
 

@@ -51,9 +51,9 @@ def positions(
     rows = np.column_stack([found["x"], found["y"]]).astype(np.float64)
     if not len(rows):
         raise UnreadableData("There is not a single position in the file; there is nothing to report.")
-    if person is None:
-        return rows
-    # One of each person's rows: the first in a random order.
+    # In a random order, which tells nothing about who is who; of each person's rows the first.
     order = np.argsort((randomness or SecureRandomness()).words(len(rows)))
-    _, first = np.unique(found["person"][order], return_index=True)
-    return np.asarray(rows[order[first]])
+    if person is not None:
+        _, first = np.unique(found["person"][order], return_index=True)
+        order = order[np.sort(first)]
+    return np.asarray(rows[order])

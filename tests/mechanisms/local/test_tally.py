@@ -92,6 +92,14 @@ def test_the_same_reports_count_once(tmp_path: Path) -> None:
         Tally.load(path) + monday
 
 
+def test_many_are_summed_at_once() -> None:
+    parts = [some(MECHANISM, 3, k, devices=True) for k in range(20)]
+    one_by_one = Tally.of(parts[0])
+    for part in parts[1:]:
+        one_by_one = one_by_one + part
+    assert equal(Tally.sum(parts), one_by_one)
+
+
 def test_named_and_nameless_reports_add_up() -> None:
     both = Tally.of(some(MECHANISM, 9, 1, devices=True)) + some(MECHANISM, 8, 5)
     assert both.reports == 17

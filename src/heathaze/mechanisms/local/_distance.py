@@ -66,7 +66,9 @@ def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
     if grid.projection is Projection.WEB_MERCATOR:
         # A row is cos(latitude) times as high in degrees as it is on the map.
         south, north = grid.projection.forward(grid.y).tolist()
-        down = (north - south) / grid.rows * shrunk
+        # On a map of centimetres the difference of two projected bounds has lost digits; what may be lost is taken off.
+        lost = 8 * math.ulp(max(abs(south), abs(north)))
+        down = max(north - south - lost, 0.0) / grid.rows * shrunk
     else:
         down = math.radians(grid.y[1] - grid.y[0]) / grid.rows
     half = max(float(np.ptp(latitudes)), across * (grid.cols - 1)) / 2

@@ -177,12 +177,16 @@ class Device:
     def _remember(self, known: Mapping[str, Any]) -> None:
         assert self.memory is not None
         # Beside the memory first: a crash leaves the old answer or the new one.
-        self._written(json.dumps(known)).replace(self.memory)
+        draft = self._written(json.dumps(known))
+        try:
+            draft.replace(self.memory)
+        except OSError as problem:
+            raise CannotWrite(f"Cannot write {self.memory}: {(problem.strerror or 'refused').lower()}.") from None
 
     def _written(self, text: str) -> Path:
         """A draft beside the memory."""
         assert self.memory is not None
-        draft = self.memory.with_name(f".{self.memory.name}.part")
+        draft = self.memory.with_name(f".{self.memory.name}.{os.urandom(4).hex()}.part")
         try:
             draft.write_text(text, encoding="utf-8")
         except OSError as problem:

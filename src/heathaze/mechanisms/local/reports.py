@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import io
 import json
@@ -29,16 +30,17 @@ DEVICE = np.dtype([("first", "<u8"), ("second", "<u8")])
 
 Devices = npt.NDArray[Any]
 
-MECHANISMS = (
-    "DiskArea",
-    "HybridUniformExponential",
-    "LocalHashing",
-    "PlanarLaplace",
-    "RandomizedResponse",
-    "SquareWave2D",
-    "SubsetExponential",
-    "UnaryEncoding",
-)
+MECHANISMS = {
+    "DiskArea": {"epsilon", "radius", "shrink"},
+    "HybridUniformExponential": {"epsilon", "radius"},
+    "LocalHashing": {"epsilon"},
+    "PlanarLaplace": {"epsilon", "reach"},
+    "RandomizedResponse": {"epsilon"},
+    "SquareWave2D": {"epsilon", "split"},
+    "SubsetExponential": {"epsilon", "size", "reach"},
+    "UnaryEncoding": {"epsilon"},
+}
+"""All that may report, each with its parameters; a file that leaves one out would make the server search for it."""
 
 _RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
 
@@ -74,6 +76,8 @@ class Reports:
             )
         if self.unit is Unit.PERSON_DAY:
             raise InvalidInput("A report stands for a person or for a visit, not for a person-day.")
+        if not 0 <= self.chunk < 2**64:
+            raise InvalidInput(f"The chunk is named {self.chunk}; give a whole number from 0 to 2^64 − 1.")
         if self.devices is not None and self.devices.shape != (len(values),):
             raise InvalidInput("There is one device name for each report, or none at all.")
         values.flags.writeable = False
@@ -168,30 +172,41 @@ def describe(mechanism: Estimator) -> dict[str, Any]:
 
 def fingerprint(mechanism: Estimator) -> str:
     """Sixteen hexadecimal digits that two mechanisms share only if all their parameters do."""
-    text = json.dumps(describe(mechanism), sort_keys=True, allow_nan=False)
+    return _digits(json.dumps(describe(mechanism), sort_keys=True, allow_nan=False))
+
+
+def _digits(text: str) -> str:
     return hashlib.sha256(f"{_chunk.VERSION} {text}".encode()).hexdigest()[:16]
 
 
 def undescribe(path: Path, fields: Mapping[str, Any]) -> Estimator:
     """The mechanism that a file speaks of, built again; refuses one that does not fit its own fingerprint."""
-    from heathaze.mechanisms import local
-
     try:
-        name, parameters = fields["mechanism"], dict(fields["parameters"])
-        plain = all(type(value) in (int, bool) or _is_plain(value) for value in parameters.values())
-        if name not in MECHANISMS or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
-            raise _unsound(path)
-        mechanism: Estimator = getattr(local, name)(Grid.from_dict(fields["grid"]), **parameters)
+        text = json.dumps({name: fields[name] for name in ("mechanism", "parameters", "grid")}, sort_keys=True)
+        mechanism = _built(text)
     except HeathazeError as problem:
-        if isinstance(problem, UnreadableData):
-            raise
         raise UnreadableData(f"{path} speaks of a mechanism that cannot be: {problem}") from None
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         raise _unsound(path) from None
-    if fields.get("fingerprint") != fingerprint(mechanism):
+    # Both: what the file says of itself, and what it means.
+    if not fields.get("fingerprint") == _digits(text) == fingerprint(mechanism):
         raise UnreadableData(
             f"{path} does not fit its own fingerprint: it was edited, or made by another version of Heathaze."
         )
+    return mechanism
+
+
+@functools.lru_cache(maxsize=64)
+def _built(text: str) -> Estimator:
+    """A mechanism from its description; once for the many files that share it."""
+    from heathaze.mechanisms import local
+
+    fields = json.loads(text)
+    name, parameters = fields["mechanism"], dict(fields["parameters"])
+    plain = all(type(value) in (int, bool) or _is_plain(value) for value in parameters.values())
+    if set(parameters) != MECHANISMS[name] or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
+        raise ValueError
+    mechanism: Estimator = getattr(local, name)(Grid.from_dict(fields["grid"]), **parameters)
     return mechanism
 
 

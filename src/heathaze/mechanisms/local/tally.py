@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, InvalidInput, SimulatedRelease, UnreadableData
 from heathaze.mechanisms.local import _chunk
+from heathaze.mechanisms.local._window_mechanism import WindowMechanism
 from heathaze.mechanisms.local.reports import (
     DEVICE,
     Devices,
@@ -61,40 +63,35 @@ class Tally:
         return cls(reports.mechanism, counts, len(reports), reports.unit, devices, chunks, reports.simulated)
 
     def __add__(self, other: Tally | Reports) -> Tally:
-        """Both together; refuses other parameters, another unit, and devices that were counted already."""
-        more = Tally.of(other) if isinstance(other, Reports) else other
-        if not isinstance(more, Tally):
-            raise InvalidInput(f"A tally adds reports or another tally, not a {type(other).__name__}.")
-        mine, theirs = fingerprint(self.mechanism), fingerprint(more.mechanism)
-        if mine != theirs:
-            raise InvalidInput(
-                f"These reports have parameters {theirs} ({_named(more.mechanism)}), the tally has {mine} "
-                f"({_named(self.mechanism)}); reports of two parameter sets cannot be mixed."
-            )
-        if self.unit is not more.unit:
-            raise InvalidInput(
-                f"These reports stand for a {more.unit.value} each, those counted before for a {self.unit.value}; they "
-                "promise different things and cannot be mixed."
-            )
-        devices = _joined(self.devices, more.devices)
+        """Both together; refuses other parameters, another unit, and devices or reports that were counted already."""
+        return Tally.sum([self, other])
+
+    @classmethod
+    def sum(cls, parts: Iterable[Tally | Reports]) -> Tally:
+        """All together, refused as a whole if two do not go together; at once, which for many is much quicker."""
+        tallies = [cls.of(part) if isinstance(part, Reports) else part for part in parts]
+        first = tallies[0]
+        for more in tallies:
+            if not isinstance(more, Tally):
+                raise InvalidInput(f"A tally adds reports or another tally, not a {type(more).__name__}.")
+            if more is not first:
+                _check_alike(first, more)
+        devices = _joined([tally.devices for tally in tallies])
         if devices is None:
-            known = int(np.isin(more.devices, self.devices).sum())
+            known = sum(len(tally.devices) for tally in tallies) - len(_union([tally.devices for tally in tallies]))
             raise InvalidInput(
-                f"{known} of these {more.reports} reports carry a device id that was counted before; a device may "
-                "report once to one question. None of them was counted."
+                f"{known} of these reports carry a device id that was counted before; a device may report once to one "
+                "question. None of them was counted."
             )
-        chunks = _joined(self.chunks, more.chunks)
+        chunks = _joined([tally.chunks for tally in tallies])
         if chunks is None:
             raise InvalidInput("These reports, or some of them, were counted before; the same reports count once.")
-        return Tally(
-            self.mechanism,
-            self.counts + more.counts,
-            self.reports + more.reports,
-            self.unit,
-            devices,
-            chunks,
-            self.simulated or more.simulated,
-        )
+        counts = np.zeros_like(first.counts)
+        for tally in tallies:
+            counts += tally.counts
+        reports = sum(tally.reports for tally in tallies)
+        simulated = any(tally.simulated for tally in tallies)
+        return cls(first.mechanism, counts, reports, first.unit, devices, chunks, simulated)
 
     def __repr__(self) -> str:
         return f"<Tally: {self.reports} reports of {type(self.mechanism).__name__}, {fingerprint(self.mechanism)}>"
@@ -129,20 +126,15 @@ class Tally:
     def load(cls, path: str | Path) -> Tally:
         """Whatever a file holds, as one tally: saved tallies and reports, in any number."""
         source = Path(path)
-        found: Tally | None = None
-        for fields, body in _chunk.unpack(source):
-            try:
-                if fields["heathaze"] == "tally":
-                    part = _from_chunk(source, fields, body)
-                else:
-                    part = cls.of(from_chunk(source, fields, body))
-                found = part if found is None else found + part
-            except UnreadableData:
-                raise
-            except InvalidInput as problem:
-                raise UnreadableData(f"{source}: {problem}") from None
-        assert found is not None  # an empty file was refused
-        return found
+        try:
+            return cls.sum(
+                _from_chunk(source, fields, body) if fields["heathaze"] == "tally" else from_chunk(source, fields, body)
+                for fields, body in _chunk.unpack(source)
+            )
+        except UnreadableData:
+            raise
+        except InvalidInput as problem:
+            raise UnreadableData(f"{source}: {problem}") from None
 
 
 def _from_chunk(path: Path, fields: dict[str, object], body: bytes) -> Tally:
@@ -151,7 +143,8 @@ def _from_chunk(path: Path, fields: dict[str, object], body: bytes) -> Tally:
     damaged = UnreadableData(f"{path} is damaged or was edited: its parts do not fit together; fetch it again.")
     if type(reports) is not int or type(devices) is not int or type(chunks) is not int:
         raise damaged
-    if not (0 <= devices <= reports < 2**53 and 1 <= chunks < 2**32):
+    # Names and numbers are random and do not pack: a short file with many would be a bomb.
+    if not (0 <= devices <= reports < 2**53 and chunks >= 1 and 16 * devices + 8 * chunks <= len(body) + 1024):
         raise damaged
     ends = np.cumsum([8 * mechanism.outcomes, devices * DEVICE.itemsize, 8 * chunks]).tolist()
     unpacker = zlib.decompressobj()
@@ -167,18 +160,36 @@ def _from_chunk(path: Path, fields: dict[str, object], body: bytes) -> Tally:
     counted = np.unique(np.frombuffer(block[ends[1] :], "<u8").astype(np.uint64))
     if (counts < 0).any() or (counts > reports).any() or len(names) < devices or len(counted) < chunks:
         raise damaged
-    # A report adds to an outcome at most once, and to outcomes that can occur alone.
-    even = np.full(mechanism.grid.shape, 1 / mechanism.grid.cells)
-    if counts[mechanism.channel().forward(even) <= 0].any():
+    # A report of a window adds one to one outcome that can occur.
+    if isinstance(mechanism, WindowMechanism) and counts[mechanism.window.outputs].sum() != reports:
+        raise damaged
+    if unit is Unit.PERSON_DAY:
         raise damaged
     return Tally(mechanism, counts, reports, unit, names, counted)
 
 
-def _joined(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """Both together, sorted; None if they share one."""
-    both = np.concatenate([first, second])
-    joined = np.unique(both)
-    return joined if len(joined) == len(both) else None
+def _check_alike(first: Tally, more: Tally) -> None:
+    mine, theirs = fingerprint(first.mechanism), fingerprint(more.mechanism)
+    if mine != theirs:
+        raise InvalidInput(
+            f"These reports have parameters {theirs} ({_named(more.mechanism)}), the tally has {mine} "
+            f"({_named(first.mechanism)}); reports of two parameter sets cannot be mixed."
+        )
+    if first.unit is not more.unit:
+        raise InvalidInput(
+            f"These reports stand for a {more.unit.value} each, those counted before for a {first.unit.value}; they "
+            "promise different things and cannot be mixed."
+        )
+
+
+def _union(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.unique(np.concatenate(parts))
+
+
+def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | None:
+    """All together, sorted; None if two share one."""
+    joined = _union(parts)
+    return joined if len(joined) == sum(map(len, parts)) else None
 
 
 def _named(mechanism: Estimator) -> str:
