@@ -1,15 +1,19 @@
-"""Draws a second: our discrete Laplace noise against OpenDP's, in one run.
+"""Draws a second: our discrete Laplace noise against OpenDP's, our noise shares against numpy's floats, in one run.
 
 python benchmarks/noise.py
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
+
 from heathaze.privacy.noise import discrete_laplace
+from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import SecureRandomness
 
 SCALE = Fraction(2**20) / Fraction(3, 10)
@@ -17,9 +21,22 @@ OURS, THEIRS = 1_000_000, 50_000
 REPEATS = 5
 WANTED_RATIO = 50
 
+SHARE_SCALE, SHARE_SIZE = 2, 1254
+SHARES = {"a device": (Fraction(1, 9500), 2000), "a shard": (Fraction(21, 20), 500)}
+"""Shape of the noise, and how many vectors are drawn."""
+
+WANTED_OF_FLOATS = 0.5
+"""Exact noise from a cipher may take twice as long as inexact noise from a generator that anyone can predict."""
+
 
 def main() -> None:
-    """Print a table and the verdict."""
+    """Print two tables and the verdicts."""
+    laplace()
+    shares()
+
+
+def laplace() -> None:
+    """Discrete Laplace draws against OpenDP's."""
     randomness = SecureRandomness()
     theirs = _opendp()
     discrete_laplace(SCALE, 1000, randomness)  # compile, or load what was compiled
@@ -37,6 +54,34 @@ def main() -> None:
         print(f"{name:10} {draws:>10,} {rate:>16,.0f} {1e6 / rate:>18.3f}")
     verdict = "holds" if ratio >= WANTED_RATIO else "FAILS"
     print(f"ratio {ratio:.0f}, wanted at least {WANTED_RATIO}: {verdict}")
+
+
+def shares() -> None:
+    """Noise shares against the difference of two Poisson numbers of a Gamma number, by numpy."""
+    randomness, generator = SecureRandomness(), np.random.default_rng()
+    odds = 1 / math.expm1(1 / SHARE_SCALE)
+
+    def peer(shape: float) -> object:
+        first, second = (generator.poisson(generator.gamma(shape, odds, SHARE_SIZE)) for _ in range(2))
+        return first - second
+
+    print(f"noise shares of scale {SHARE_SCALE}, {SHARE_SIZE:,} numbers each, best of {REPEATS}")
+    print(f"{'':10} {'shape':>8} {'heathaze a second':>18} {'numpy a second':>16} {'ratio':>7}")
+    for name, (shape, count) in SHARES.items():
+        noise_share(SHARE_SCALE, shape, SHARE_SIZE, randomness)
+        times = [
+            (
+                _seconds(
+                    lambda n=count, a=shape: [noise_share(SHARE_SCALE, a, SHARE_SIZE, randomness) for _ in range(n)]
+                ),
+                _seconds(lambda n=count, a=float(shape): [peer(a) for _ in range(n)]),
+            )
+            for _ in range(REPEATS)
+        ]
+        ours, theirs = (count / min(column) for column in zip(*times, strict=True))
+        verdict = "holds" if ours >= WANTED_OF_FLOATS * theirs else "FAILS"
+        print(f"{name:10} {shape!s:>8} {ours:>18,.0f} {theirs:>16,.0f} {ours / theirs:>7.2f}", end="")
+        print(f"   wanted at least {WANTED_OF_FLOATS}: {verdict}")
 
 
 def _opendp() -> Callable[[int], object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import Codes, interleave
 from heathaze.errors import InvalidInput
+from heathaze.inference.log_pyramid import LogPyramid
 from heathaze.inference.posterior import LevelBelief
 
 Floats = npt.NDArray[np.float64]
@@ -47,6 +49,13 @@ class DrawnMaps:
             raise InvalidInput("The shares of a drawn map sum to 1.")
         shares.flags.writeable = False
         object.__setattr__(self, "shares", shares)
+
+    @classmethod
+    def of(cls, grid: Grid, shares: Floats, prior: LogPyramid) -> DrawnMaps:
+        """Maps drawn under a prior, each on squares of a power of two cells a side."""
+        side = 2 ** round(math.log2(max(grid.shape) / max(shares.shape[1:])))
+        finer = prior.height * prior.fall ** np.arange(grid.depth - (side.bit_length() - 1) + 1, grid.depth + 1)
+        return cls(grid, side, shares, math.sqrt(float((finer**2).sum())))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.inference.channels import Channel
+from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import Event
@@ -25,12 +26,14 @@ Integers = npt.NDArray[np.int64]
 class Estimate:
     """What comes out of the noise: where the mass lies, and how much there is (in units, or presences). Public.
 
-    ``noisy`` are the noisy counts behind it, where a mechanism wants them to say how sure the map is.
+    How sure the map is, ``noisy`` tells, the noisy counts behind it, or ``drawn``, other maps that fit as well; neither
+    where a mechanism keeps none.
     """
 
     density: Density | TreeDensity
     total: float
     noisy: NoisyCounts | None = None
+    drawn: DrawnMaps | None = None
 
 
 class Mechanism(Protocol):

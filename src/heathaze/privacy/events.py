@@ -111,13 +111,39 @@ class RandomizedReport:
 
 
 @dataclass(frozen=True)
+class NoiseShares:
+    """A sum to which every device added the difference of two Pólya numbers a coordinate, β = exp(−1/scale).
+
+    ``shape`` is the sum of the shapes of all shares that the adversary does not know. From 1 on the noise is discrete
+    Laplace plus something independent, and costs ε = sensitivity / scale; below 1 it costs more than it should
+    (errata E3-1), so such a sum has no price and must never have been opened.
+    """
+
+    sensitivity: int
+    scale: Fraction
+    shape: Fraction
+
+    @property
+    def epsilon(self) -> Fraction:
+        """ε = sensitivity / scale."""
+        if self.scale <= 0:
+            raise PromiseBroken("An event without noise has no finite price.")
+        if self.shape < 1:
+            raise PromiseBroken(
+                f"The noise of a sum has shape {float(self.shape):.4g} and must have at least 1; too few devices added "
+                "their share, so the sum must not be opened."
+            )
+        return self.sensitivity / self.scale
+
+
+@dataclass(frozen=True)
 class Composition:
     """Several events on the same data."""
 
     events: tuple[Event, ...]
 
 
-Elementary = DiscreteLaplace | DiscreteGaussian | LaplaceOnPaths | BiasedSplits | RandomizedReport
+Elementary = DiscreteLaplace | DiscreteGaussian | LaplaceOnPaths | BiasedSplits | RandomizedReport | NoiseShares
 Event = Elementary | Composition
 
 
@@ -171,6 +197,9 @@ def describe(event: Event) -> dict[str, Any]:
         return {"kind": "biased-splits", **fields}
     if isinstance(event, RandomizedReport):
         return {"kind": "randomized-report", "epsilon": str(event.epsilon)}
+    if isinstance(event, NoiseShares):
+        fields = {"sensitivity": event.sensitivity, "scale": str(event.scale), "shape": str(event.shape)}
+        return {"kind": "noise-shares", **fields}
     return {"kind": "composition", "events": [describe(part) for part in event.events]}
 
 
@@ -186,6 +215,8 @@ def undescribe(fields: dict[str, Any]) -> Event:
         return BiasedSplits(int(fields["sensitivity"]), Fraction(fields["scale"]), int(fields["bias"]))
     if fields["kind"] == "randomized-report":
         return RandomizedReport(Fraction(fields["epsilon"]))
+    if fields["kind"] == "noise-shares":
+        return NoiseShares(int(fields["sensitivity"]), Fraction(fields["scale"]), Fraction(fields["shape"]))
     if fields["kind"] == "composition":
         return Composition(tuple(undescribe(part) for part in fields["events"]))
     raise InvalidInput(f"Nobody knows the event {fields['kind']!r}; it may come from a newer version.")

@@ -19,6 +19,8 @@ _MORE = "each further report of the same person adds to it"
 class Guarantee:
     """One sentence a lawyer and an engineer both accept.
 
+    ``colluders`` is how many devices of a shard may tell the server their noise; it is for a secure sum alone.
+
     >>> print(Guarantee(Loss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
     Differential privacy with ε = 1 (pure, δ = 0): adding or removing one person, with all of their visits, changes ...
     """
@@ -27,6 +29,7 @@ class Guarantee:
     unit: Unit
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     trust: Trust = Trust.CENTRAL
+    colluders: int = 0
 
     @property
     def epsilon(self) -> float:
@@ -37,8 +40,10 @@ class Guarantee:
         if self.trust is Trust.LOCAL:
             return f"{self._local_promise()}, whatever else is known; {self._terms()}; for one report alone: {_MORE}."
         delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"
+        # A secure sum hides the rest behind keys: nobody who could guess them is promised anything.
+        kind = "Computational differential" if self.trust is Trust.SECURE_SUM else "Differential"
         return (
-            f"Differential privacy with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
+            f"{kind} privacy with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
             f"{self.unit.described}, changes the probability of any outcome of this release by a factor of at most "
             f"{_factor(self.loss.epsilon)}, whatever else is known; {self._terms()}; for this release alone, other "
             "releases about the same people add up."
@@ -65,7 +70,10 @@ class Guarantee:
         )
 
     def _terms(self) -> str:
-        return f"unit: {self.unit.value}; adjacency: {self.adjacency.value}; trust: {self.trust.described}"
+        terms = f"unit: {self.unit.value}; adjacency: {self.adjacency.value}; trust: {self.trust.described}"
+        if self.trust is not Trust.SECURE_SUM:
+            return terms
+        return f"{terms}, and at most {self.colluders} devices of a shard tell it their noise"
 
     @property
     def short(self) -> str:
@@ -79,7 +87,7 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain texts, for files; rationals as 'numerator/denominator'."""
-        return {
+        fields = {
             "epsilon": str(self.loss.epsilon),
             "delta": str(self.loss.delta),
             "unit": self.unit.value,
@@ -87,6 +95,7 @@ class Guarantee:
             "trust": self.trust.value,
             "sentence": str(self),
         }
+        return fields | ({"colluders": self.colluders} if self.trust is Trust.SECURE_SUM else {})
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
@@ -96,6 +105,7 @@ class Guarantee:
             Unit(fields["unit"]),
             Adjacency(fields["adjacency"]),
             Trust(fields["trust"]),
+            int(fields.get("colluders", 0)),
         )
 
 

@@ -9,6 +9,7 @@ class Trust(enum.Enum):
     """Who has to be trusted for the guarantee to hold."""
 
     CENTRAL = "central"
+    SECURE_SUM = "secure-sum"
     LOCAL = "local"
 
     @property
@@ -16,6 +17,7 @@ class Trust(enum.Enum):
         """The trust in words."""
         return {
             Trust.CENTRAL: "a trusted curator held the raw data and ran Heathaze",
+            Trust.SECURE_SUM: "a secure sum; the server follows the protocol and sees only noisy sums of many devices",
             Trust.LOCAL: "nobody; each device randomised its own position before anything left it",
         }[self]
 
@@ -23,11 +25,15 @@ class Trust(enum.Enum):
 class Adjacency(enum.Enum):
     """Which change of the data the guarantee speaks of (errata X1).
 
+    ZERO_OUT: the person still takes part and still adds their share of the noise, and sends nothing else; literally
+    removing a device would also remove its noise, which no proof covers.
+
     The last two are distances, not changes: their ε is a price for each metre (or each unit of length of a plane)
     between two positions, so it never adds up with an ε of another kind.
     """
 
     ADD_REMOVE = "add-remove"
+    ZERO_OUT = "zero-out"
     ANY_TWO = "any-two-positions"
     PER_METRE = "per-metre"
     PER_LENGTH = "per-unit-of-length"
@@ -37,6 +43,7 @@ class Adjacency(enum.Enum):
         """The change in words."""
         return {
             Adjacency.ADD_REMOVE: "adding or removing",
+            Adjacency.ZERO_OUT: "replacing by nothing what is sent about",
             Adjacency.ANY_TWO: "exchanging any position for any other",
             Adjacency.PER_METRE: "moving a position by a metre",
             Adjacency.PER_LENGTH: "moving a position by a unit of length",

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput, TooLarge
+from heathaze.errors import InvalidInput
 from heathaze.inference.channels import Channel, Convolution
 from heathaze.mechanisms.local._report import OneReport
 from heathaze.mechanisms.local._window import Floats, Integers, Window
@@ -76,9 +75,3 @@ def check_below(numbers: Integers, limit: int) -> None:
     """Refuse numbers that no report can hold."""
     if numbers.size and (numbers.min() < 0 or numbers.max() >= limit):
         raise InvalidInput(f"A report holds a number outside 0 … {limit - 1}; it is damaged or of other parameters.")
-
-
-def check_local_grid(grid: Grid) -> None:
-    """Refuse a grid with more cells than reports can be tallied for."""
-    if grid.cells > MAX_DENSE_CELLS:
-        raise TooLarge(f"{grid.rows} × {grid.cols} cells are too many to tally reports for each; use a coarser grid.")

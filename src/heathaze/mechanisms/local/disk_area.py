@@ -15,8 +15,9 @@ import numpy.typing as npt
 from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
+from heathaze.mechanisms.local._report import check_local_grid
 from heathaze.mechanisms.local._window import Floats, Integers, Window, part_of
-from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, WindowMechanism, check_local_grid
+from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, WindowMechanism
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.weights import finest_low, most_useful, raised
 

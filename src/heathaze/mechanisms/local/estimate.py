@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import math
 
 import numpy as np
 
 from heathaze.domain.density import Density
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnMaps
-from heathaze.inference.smooth_map import SmoothMap, smooth_map
+from heathaze.inference.smooth_map import smooth_map
 from heathaze.mechanisms.local.device import promise
 from heathaze.mechanisms.local.reports import Reports
 from heathaze.mechanisms.local.tally import Tally
@@ -51,12 +50,5 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),
         simulated=tally.simulated,
     )
-    drawn = _drawn(fitted, density, draws) if draws else None
+    drawn = DrawnMaps.of(grid, np.stack(list(fitted.draws(draws))), fitted.prior) if draws else None
     return Release(density, float(tally.reports), promise(mechanism, tally.unit), provenance, drawn=drawn)
-
-
-def _drawn(fitted: SmoothMap, density: Density, draws: int) -> DrawnMaps:
-    shares = np.stack(list(fitted.draws(draws)))
-    side = 2 ** round(math.log2(max(density.grid.shape) / max(shares.shape[1:])))
-    finer = fitted.prior.scales[fitted.prior.depth - (side.bit_length() - 1) + 1 :]
-    return DrawnMaps(density.grid, side, shares, math.sqrt(sum(scale**2 for scale in finer)))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heathaze.domain.grid import Grid
+from heathaze.mechanisms.local._report import check_local_grid
 from heathaze.mechanisms.local._window import Window, part_of
-from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, WindowMechanism, check_local_grid
+from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, WindowMechanism
 from heathaze.mechanisms.local.disk_area import (
     disk_share,
     finest_scale,

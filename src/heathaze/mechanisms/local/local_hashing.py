@@ -5,20 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.domain.grid import Grid
 from heathaze.errors import TooLarge
 from heathaze.inference.channels import Channel
 from heathaze.mechanisms.local._oracle import blocks, membership_channel
-from heathaze.mechanisms.local._report import OneReport
+from heathaze.mechanisms.local._report import OnCells
 from heathaze.mechanisms.local._window import MAX_MATRIX, Floats, Integers
-from heathaze.mechanisms.local._window_mechanism import check_below, check_local_grid
-from heathaze.privacy.loss import Number, parse_epsilon
+from heathaze.mechanisms.local._window_mechanism import check_below
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.weights import finest_low, most_useful, raised
 
@@ -33,23 +29,12 @@ PRIME = 2**31 - 1
 Words = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class LocalHashing(OneReport):
+@dataclass(frozen=True, init=False)
+class LocalHashing(OnCells):
     """Optimised local hashing on the cells of a grid; see ``local_hashing.md``.
 
     Pr[bucket of the true cell | seed] = e^ε / (e^ε + g − 1),   Pr[any other bucket] = 1 / (e^ε + g − 1)
     """
-
-    grid: Grid
-    epsilon: Fraction
-
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_local_grid(self.grid)
 
     @functools.cached_property
     def buckets(self) -> int:
@@ -62,10 +47,6 @@ class LocalHashing(OneReport):
         exponent = most_useful(1, self.buckets, self.epsilon)
         low = finest_low(self.buckets, 1, exponent)
         return low, raised(low, exponent)
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
-        return {"epsilon": str(self.epsilon)}
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 

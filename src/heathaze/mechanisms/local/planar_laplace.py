@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from heathaze.domain.grid import Grid
 from heathaze.mechanisms.local._distance import decay, parse_reach, price_for_each
+from heathaze.mechanisms.local._report import check_local_grid
 from heathaze.mechanisms.local._window import Window
-from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, WindowMechanism, check_local_grid
+from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, WindowMechanism
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.trust import Adjacency
 

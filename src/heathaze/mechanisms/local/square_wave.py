@@ -13,9 +13,9 @@ import numpy as np
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.channels import Channel, Marginals, Separable
-from heathaze.mechanisms.local._report import OneReport
+from heathaze.mechanisms.local._report import OneReport, check_local_grid
 from heathaze.mechanisms.local._window import MAX_MATRIX, Floats, Integers, Window
-from heathaze.mechanisms.local._window_mechanism import check_below, check_local_grid
+from heathaze.mechanisms.local._window_mechanism import check_below
 from heathaze.mechanisms.local.disk_area import in_over_out
 from heathaze.privacy.loss import Number, exact, parse_epsilon
 from heathaze.privacy.randomness import Randomness

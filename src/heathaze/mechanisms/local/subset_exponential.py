@@ -16,9 +16,9 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.channels import Channel, Convolution
 from heathaze.mechanisms.local._distance import Decay, decay, parse_reach, price_for_each, smallest_step
-from heathaze.mechanisms.local._report import OneReport
+from heathaze.mechanisms.local._report import OneReport, check_local_grid
 from heathaze.mechanisms.local._window import MAX_MATRIX, Floats, Integers
-from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, check_below, check_local_grid
+from heathaze.mechanisms.local._window_mechanism import LEFT_OUT, check_below
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.trust import Adjacency

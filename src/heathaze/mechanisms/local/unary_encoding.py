@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.channels import Channel
 from heathaze.mechanisms.local._oracle import blocks, membership_channel
-from heathaze.mechanisms.local._report import OneReport
+from heathaze.mechanisms.local._report import OnCells
 from heathaze.mechanisms.local._window import MAX_MATRIX, Floats, Integers
-from heathaze.mechanisms.local._window_mechanism import check_below, check_local_grid
-from heathaze.privacy.loss import Number, parse_epsilon
+from heathaze.mechanisms.local._window_mechanism import check_below
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.weights import raised
 
@@ -24,23 +20,12 @@ WORDS = 2**64
 """A bit is set when a random word is below its threshold."""
 
 
-@dataclass(frozen=True)
-class UnaryEncoding(OneReport):
+@dataclass(frozen=True, init=False)
+class UnaryEncoding(OnCells):
     """Optimised unary encoding on the cells of a grid; see ``unary_encoding.md``.
 
     Pr[bit of the true cell] = 1/2,   Pr[bit of another cell] = 1 / (e^ε + 1)
     """
-
-    grid: Grid
-    epsilon: Fraction
-
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_local_grid(self.grid)
 
     @functools.cached_property
     def threshold(self) -> int:
@@ -50,10 +35,6 @@ class UnaryEncoding(OneReport):
         """
         power = raised(WORDS, self.epsilon)
         return -(-(WORDS**2) // (power + WORDS))
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
-        return {"epsilon": str(self.epsilon)}
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 

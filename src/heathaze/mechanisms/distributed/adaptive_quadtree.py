@@ -1,0 +1,203 @@
+"""A map that finds its own resolution in a few rounds of secure sums (Bagdasaryan et al. 2022, errata part 4)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
+from heathaze.domain.grid import Grid
+from heathaze.domain.partition import Partition
+from heathaze.errors import InvalidInput
+from heathaze.inference.drawn_maps import DrawnMaps
+from heathaze.inference.region_map import NoisyRegions, region_map
+from heathaze.mechanisms.distributed.cohort import Cohort
+from heathaze.mechanisms.distributed.encodings import Regions
+from heathaze.mechanisms.distributed.proportions import people_needed
+from heathaze.mechanisms.distributed.question import LARGEST_MASS, Part
+from heathaze.mechanisms.distributed.survey import Inquiry, Round
+from heathaze.mechanisms.protocols import Estimate
+from heathaze.privacy.loss import SMALLEST_EPSILON, Number, parse_epsilon
+from heathaze.privacy.noise import laplace_scale
+from heathaze.privacy.noise_shares import epsilon_from_sigma, share_deviation
+
+_GRAIN = 10**6
+"""Budgets of rounds are multiples of a millionth, rounded down: exact, and short in files."""
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveQuadtree:
+    """Each round asks how many people each region holds; crowded regions are split, empty ones given back.
+
+    Early rounds spend little, only what they need to see where people are; the last one spends the rest.
+
+    Args:
+        grid: The public frame; no region is smaller than a cell.
+        epsilon: What all rounds together cost one person.
+        mass: Integer mass of one person, split over their places; 1 if each has one place, 10,000 if they have several.
+        start: Regions of the first round; the quarters of the map unless given (see :meth:`starting_from`).
+        crowded: A region is split if it holds more than so many standard deviations of the noise to come.
+        calm: Noise of an early round, as a part of the people there are for each region.
+        reserve: A round is the last one if what it would spend, times this, is more than is left.
+        max_rounds: The last round at the latest.
+        flagged: Ask for the share of people with a flag as well (:func:`~heathaze.mechanisms.distributed.proportions`).
+        interval: With a flag: split for as long as the 90 % interval of the share in each quarter stays this narrow.
+        disjoint: Ask other people in every round. Then every round may spend all of ε, and needs its own people.
+    """
+
+    grid: Grid
+    epsilon: Fraction
+    mass: int = 1
+    start: Partition | None = None
+    crowded: float = 2.0
+    calm: float = 0.1
+    reserve: float = 2.0
+    max_rounds: int = 12
+    flagged: bool = False
+    interval: float | None = None
+    disjoint: bool = False
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            grid: Grid,
+            epsilon: Number,
+            mass: int = 1,
+            start: Partition | None = None,
+            crowded: float = 2.0,
+            calm: float = 0.1,
+            reserve: float = 2.0,
+            max_rounds: int = 12,
+            flagged: bool = False,
+            interval: float | None = None,
+            disjoint: bool = False,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        if type(self.mass) is not int or not 1 <= self.mass <= LARGEST_MASS:
+            raise InvalidInput(f"mass is {self.mass!r}; give a whole number from 1 to 2^30.")
+        for name in ("crowded", "calm", "reserve"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise InvalidInput(f"{name} is {value}; give a number above 0.")
+        if type(self.max_rounds) is not int or self.max_rounds < 1:
+            raise InvalidInput(f"max_rounds is {self.max_rounds!r}; give a whole number, 1 or larger.")
+        if self.start is not None and self.start.grid != self.grid:
+            raise InvalidInput("The regions to start with lie on another grid; make both with the same Grid.")
+        if self.interval is not None and not (self.flagged and 0 < self.interval < 1):
+            raise InvalidInput(
+                f"interval is {self.interval}; give a width between 0 and 1, together with flagged=True."
+            )
+
+    # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> Inquiry | None:
+        """The next question: regions in view of the last round, and a budget in view of the regions."""
+        if rounds and rounds[-1].question.final:
+            return None
+        left = self._left(rounds)
+        before = _partition(rounds[-1]) if rounds else None
+        partition = self._first() if before is None else self._next(rounds[-1], cohort, left)
+        spent = left if self.disjoint else self._schedule(partition, cohort)
+        unchanged = before is not None and before == partition
+        too_little = not self.disjoint and (self.reserve * float(spent) > left or left - spent < SMALLEST_EPSILON)
+        final = unchanged or too_little or len(rounds) + 1 >= self.max_rounds
+        part = Part(Regions(partition), left if final else spent)
+        return Inquiry((part,), final, self.mass, self.flagged)
+
+    def starting_from(self, density: Density | TreeDensity, cohort: Cohort) -> AdaptiveQuadtree:
+        """The same mechanism, begun with regions that suit an earlier map: fewer rounds, more budget for the last."""
+        partition = Partition.whole_level(self.grid, 0)
+        split_above = self._limits(cohort, self.epsilon)[0] / cohort.people
+        while True:
+            crowded = partition.sums(density) > split_above
+            finer = partition.changed(crowded, ~np.ones_like(crowded))
+            if len(finer) == len(partition):
+                return dataclasses.replace(self, start=partition)
+            partition = finer
+
+    def _first(self) -> Partition:
+        return self.start or Partition.whole_level(self.grid, min(1, self.grid.depth))
+
+    def _left(self, rounds: Sequence[Round]) -> Fraction:
+        if self.disjoint:
+            return self.epsilon
+        return self.epsilon - sum((told.question.epsilon for told in rounds), Fraction(0))
+
+    def _schedule(self, partition: Partition, cohort: Cohort) -> Fraction:
+        """ε whose noise is ``calm`` times the people there are for each region (errata E3-6)."""
+        wanted = self.calm * cohort.people / len(partition)
+        # Shards add up their noise, and each has a little more than discrete Laplace.
+        shape = float(cohort.people * cohort.shape)
+        epsilon = epsilon_from_sigma(self.mass * wanted / math.sqrt(shape), self.mass)
+        return max(Fraction(math.floor(epsilon * _GRAIN), _GRAIN), SMALLEST_EPSILON)
+
+    def _limits(self, cohort: Cohort, left: Fraction) -> tuple[float, float]:
+        """Regions with more people than the first number are split, with fewer than the second given back.
+
+        Both are measured in the noise that the next question can have at best (errata E3-7).
+        """
+        shape = float(cohort.people * cohort.shape)
+        noise = math.sqrt(shape) * share_deviation(laplace_scale(self.mass, left)) / self.mass
+        if self.interval is not None:
+            enough = people_needed(self.interval, noise)
+            return 4 * enough, enough
+        return self.crowded * noise, self.crowded * noise / 4
+
+    def _next(self, last: Round, cohort: Cohort, left: Fraction) -> Partition:
+        split_above, collapse_at = self._limits(cohort, left)
+        # Lost people would have been somewhere too.
+        counts = last.counts() * (cohort.people / last.people)
+        return _partition(last).changed(counts > split_above, counts <= collapse_at)
+
+    # ── estimating ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:
+        """One density for all rounds (:mod:`heathaze.inference.region_map`), in people of the last."""
+        last = rounds[-1]
+        total = float(np.clip(last.counts().sum(), 1.0, last.people))
+        fitted = region_map(
+            [
+                NoisyRegions(
+                    _partition(told),
+                    told.counts(),
+                    told.deviation() ** 2 * (2 if self.flagged else 1),
+                    told.people * total / last.people,
+                )
+                for told in rounds
+            ]
+        )
+        density = fitted.density if self.grid.cells > MAX_DENSE_CELLS else fitted.density.dense()
+        drawn = None
+        if draws and isinstance(density, Density):
+            drawn = DrawnMaps.of(self.grid, np.stack(list(fitted.draws(draws))), fitted.prior)
+        return Estimate(density, total, drawn=drawn)
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the release's provenance."""
+        return {
+            "epsilon": str(self.epsilon),
+            "mass": self.mass,
+            "start": None if self.start is None else self.start.to_dict(),
+            "crowded": self.crowded,
+            "calm": self.calm,
+            "reserve": self.reserve,
+            "max_rounds": self.max_rounds,
+            "flagged": self.flagged,
+            "interval": self.interval,
+            "disjoint": self.disjoint,
+        }
+
+
+def _partition(told: Round) -> Partition:
+    encoding = told.question.parts[0].encoding
+    assert isinstance(encoding, Regions)
+    return encoding.partition

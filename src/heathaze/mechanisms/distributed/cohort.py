@@ -1,0 +1,113 @@
+"""Who is asked: how many people, in how many shards, and how many of a shard may be lost or collude."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from heathaze.errors import InvalidInput
+from heathaze.privacy.loss import Number, exact
+from heathaze.privacy.noise_shares import share_shape
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The people asked one question: disjoint shards of equal size, each summed by itself (errata E3-2, E3-3).
+
+    Noise is shaped on the fewest honest people a shard is ever opened with, never on how many were invited: those who
+    vanish, and those who tell the server their noise, then leave enough of it behind (errata E3-5).
+
+    Args:
+        people: How many are asked; a multiple of ``shards``.
+        shards: Into how many sums they are divided. Each adds its own noise, so fewer are better.
+        dropout: Share of a shard that may be lost; below what is left, the shard is given up unopened.
+        colluding: Share of a shard that may tell the server all they know.
+
+    >>> cohort = Cohort(people=10_000, dropout=0.05, colluding=0.25)
+    >>> cohort.threshold, cohort.colluders, float(cohort.shape * cohort.shard)
+    (9500, 2500, 1.4285714285714286)
+    """
+
+    people: int
+    shards: int = 1
+    dropout: Fraction = Fraction(1, 10)
+    colluding: Fraction = Fraction(1, 20)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, people: int, shards: int = 1, dropout: Number = Fraction(1, 10), colluding: Number = Fraction(1, 20)
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        for name in ("people", "shards"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InvalidInput(f"{name} is {value!r}; give a whole number, 1 or larger.")
+        if self.people % self.shards:
+            raise InvalidInput(
+                f"{self.people} people do not divide into {self.shards} equal shards; a smaller shard would have too "
+                f"little noise. Ask {self.people - self.people % self.shards} or "
+                f"{self.people + self.shards - self.people % self.shards} people."
+            )
+        for name in ("dropout", "colluding"):
+            object.__setattr__(self, name, _share(name, getattr(self, name)))
+        if self.shard < 3:
+            raise InvalidInput(f"A shard has {self.shard} people; a sum of fewer than 3 hides nobody.")
+        if 2 * self.threshold <= self.shard:
+            raise InvalidInput(
+                f"A shard of {self.shard} would be opened with {self.threshold} people; more than half must be left: "
+                "tolerate a smaller dropout."
+            )
+        if self.threshold - self.colluders < 2:
+            raise InvalidInput(
+                f"Of the {self.threshold} people a shard is opened with, {self.colluders} may collude; at least 2 "
+                "honest ones must be left: tolerate fewer."
+            )
+
+    @property
+    def shard(self) -> int:
+        """People in each shard."""
+        return self.people // self.shards
+
+    @property
+    def threshold(self) -> int:
+        """A shard is given up unless at least so many deliver."""
+        return self.shard - math.ceil(self.shard * self.dropout)
+
+    @property
+    def colluders(self) -> int:
+        """So many people of a shard may collude with the server."""
+        return math.ceil(self.shard * self.colluding)
+
+    @property
+    def shape(self) -> Fraction:
+        """Shape of one device's share of the noise: 1 / (threshold − colluders)."""
+        return share_shape(self.threshold, self.colluders)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, for questions and releases."""
+        return {
+            "people": self.people,
+            "shards": self.shards,
+            "dropout": str(self.dropout),
+            "colluding": str(self.colluding),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Cohort:
+        """Undo :meth:`to_dict`."""
+        return cls(fields["people"], fields["shards"], Fraction(fields["dropout"]), Fraction(fields["colluding"]))
+
+
+def _share(name: str, value: Number) -> Fraction:
+    try:
+        share = exact(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share < 1:
+        raise InvalidInput(f"{name} is {value!r}; give a share of the people, from 0 to below 1, as 0.1.")
+    return share

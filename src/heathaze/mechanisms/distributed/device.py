@@ -1,0 +1,236 @@
+"""The device's half: a question goes in, a vector for the secure sum comes out, and nothing else leaves.
+
+The vector holds the person's mass in the entries of their places, and a share of the noise. Alone it hides little, so
+it goes nowhere but into a :class:`heathaze.secagg.Client`, which sends it masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.grid import Grid
+from heathaze.domain.quadtree import Codes, interleave
+from heathaze.errors import BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded
+from heathaze.mechanisms.distributed.question import Question
+from heathaze.privacy.ledger import Ledger
+from heathaze.privacy.loss import Number, decimal, parse_epsilon
+from heathaze.privacy.noise_shares import noise_share
+from heathaze.privacy.randomness import Randomness, SecureRandomness
+from heathaze.secagg import Client, Identity, Terms
+
+Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+class Device:
+    """One person's device: answers questions about their places as far as their own budget goes.
+
+    Args:
+        places: Rows (x, y) in the coordinates of the map; longitude first. A place visited often may stand there often.
+        budget: ε that all answers of this device may cost together, kept in memory; or else give a ledger.
+        ledger: The person's own budget on disk. It also remembers which questions were answered.
+        flag: For surveys that ask for a share as well: does the person have it?
+    """
+
+    def __init__(
+        self,
+        places: npt.ArrayLike,
+        *,
+        budget: Number | None = None,
+        ledger: Ledger | None = None,
+        flag: bool | None = None,
+    ) -> None:
+        if (budget is None) == (ledger is None):
+            raise InvalidInput("A device needs a budget or a ledger to pay from, and not both.")
+        self._places = _rows(places)
+        self._flag = flag
+        self._ledger = ledger
+        self._budget = None if budget is None else parse_epsilon(budget, "budget")
+        self._answered: dict[str, Question] = {}
+
+    def __repr__(self) -> str:
+        return f"<Device: ε = {float(self.remaining):g} left>"
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left of the budget."""
+        if self._ledger is not None:
+            return self._ledger.remaining
+        assert self._budget is not None
+        return self._budget
+
+    def answer(self, question: Question, *, randomness: Randomness | None = None) -> Words:
+        """The vector for the secure sum, modulo 2^bits: look at the question, pay, encode, add a share of the noise.
+
+        Raises:
+            PromiseBroken: The question is one that may not be answered; nothing was paid and nothing leaves.
+            BudgetExceeded: It costs more than is left; nothing was paid and nothing leaves.
+        """
+        self._check(question)
+        self._pay(question)
+        source = SecureRandomness() if randomness is None else randomness
+        vector = encode(question, codes_of(question.grid, self._places), bool(self._flag), source)
+        start = 0
+        for scale, length in zip(question.scales, question.lengths, strict=True):
+            vector[start : start + length] += noise_share(scale, question.cohort.shape, length, source)
+            start += length
+        return np.asarray(vector & np.int64(2**question.bits - 1), dtype=np.uint64)
+
+    def join(
+        self,
+        question: Question,
+        terms: Terms,
+        index: int,
+        identity: Identity,
+        directory: Mapping[int, bytes],
+        server_key: bytes,
+        *,
+        randomness: Randomness | None = None,
+    ) -> Client:
+        """Take part in the secure sum of a shard: the client that will carry the answer, masked.
+
+        The arguments after the question are those of :class:`heathaze.secagg.Client`; terms that keep less than the
+        question promises are refused before anything is paid.
+        """
+        check_terms(question, terms)
+        source = SecureRandomness() if randomness is None else randomness
+        vector = self.answer(question, randomness=source)
+        return Client(terms, index, identity, directory, server_key, vector, source)
+
+    def _check(self, question: Question) -> None:
+        """Each question against all that were answered before."""
+        if question.flagged and self._flag is None:
+            raise InvalidInput("The survey asks for a share as well; say flag=True or flag=False for this person.")
+        if self._ledger is not None and self._note(question) in {entry.note for entry in self._ledger.entries()}:
+            raise PromiseBroken(_TWICE.format(question.number))
+        before = self._answered.get(question.survey)
+        if before is None:
+            return
+        if question.number == before.number:
+            raise PromiseBroken(_TWICE.format(question.number))
+        if question.number < before.number:
+            raise PromiseBroken(
+                f"Round {before.number} was answered already; expected a later one than {question.number}."
+            )
+        for name in ("grid", "mass", "flagged"):
+            if getattr(question, name) != getattr(before, name):
+                raise PromiseBroken(
+                    f"Round {question.number} has another {name} than the rounds of this survey that were answered; "
+                    "expected the same, so it is not answered."
+                )
+        if before.final:
+            raise PromiseBroken(f"Round {before.number} was announced as the last; no other is answered.")
+
+    def _pay(self, question: Question) -> None:
+        guarantee = question.guarantee
+        if self._ledger is not None:
+            self._ledger.charge(guarantee, question.event(), note=self._note(question))
+        else:
+            assert self._budget is not None
+            if question.epsilon > self._budget:
+                raise BudgetExceeded(
+                    f"The answer costs ε = {decimal(question.epsilon)}, and the device has "
+                    f"ε = {float(self._budget):g} left; nothing was paid and nothing leaves."
+                )
+            question.event()  # refuses noise that is too small for its price
+            self._budget -= question.epsilon
+        self._answered[question.survey] = question
+
+    @staticmethod
+    def _note(question: Question) -> str:
+        return f"survey {question.survey} round {question.number}"
+
+
+_TWICE = "Round {} was answered before; a second answer could be compared with the first, so none is given."
+
+
+def check_terms(question: Question, terms: Terms) -> None:
+    """Do the terms of a secure sum keep what the question promises?"""
+    cohort = question.cohort
+    for name, found, expected in (
+        ("length", terms.length, question.length),
+        ("bits", terms.bits, question.bits),
+        ("clients", terms.clients, cohort.shard),
+    ):
+        if found != expected:
+            raise InvalidInput(f"The terms of the sum have {name} {found}; the question needs {expected}.")
+    for name, found, expected in (
+        ("survivors_at_least", terms.survivors_at_least, cohort.threshold),
+        ("corrupt_at_most", terms.corrupt_at_most, cohort.colluders),
+    ):
+        if found < expected:
+            raise PromiseBroken(
+                f"The terms of the sum have {name} {found}; the question promises at least {expected}, so it is not "
+                "answered."
+            )
+
+
+def plan_terms(question: Question, randomness: Randomness | None = None) -> Terms:
+    """Terms of a secure sum that keep what the question promises, with a new name for the round of one shard."""
+    cohort = question.cohort
+    return Terms.plan(
+        cohort.shard,
+        question.length,
+        question.bits,
+        dropout=float(cohort.dropout),
+        corruption=float(cohort.colluding),
+        survivors_at_least=cohort.threshold,
+        randomness=randomness,
+    )
+
+
+# ── from places to integers ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def codes_of(grid: Grid, places: npt.NDArray[np.float64]) -> Codes:
+    """The cells of places, by their codes; places outside the map are left out."""
+    row, col, inside = grid.cell_of(places[:, 0], places[:, 1])
+    return interleave(row[inside], col[inside])
+
+
+def encode(question: Question, codes: Codes, flag: bool, randomness: Randomness) -> Integers:
+    """A person's mass in the entries of their places, without noise; zeros for someone who has no place on the map."""
+    vector = np.zeros(question.length, dtype=np.int64)
+    start = 0
+    for part, length in zip(question.parts, question.lengths, strict=True):
+        here = vector[start : start + length]
+        if len(codes):
+            entries = part.encoding.entries(codes)
+            if question.flagged:
+                entries = 2 * entries + int(flag)
+            for column in entries.T:
+                touched, counts = np.unique(column, return_counts=True)
+                np.add.at(here, touched, split_mass(question.mass, counts, randomness))
+        if here.sum() > question.sensitivity(part) or (here < 0).any():
+            raise SensitivityExceeded("A person weighs more than the noise was made for; nothing leaves.")
+        start += length
+    return vector
+
+
+def split_mass(mass: int, counts: Integers, randomness: Randomness) -> Integers:
+    """An integer mass split in proportion to counts, by systematic rounding: sums to ``mass`` exactly (errata E3-8).
+
+        z_i = ⌊(mass · C_i + u)/n⌋ − ⌊(mass · C_(i−1) + u)/n⌋
+
+    C_i are the cumulative counts, n the last of them, and u is uniform in 0 … n − 1. Each z_i is mass · count_i / n on
+    average, and less than 1 away from it.
+    """
+    total = int(counts.sum())
+    cumulative = np.concatenate([[0], np.cumsum(counts)]).astype(object) * mass
+    rounded = (cumulative + int(randomness.below(total, 1)[0])) // total
+    return np.diff(rounded).astype(np.int64)
+
+
+def _rows(places: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    try:
+        rows = np.asarray(places, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidInput("A place is not two numbers: x and y, or longitude and latitude.") from None
+    rows = rows.reshape(0, 2) if rows.size == 0 else np.atleast_2d(rows)
+    if rows.ndim != 2 or rows.shape[1] != 2:
+        raise InvalidInput("Places come as rows of two numbers: x and y, or longitude and latitude.")
+    return rows

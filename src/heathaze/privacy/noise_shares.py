@@ -1,0 +1,383 @@
+"""Noise shares: each device adds a little, and all of them together have added discrete Laplace noise.
+
+A Pólya number of shape a (negative binomial with a fractional shape) has Pr[x] ∝ β^x Γ(x + a) / x!, β = exp(−1/scale).
+Pólya numbers of one β add up to a Pólya number of the sum of their shapes, and the difference of two of shape 1 is
+discrete Laplace. So the difference of two of shape 1/n, from each of n devices, is a share of it (errata E3-4).
+
+**Drawn exactly, without floats.** The generating function ((1 − β)/(1 − βz))^a = exp(a Σ_k (β^k/k)(z^k − 1)) says that
+a Pólya number is Σ k·N_k with independent N_k ~ Poisson(a β^k/k): the sum of all points k = 1, 2, … of a Poisson
+process of intensity a β^k/k. We draw a denser process and thin it. Let M ≥ 0 be the smallest with 2^(M+1) ≥ scale.
+Block m holds the k in [2^m, 2^(m+1)), uniformly:
+
+    m < M       proposals at rate a           a/2^m each           kept with (2^m/k) · exp(−k/scale)
+    m = M + i   proposals at rate a · 2^−i    a · 2^−i/2^m each    kept with (2^m/k) · exp(−k/scale) · 2^i
+
+Each line multiplies out to a β^k/k, and exp(−k/scale) · 2^i is at most 1, since k/scale ≥ 2^(i−1) ≥ i there (i ≥ 1).
+In all there are Poisson(a · (M + 2)) proposals: a rational mean, and no logarithm of β is ever needed. The processes of
+all coordinates and both signs lie side by side, so a vector draws the proposals of all of them at once and gives each
+kept one to a uniform coordinate and sign: a device pays for the few numbers that are not 0, not for the length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput, TooLarge
+from heathaze.privacy.loss import Number, exact, parse_epsilon
+from heathaze.privacy.noise import Integers, _draw, discrete_laplace
+from heathaze.privacy.randomness import Randomness
+
+MAX_SHARE_BITS = 47
+"""Above and below the line of a scale. A term is below 2^12 or below 2^12 scales, whichever is more (see MAX_BEYOND),
+so every product stays below 2^59."""
+
+MAX_SHAPE = 2**10
+"""Noise of this shape and of the largest scale leaves 64 bits with probability below exp(−2000)."""
+
+MAX_SHAPE_BITS = 62
+"""Above and below the line of a shape: it is the bound of a uniform integer."""
+
+MAX_MODULUS_BITS = 62
+"""A sum and its noise, counted in 64 bits with a sign."""
+
+_AT_ONCE = 2**16
+"""Proposals held at a time."""
+
+
+# ── drawing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def noise_share(scale: Number, shape: Number, size: int, randomness: Randomness) -> Integers:
+    """Independent integers, each the difference of two Pólya numbers: shares of discrete Laplace noise.
+
+    A device gives the shape of its own share. A simulation of many devices gives the sum of their shapes, and draws
+    what they add up to.
+
+    Args:
+        scale: Of the whole noise: a rational of at most 47 bits above and below the line; 0 gives zeros.
+        shape: Above 0, at most 1024, a rational of at most 62 bits above and below the line: ``share_shape(…)``.
+        size: How many.
+        randomness: Where the bits come from.
+
+    Raises:
+        InvalidInput: A scale or a shape outside these limits.
+
+    Cost: one draw of discrete Laplace for each coordinate and whole unit of shape; for the rest of the shape about
+    2 · size · rest · (log2(scale) + 1) proposals.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> noise_share(0, Fraction(1, 9500), 3, Simulation(1)).tolist()
+    [0, 0, 0]
+    """
+    ratio, part = _parse_scale(scale), _parse_shape(shape)
+    share = np.zeros(size, dtype=np.int64)
+    if ratio == 0 or size == 0:
+        return share
+    for _ in range(math.floor(part)):  # shape 1 is discrete Laplace
+        share += discrete_laplace(ratio, size, randomness)
+    from heathaze.privacy._share_samplers import fill_terms
+
+    blocks = _blocks(ratio)
+    proposals = _poisson(2 * size * (part % 1) * (blocks + 2), randomness)
+    parameters = np.uint64(blocks), np.uint64(ratio.numerator), np.uint64(ratio.denominator)
+    for count in _pieces(proposals):
+        terms = _draw(fill_terms, count, randomness, *parameters)
+        terms = terms[terms > 0]
+        places = randomness.below(2 * size, len(terms)).astype(np.int64)  # a coordinate and a sign
+        np.add.at(share, places >> 1, np.where(places & 1, -terms, terms))
+    return share
+
+
+def _blocks(scale: Fraction) -> int:
+    """M: the smallest M ≥ 0 with 2^(M+1) ≥ scale."""
+    return max(0, (math.ceil(scale) - 1).bit_length() - 1)
+
+
+def _poisson(mean: Fraction, randomness: Randomness) -> int:
+    """One Poisson number: the sum of one for each whole unit of the mean, and one for the rest."""
+    from heathaze.privacy._share_samplers import fill_poisson
+
+    whole, rest = divmod(mean, 1)
+    one = np.uint64(1)
+    total = sum(int(_draw(fill_poisson, count, randomness, one, one).sum()) for count in _pieces(whole))
+    if rest:
+        total += int(_draw(fill_poisson, 1, randomness, np.uint64(rest.numerator), np.uint64(rest.denominator))[0])
+    return total
+
+
+def _pieces(count: int) -> Iterator[int]:
+    """A number in pieces that fit into little memory."""
+    for start in range(0, count, _AT_ONCE):
+        yield min(_AT_ONCE, count - start)
+
+
+# ── shapes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def share_shape(threshold: int, colluders: int) -> Fraction:
+    """Shape of one device's share: 1 / (t − c), so that the honest ones of any sum have at least shape 1 (E3-2, E3-5).
+
+    Args:
+        threshold: t, the fewest devices of which a sum is ever opened; never the number that was invited.
+        colluders: c, as many of them may know their own shares and subtract them.
+
+    >>> share_shape(9500, 2500)
+    Fraction(1, 7000)
+    """
+    if not 0 <= colluders < threshold:
+        raise InvalidInput(
+            f"Of {threshold} devices {colluders} may collude, which leaves nobody to hide behind; raise the threshold "
+            "or tolerate fewer."
+        )
+    return Fraction(1, threshold - colluders)
+
+
+def surviving_shape(shape: Fraction, delivered: int, colluders: int) -> Fraction:
+    """Shape of the noise that colluders cannot subtract: (delivered − colluders) · shape.
+
+    With the paper's own shape 1 / ((1 − δ) S) it is (1 − δ − c)/(1 − δ), which is below 1 (errata E3-5).
+
+    >>> surviving_shape(Fraction(1, 9500), 9500, 2500)
+    Fraction(14, 19)
+    """
+    if not 0 <= colluders < delivered:
+        raise InvalidInput(
+            f"Of {delivered} devices that delivered {colluders} may collude, which leaves no noise; refuse this sum."
+        )
+    return (delivered - colluders) * exact(shape)
+
+
+# ── how large ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def share_deviation(scale: Number, shape: Number = 1) -> float:
+    """Standard deviation of noise of this scale and shape.
+
+        σ² = 2 a β/(1 − β)²,   so   σ = √(a/2) / sinh(1/(2 scale))
+
+    >>> round(share_deviation(1), 9)
+    1.356962486
+    """
+    ratio, part = _parse_scale(scale), _parse_shape(shape)
+    if ratio == 0:
+        return 0.0
+    return math.sqrt(part) * _laplace_deviation(float(1 / ratio))
+
+
+def sigma_from_epsilon(epsilon: Number, sensitivity: int = 1) -> float:
+    """Standard deviation of discrete Laplace noise for ε and an ℓ1 sensitivity Δ (errata E3-6).
+
+        σ = 1 / (√2 · sinh(ε/2Δ))
+
+    >>> round(sigma_from_epsilon(0.1), 7)
+    14.1362448
+    """
+    return _laplace_deviation(float(parse_epsilon(epsilon) / _parse_sensitivity(sensitivity)))
+
+
+def epsilon_from_sigma(sigma: float, sensitivity: int = 1) -> float:
+    """The ε whose noise has this standard deviation: the inverse of :func:`sigma_from_epsilon` (errata E3-6).
+
+        ε = 2Δ · asinh(1/(√2 σ))
+
+    >>> round(epsilon_from_sigma(10), 9)
+    0.141303769
+    """
+    if not 0 < sigma < math.inf:
+        raise InvalidInput(f"The standard deviation is {sigma}; give a positive number such as 10.")
+    return 2 * _parse_sensitivity(sensitivity) * math.asinh(1 / (math.sqrt(2) * sigma))
+
+
+def _laplace_deviation(rate: float) -> float:
+    """1 / (√2 · sinh(rate/2)), written as √2 · e^(−rate/2) / (1 − e^(−rate)), which does not overflow."""
+    return math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate)
+
+
+# ── what it promises ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def realised_epsilon(epsilon: Number, shape: Number, sensitivity: int = 1) -> Fraction:
+    """The ε that noise meant for ``epsilon`` really keeps when only this shape of it is there (errata E3-1).
+
+        ε' = Δ · ln(f(0)/f(1)) for a shape below 1,   ε' = ε from there on
+
+    f(z) is the probability of the difference of two Pólya numbers of shape r and β = exp(−ε/Δ), z ≥ 0:
+
+        f(z) = (1 − β)^2r β^z A(z),   A(z) = Σ_n β^2n c(n) c(n + z),   c(n) = r (r + 1) … (r + n − 1) / n!
+
+    *Shape below 1.* c(n + 1)/c(n) = (n + r)/(n + 1) grows with n: c is log-convex. A is a sum of log-convex functions
+    of z, so log-convex, and f(z)/f(z + 1) = A(z)/(β A(z + 1)) falls with z: it is largest at z = 0. On the other side
+    of 0 the same step leads upwards, a ratio below 1.
+    *Shape 1 and above.* The noise is discrete Laplace plus something independent, so at most ε; c(n + 1)/c(n) tends
+    to 1, so f(z)/f(z + 1) tends to 1/β = e^(ε/Δ) and no smaller ε' holds.
+    *Vectors.* Let L(j) be the loss of one coordinate that changes by j. L(i + j) ≤ L(i) + L(j), so a vector that
+    changes by at most Δ in ℓ1 loses at most Δ · L(1), and just that where Δ coordinates change by one each. The result
+    holds for every length; a vector shorter than Δ may lose less.
+
+    Args:
+        epsilon: The target.
+        shape: The shape of noise that nobody can subtract, :func:`surviving_shape`.
+        sensitivity: Δ, a whole number.
+
+    Returns:
+        Exactly ``epsilon`` for a shape of 1 or more; otherwise rounded up in the twelfth digit.
+
+    >>> realised_epsilon(1, Fraction(21, 20)), float(round(realised_epsilon(1, Fraction(9, 10)), 3))
+    (Fraction(1, 1), 1.099)
+    """
+    target, part, steps = parse_epsilon(epsilon), _parse_shape(shape), _parse_sensitivity(sensitivity)
+    if part >= 1:
+        return target
+    loss = _loss_of_one_step(float(target / steps), float(part))
+    return max(target, Fraction(steps * loss * (1 + 1e-12)))
+
+
+def _loss_of_one_step(rate: float, shape: float) -> float:
+    """ln(f(0)/f(1)) for β = exp(−rate) and a shape below 1, at most 1e-12 of itself too small."""
+    if rate >= 0.5:
+        # ln(A(0)/(β A(1))) by the sums themselves: their terms fall at least as fast as e^(−n).
+        n = np.arange(50)
+        c = np.concatenate([[1.0], np.cumprod((n + shape) / (n + 1))])
+        weights = np.exp(-2 * rate * n) * c[:-1]
+        return float(rate + np.log((weights * c[:-1]).sum() / (weights * c[1:]).sum()))
+    # For a slow rate the sums are long and their ratio is near 1. As Fourier integrals,
+    #     f(0) = (1/π) ∫ g dθ,   f(0) − f(1) = (1/π) ∫ 2 sin²(θ/2) g dθ,   g = (1 + sin²(θ/2)/sinh²(rate/2))^(−r)
+    # over 0 … π, nothing cancels. With tan(θ/2) = e^x they run over all x, dθ = dx/cosh x, sin²(θ/2) = 1/(1 + e^(−2x));
+    # the integrand is analytic up to ±iπ/2, where the trapezium rule of step h errs by e^(−π²/h): 1e-17 for h = 1/4.
+    spread = 1 / math.sinh(rate / 2) ** 2
+    x = np.arange(-math.log1p(spread) / 2 - 42, 42, 0.25)
+    squared_sine = 1 / (1 + np.exp(-2 * x))
+    g = (1 + spread * squared_sine) ** -shape / np.cosh(x)
+    loss = float(-np.log1p(-2 * (squared_sine * g).sum() / g.sum()))
+    # A tiny shape has a tiny f(1), of which the difference from f(0) keeps few digits.
+    return loss + 1e-14 * math.expm1(loss)
+
+
+# ── room for it in a modulus ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def wrap_bits(
+    people: int, per_person: int, scale: Number, shape: Number, length: int, probability: float = 2.0**-40
+) -> int:
+    """Bits of a modulus in which a noisy sum, read by :func:`decode`, almost surely does not wrap (errata E3-9).
+
+    The smallest b with 2^b > people · per_person + 2t, where noise beyond ±t is unlikely enough by Chernoff's bound:
+    for every θ below η = 1/scale,
+
+        Pr[Z ≥ x] ≤ e^(−θx) · E[e^(θZ)],   E[e^(θZ)] = (1 − sinh²(θ/2) / sinh²(η/2))^(−shape)
+
+    so that x = (ln(2 · length/probability) + ln E[e^(θZ)]) / θ does, twice for the signs and once for each coordinate.
+    The best θ is searched for; every other one is a bound too, so the search may be coarse.
+
+    Args:
+        people: As many as may add to the sum.
+        per_person: The largest number that one of them may add to one coordinate, from 0 up.
+        scale: Of the noise.
+        shape: Of all the noise that may come together: ``people`` times that of one share.
+        length: Coordinates of the vector.
+        probability: That any of them wraps, at most.
+
+    Raises:
+        TooLarge: More than 62 bits would be needed.
+
+    >>> wrap_bits(10_000, 1, scale=1, shape=1, length=1254)
+    14
+    """
+    ratio, part = _parse_scale(scale), _parse_shape(shape)
+    if min(people, per_person, length) < 1:
+        raise InvalidInput(
+            f"There are {people} people, {per_person} from each and {length} coordinates; give at least 1 of each."
+        )
+    if not 0 < probability < 1:
+        raise InvalidInput(f"The probability of wrapping is {probability}; give one between 0 and 1, such as 2**-40.")
+    largest = people * per_person + 2 * _reach(ratio, float(part), math.log(2 * length) - math.log(probability))
+    bits = largest.bit_length()  # 2^bits > largest
+    if bits > MAX_MODULUS_BITS:
+        raise TooLarge(
+            f"The sum and its noise need a modulus of {bits} bits, and {MAX_MODULUS_BITS} is the most; sum over fewer "
+            "people or use less noise."
+        )
+    return bits
+
+
+def _reach(scale: Fraction, shape: float, log_rarity: float) -> int:
+    """A whole number t with Pr[Z > t] ≤ exp(−log_rarity)."""
+    if scale == 0:
+        return 0
+    rate = float(1 / scale)
+    part = np.concatenate([np.linspace(0, 1, 1001)[1:-1], 1 - np.geomspace(1e-3, 1e-6, 100)])  # θ/η
+    # sinh(θ/2)/sinh(η/2) = e^((θ − η)/2) · (1 − e^(−θ))/(1 − e^(−η)), which does not overflow.
+    ratio = np.exp((part - 1) * rate / 2) * np.expm1(-part * rate) / math.expm1(-rate)
+    beyond = (log_rarity - shape * np.log1p(-(ratio**2))) / (part * rate)
+    return max(0, math.ceil(float(beyond.min()) * (1 + 1e-9)) - 1)
+
+
+def decode(sums: npt.ArrayLike, bits: int, people: int, per_person: int) -> Integers:
+    """Noisy sums from their residues modulo m = 2^bits, one shard at a time, before shards are added (errata E3-9).
+
+    What lies between the largest true sum and m is divided: the lower half is positive noise on top of it, the upper
+    half is negative noise below 0. With the largest t for which m > people · per_person + 2t,
+
+        v ↦ v − m   where   v ≥ m − t
+
+    Raises:
+        InvalidInput: A modulus that holds no sum of so many people, or a residue outside of it.
+
+    >>> decode([0, 5, 15], bits=4, people=5, per_person=1).tolist()
+    [0, 5, -1]
+    """
+    if not 1 <= bits <= MAX_MODULUS_BITS:
+        raise InvalidInput(f"The modulus has {bits} bits; between 1 and {MAX_MODULUS_BITS} are possible.")
+    modulus, largest = 2**bits, people * per_person
+    if largest < 0 or modulus <= largest:
+        raise InvalidInput(
+            f"Sums up to {largest} do not fit a modulus of {bits} bits; take as many bits as wrap_bits says."
+        )
+    residues = np.asarray(sums)
+    if residues.dtype.kind not in "iu" and residues.size:
+        raise InvalidInput(f"Sums are whole numbers; found {residues.dtype}.")
+    if residues.size and (residues.min() < 0 or residues.max() >= modulus):
+        raise InvalidInput(f"A sum lies outside 0 … 2^{bits} − 1; it is damaged or of another modulus.")
+    values = residues.astype(np.int64)
+    margin = (modulus - largest - 1) // 2
+    return np.where(values >= modulus - margin, values - modulus, values)
+
+
+# ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _parse_scale(scale: Number) -> Fraction:
+    ratio = _rational(scale, "scale")
+    if ratio < 0 or max(ratio.numerator, ratio.denominator).bit_length() > MAX_SHARE_BITS:
+        raise InvalidInput(
+            f"The scale of a noise share is {scale}; give a rational of at most {MAX_SHARE_BITS} bits, ≥ 0."
+        )
+    return ratio
+
+
+def _parse_shape(shape: Number) -> Fraction:
+    part = _rational(shape, "shape")
+    if not 0 < part <= MAX_SHAPE or max(part.numerator, part.denominator).bit_length() > MAX_SHAPE_BITS:
+        raise InvalidInput(
+            f"The shape of a noise share is {shape}; give a rational above 0, at most {MAX_SHAPE} and of at most "
+            f"{MAX_SHAPE_BITS} bits, such as Fraction(1, 9500)."
+        )
+    return part
+
+
+def _parse_sensitivity(sensitivity: int) -> int:
+    if isinstance(sensitivity, bool) or not isinstance(sensitivity, int) or sensitivity < 1:
+        raise InvalidInput(f"The sensitivity is {sensitivity!r}; give a whole number, at least 1.")
+    return sensitivity
+
+
+def _rational(value: Number, name: str) -> Fraction:
+    try:
+        return exact(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InvalidInput(f"The {name} of a noise share is {value!r}; give a rational number.") from None
