@@ -8,7 +8,7 @@ import traceback
 
 import typer
 
-from heathaze.cli import compare, demo, estimate, ledger, mechanisms, plan, publish, randomize, show
+from heathaze.cli import compare, demo, estimate, ledger, mechanisms, plan, publish, randomize, rehearse, show
 from heathaze.cli.console import complain
 from heathaze.errors import HeathazeError
 
@@ -23,6 +23,7 @@ app.command(no_args_is_help=True)(plan.plan)
 app.command(no_args_is_help=True)(publish.publish)
 app.command(no_args_is_help=True)(randomize.randomize)
 app.command(no_args_is_help=True)(estimate.estimate)
+app.command(no_args_is_help=True)(rehearse.rehearse)
 app.command(no_args_is_help=True)(show.show)
 app.command(no_args_is_help=True)(compare.compare)
 app.add_typer(ledger.app, name="ledger")

@@ -41,6 +41,8 @@ class Partition:
     codes: Codes
 
     def __post_init__(self) -> None:
+        if np.asarray(self.levels).dtype.kind not in "iu" or np.asarray(self.codes).dtype.kind not in "iu":
+            raise InvalidInput("The levels and codes of a partition are whole numbers below 2^63.")
         levels, codes = np.array(self.levels, dtype=np.int64), np.array(self.codes, dtype=np.int64)
         if levels.ndim != 1 or levels.shape != codes.shape or not 1 <= len(levels) <= MOST_NODES:
             raise InvalidInput(f"A partition has 1 to {MOST_NODES} nodes, with one level and one code each.")
@@ -115,6 +117,10 @@ class Partition:
     def locate(self, codes: Codes) -> Integers:
         """The region of each cell; cells are named by their codes at the finest level."""
         breaks, owners = self._segments
+        cells = 4**self.grid.depth
+        if len(codes) > cells:  # a table of all cells is cheaper than so many searches
+            table = np.repeat(self._entry[owners], np.diff(np.append(breaks, cells)))
+            return np.asarray(table[codes])
         place = np.searchsorted(breaks, codes, side="right") - 1
         return np.asarray(self._entry[owners[place]])
 

@@ -115,12 +115,15 @@ class AdaptiveQuadtree:
 
     def starting_from(self, density: Density | TreeDensity, cohort: Cohort) -> AdaptiveQuadtree:
         """The same mechanism, begun with regions that suit an earlier map: fewer rounds, more budget for the last."""
+        if density.grid != self.grid:
+            raise InvalidInput("The earlier map lies on another grid; make both with the same Grid.")
         partition = Partition.whole_level(self.grid, 0)
         split_above = self._limits(cohort, self.epsilon)[0] / cohort.people
         while True:
             crowded = partition.sums(density) > split_above
             finer = partition.changed(crowded, ~np.ones_like(crowded))
-            if len(finer) == len(partition):
+            # Where a node has one child alone, at the rim of the map, it is as many regions as before.
+            if finer == partition:
                 return dataclasses.replace(self, start=partition)
             partition = finer
 
@@ -135,20 +138,22 @@ class AdaptiveQuadtree:
     def _schedule(self, partition: Partition, cohort: Cohort) -> Fraction:
         """ε whose noise is ``calm`` times the people there are for each region (errata E3-6)."""
         wanted = self.calm * cohort.people / len(partition)
-        # Shards add up their noise, and each has a little more than discrete Laplace.
-        shape = float(cohort.people * cohort.shape)
+        shape = self._shape(cohort)
         epsilon = epsilon_from_sigma(self.mass * wanted / math.sqrt(shape), self.mass)
         return max(Fraction(math.floor(epsilon * _GRAIN), _GRAIN), SMALLEST_EPSILON)
+
+    def _shape(self, cohort: Cohort) -> float:
+        """Shape of the noise of one region's count: shards add up, and with a flag it is a sum of two numbers."""
+        return float(cohort.people * cohort.shape) * (2 if self.flagged else 1)
 
     def _limits(self, cohort: Cohort, left: Fraction) -> tuple[float, float]:
         """Regions with more people than the first number are split, with fewer than the second given back.
 
         Both are measured in the noise that the next question can have at best (errata E3-7).
         """
-        shape = float(cohort.people * cohort.shape)
-        noise = math.sqrt(shape) * share_deviation(laplace_scale(self.mass, left)) / self.mass
+        noise = math.sqrt(self._shape(cohort)) * share_deviation(laplace_scale(self.mass, left)) / self.mass
         if self.interval is not None:
-            enough = people_needed(self.interval, noise)
+            enough = people_needed(self.interval, noise / math.sqrt(2))  # of each of the two numbers
             return 4 * enough, enough
         return self.crowded * noise, self.crowded * noise / 4
 

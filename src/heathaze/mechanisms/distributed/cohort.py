@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -100,7 +101,17 @@ class Cohort:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Cohort:
         """Undo :meth:`to_dict`."""
-        return cls(fields["people"], fields["shards"], Fraction(fields["dropout"]), Fraction(fields["colluding"]))
+        return cls(fields["people"], fields["shards"], rational(fields["dropout"]), rational(fields["colluding"]))
+
+
+def rational(text: Any) -> Fraction:
+    """A rational as questions have it: ``n`` or ``n/m``, in digits.
+
+    The texts come from strangers: ``Fraction`` would take 1e999999999 as well, and compute for years.
+    """
+    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{1,200}(/[0-9]{1,200})?", text):
+        raise InvalidInput(f"A rational is written as {str(text)[:20]!r}; expected digits, as 1 or 1/10.")
+    return Fraction(text)
 
 
 def _share(name: str, value: Number) -> Fraction:

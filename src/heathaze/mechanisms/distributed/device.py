@@ -6,8 +6,13 @@ it goes nowhere but into a :class:`heathaze.secagg.Client`, which sends it maske
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +21,14 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import Codes, interleave
 from heathaze.errors import BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded
 from heathaze.mechanisms.distributed.question import Question
+from heathaze.privacy.events import price
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Number, decimal, parse_epsilon
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Randomness, SecureRandomness
-from heathaze.secagg import Client, Identity, Terms
+
+if TYPE_CHECKING:
+    from heathaze.secagg import Client, Identity, Terms
 
 Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -50,7 +58,7 @@ class Device:
         self._flag = flag
         self._ledger = ledger
         self._budget = None if budget is None else parse_epsilon(budget, "budget")
-        self._answered: dict[str, Question] = {}
+        self._answered: dict[str, _Answered] = {}
 
     def __repr__(self) -> str:
         return f"<Device: ε = {float(self.remaining):g} left>"
@@ -96,8 +104,12 @@ class Device:
         The arguments after the question are those of :class:`heathaze.secagg.Client`; terms that keep less than the
         question promises are refused before anything is paid.
         """
+        from heathaze.secagg import Client
+
         check_terms(question, terms)
         source = SecureRandomness() if randomness is None else randomness
+        # Whatever a client refuses (unsafe terms, a wrong directory), it refuses here, before anything is paid.
+        Client(terms, index, identity, directory, server_key, np.zeros(terms.length, dtype=np.uint64), source)
         vector = self.answer(question, randomness=source)
         return Client(terms, index, identity, directory, server_key, vector, source)
 
@@ -105,30 +117,38 @@ class Device:
         """Each question against all that were answered before."""
         if question.flagged and self._flag is None:
             raise InvalidInput("The survey asks for a share as well; say flag=True or flag=False for this person.")
-        if self._ledger is not None and self._note(question) in {entry.note for entry in self._ledger.entries()}:
-            raise PromiseBroken(_TWICE.format(question.number))
-        before = self._answered.get(question.survey)
+        before = self._last(question.survey)
         if before is None:
             return
         if question.number == before.number:
-            raise PromiseBroken(_TWICE.format(question.number))
+            raise PromiseBroken(
+                f"Round {question.number} was answered before; a second answer could be compared with the first, so "
+                "none is given."
+            )
         if question.number < before.number:
             raise PromiseBroken(
                 f"Round {before.number} was answered already; expected a later one than {question.number}."
             )
-        for name in ("grid", "mass", "flagged"):
-            if getattr(question, name) != getattr(before, name):
-                raise PromiseBroken(
-                    f"Round {question.number} has another {name} than the rounds of this survey that were answered; "
-                    "expected the same, so it is not answered."
-                )
+        if _frame(question) != before.frame:
+            raise PromiseBroken(
+                f"Round {question.number} has another grid, mass or flag than the rounds of this survey that were "
+                "answered; expected the same, so it is not answered."
+            )
         if before.final:
             raise PromiseBroken(f"Round {before.number} was announced as the last; no other is answered.")
+
+    def _last(self, survey: str) -> _Answered | None:
+        """The latest round of a survey that was answered, by this object or by those before it on the same ledger."""
+        if self._ledger is None:
+            return self._answered.get(survey)
+        notes = [_Answered.read(entry.note) for entry in self._ledger.entries()]
+        rounds = [found for found in notes if found is not None and found.survey == survey]
+        return max(rounds, key=lambda found: found.number, default=None)
 
     def _pay(self, question: Question) -> None:
         guarantee = question.guarantee
         if self._ledger is not None:
-            self._ledger.charge(guarantee, question.event(), note=self._note(question))
+            self._ledger.charge(guarantee, question.event(), note=_Answered.to(question).note)
         else:
             assert self._budget is not None
             if question.epsilon > self._budget:
@@ -136,16 +156,44 @@ class Device:
                     f"The answer costs ε = {decimal(question.epsilon)}, and the device has "
                     f"ε = {float(self._budget):g} left; nothing was paid and nothing leaves."
                 )
-            question.event()  # refuses noise that is too small for its price
+            cost = price([question.event()]).epsilon  # refuses noise that is too small to have a price
+            if cost > question.epsilon:
+                raise PromiseBroken(
+                    f"The answer costs ε = {decimal(cost)}, more than the ε = {decimal(question.epsilon)} it declares; "
+                    "it is not given."
+                )
             self._budget -= question.epsilon
-        self._answered[question.survey] = question
-
-    @staticmethod
-    def _note(question: Question) -> str:
-        return f"survey {question.survey} round {question.number}"
+            self._answered[question.survey] = _Answered.to(question)
 
 
-_TWICE = "Round {} was answered before; a second answer could be compared with the first, so none is given."
+@dataclass(frozen=True)
+class _Answered:
+    """What a device keeps of a question that it answered; in a ledger it is the note of the charge."""
+
+    survey: str
+    number: int
+    frame: str
+    final: bool
+
+    @classmethod
+    def to(cls, question: Question) -> _Answered:
+        return cls(question.survey, question.number, _frame(question), question.final)
+
+    @classmethod
+    def read(cls, note: str) -> _Answered | None:
+        """Undo :attr:`note`; None for a note about something else."""
+        found = re.fullmatch(r"survey ([0-9a-f]{32}) round ([0-9]{1,18}) frame ([0-9a-f]{32})( last)?", note)
+        return found and cls(found[1], int(found[2]), found[3], bool(found[4]))
+
+    @property
+    def note(self) -> str:
+        return f"survey {self.survey} round {self.number} frame {self.frame}{' last' if self.final else ''}"
+
+
+def _frame(question: Question) -> str:
+    """Grid, mass and flag of a question, which all rounds of a survey share, in 32 hexadecimal digits."""
+    fields = [question.grid.to_dict(), question.mass, question.flagged]
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def check_terms(question: Question, terms: Terms) -> None:
@@ -171,13 +219,17 @@ def check_terms(question: Question, terms: Terms) -> None:
 
 def plan_terms(question: Question, randomness: Randomness | None = None) -> Terms:
     """Terms of a secure sum that keep what the question promises, with a new name for the round of one shard."""
+    # Imported late: `import heathaze` stays quick.
+    from heathaze.secagg import Terms
+
     cohort = question.cohort
     return Terms.plan(
         cohort.shard,
         question.length,
         question.bits,
-        dropout=float(cohort.dropout),
-        corruption=float(cohort.colluding),
+        # In whole people, which both sides round alike.
+        dropout=(cohort.shard - cohort.threshold) / cohort.shard,
+        corruption=cohort.colluders / cohort.shard,
         survivors_at_least=cohort.threshold,
         randomness=randomness,
     )

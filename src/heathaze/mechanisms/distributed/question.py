@@ -13,7 +13,7 @@ from typing import Any
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, InvalidInput
-from heathaze.mechanisms.distributed.cohort import Cohort
+from heathaze.mechanisms.distributed.cohort import Cohort, rational
 from heathaze.mechanisms.distributed.encodings import Encoding, encoding_from_dict
 from heathaze.privacy.events import Composition, Event, NoiseShares
 from heathaze.privacy.guarantee import Guarantee
@@ -69,7 +69,7 @@ class Question:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[0-9a-f]{32}", self.survey):
             raise InvalidInput(f"A survey is named {self.survey!r}; expected 32 hexadecimal digits.")
-        if type(self.number) is not int or self.number < 1:
+        if type(self.number) is not int or not 1 <= self.number < 10**18:
             raise InvalidInput(f"The number of a round is {self.number!r}; expected 1, 2, 3 and so on.")
         if type(self.mass) is not int or not 1 <= self.mass <= LARGEST_MASS:
             raise InvalidInput(f"The mass of a person is {self.mass!r}; expected a whole number from 1 to 2^30.")
@@ -77,6 +77,7 @@ class Question:
             raise InvalidInput("A question has at least one part, and all its parts lie on the same grid.")
         if self.length > LONGEST:
             raise InvalidInput(f"A question asks for {self.length} numbers; expected at most {LONGEST}.")
+        _ = self.bits  # refuses noise that cannot be drawn or leaves no room: before anybody pays for an answer
 
     @property
     def grid(self) -> Grid:
@@ -160,7 +161,7 @@ class Question:
         try:
             grid = Grid.from_dict(fields["grid"])
             parts = tuple(
-                Part(encoding_from_dict(grid, part["encoding"]), Fraction(part["epsilon"])) for part in fields["parts"]
+                Part(encoding_from_dict(grid, part["encoding"]), rational(part["epsilon"])) for part in fields["parts"]
             )
             if not (type(fields["flagged"]) is type(fields["final"]) is bool):
                 raise TypeError

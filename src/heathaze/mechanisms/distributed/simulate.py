@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,9 @@ from heathaze.domain.quadtree import Codes
 from heathaze.errors import InvalidInput, ShardAborted
 from heathaze.mechanisms.distributed.device import codes_of, encode
 from heathaze.mechanisms.distributed.question import Question
-from heathaze.mechanisms.distributed.survey import Survey
+from heathaze.mechanisms.distributed.survey import Round, Survey
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Randomness, Simulation
-from heathaze.secagg import Sum
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -116,37 +114,36 @@ def simulate(
                 f"Round {question.number} asks {question.cohort.people} people, and there are {len(asked)} left; make "
                 "the cohort smaller or the population larger."
             )
-        survey = survey.answered(_sums(question, population, asked, source, dropout, colluding))
+        survey = survey.told(_round(question, population, asked, source, dropout, colluding))
     return survey
 
 
-def _sums(
+def _round(
     question: Question, population: Population, asked: Integers, source: Randomness, dropout: float, colluding: int
-) -> list[Sum]:
-    """The sum of every shard that would be opened."""
+) -> Round:
+    """What the shards that would be opened add up to.
+
+    All at once: the noise of several shards is that of one with the sum of their shapes. That a sum wraps, which has a
+    probability below 2^−40, is left out.
+    """
     cohort = question.cohort
-    sums = []
-    for shard in asked.reshape(cohort.shards, cohort.shard):
-        there = np.flatnonzero(source.uniforms(cohort.shard) >= dropout)
-        if len(there) < cohort.threshold:
-            continue
-        total = true_sum(question, population, shard[there], source)
-        shape = (len(there) - colluding) * cohort.shape
-        sums.append(_noisy(question, total, shape, tuple(there.tolist()), source))
-    if not sums:
+    there = (source.uniforms(len(asked)) >= dropout).reshape(cohort.shards, cohort.shard)
+    delivered = there.sum(axis=1)
+    opened = delivered >= cohort.threshold
+    if not opened.any():
         raise ShardAborted(
             f"In round {question.number} no shard was opened: fewer than {cohort.threshold} of {cohort.shard} people "
             "were left in each; plan for a larger dropout."
         )
-    return sums
-
-
-def _noisy(question: Question, total: Integers, shape: Fraction, survivors: tuple[int, ...], source: Randomness) -> Sum:
+    people = asked.reshape(there.shape)[opened][there[opened]]
+    totals = true_sum(question, population, people, source)
     start = 0
     for scale, length in zip(question.scales, question.lengths, strict=True):
-        total[start : start + length] += noise_share(scale, shape, length, source)
+        for shard in delivered[opened].tolist():
+            shape = (shard - colluding) * cohort.shape
+            totals[start : start + length] += noise_share(scale, shape, length, source)
         start += length
-    return Sum(np.asarray(total & np.int64(2**question.bits - 1), dtype=np.uint64), survivors)
+    return Round(question, totals, tuple(delivered[opened].tolist()))
 
 
 def true_sum(question: Question, population: Population, people: Integers, source: Randomness) -> Integers:
@@ -172,7 +169,12 @@ def true_sum(question: Question, population: Population, people: Integers, sourc
 
 
 def _some(size: int, count: int, source: Randomness) -> Integers:
-    """Distinct people in random order: numbers are drawn, and those that came before are passed over."""
+    """Distinct people in random order: numbers are drawn, and those that came before are passed over.
+
+    Where everyone is asked, who is in which shard makes no difference to the sums, and they stay in order.
+    """
+    if count == size:
+        return np.arange(size)
     if 2 * count > size:
         return _shuffled(size, source)[:count]
     found = np.empty(0, dtype=np.int64)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,9 @@ from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
 from heathaze.release.provenance import Provenance
 from heathaze.release.release import Release
-from heathaze.secagg import Sum
+
+if TYPE_CHECKING:
+    from heathaze.secagg import Sum
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -161,8 +163,11 @@ class Survey:
         for found in sums:
             _check_sum(question, found)
             totals += decode(found.values, question.bits, self.cohort.shard, question.mass)
-        told = Round(question, totals, tuple(len(found.survivors) for found in sums))
-        return dataclasses.replace(self, rounds=(*self.rounds, told))
+        return self.told(Round(question, totals, tuple(len(found.survivors) for found in sums)))
+
+    def told(self, last: Round) -> Survey:
+        """The survey after one more round."""
+        return dataclasses.replace(self, rounds=(*self.rounds, last))
 
     @property
     def guarantee(self) -> Guarantee:

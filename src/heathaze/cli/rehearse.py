@@ -1,0 +1,152 @@
+"""``heathaze rehearse``: a survey by secure sums, tried on a made-up city before a single device is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from heathaze.cli import options
+from heathaze.cli.console import Json, Quiet, out, say_json, steps
+from heathaze.cli.outputs import check_new
+from heathaze.errors import InvalidInput, UnknownFormat
+
+if TYPE_CHECKING:
+    from heathaze.domain.density import Density
+    from heathaze.mechanisms.distributed import Survey
+
+FINEST = 1024
+"""Cells a side on which a city is made up."""
+
+MOST_PEOPLE = 10**7
+
+
+def rehearse(
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of all rounds together.")],
+    people: Annotated[int, typer.Option("--people", help="How many people are asked in each round.")],
+    shards: Annotated[int, typer.Option("--shards", help="Into how many secure sums they are divided.")] = 1,
+    dropout: Annotated[
+        float, typer.Option("--dropout", help="Part of a shard that may be lost; half as many are, in the rehearsal.")
+    ] = 0.1,
+    colluding: Annotated[
+        float, typer.Option("--colluding", help="Part of a shard that may collude with the server.")
+    ] = 0.05,
+    lon: options.Lon = None,
+    lat: options.Lat = None,
+    x: options.X = None,
+    y: options.Y = None,
+    size: options.Size = None,
+    shape: options.Shape = None,
+    projection: options.Projection = "equirectangular",
+    city: Annotated[int, typer.Option("--city", help="Which made-up city; five kinds take turns.")] = 0,
+    picture: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also draw the city and the map of it (.png).")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the picture if it exists.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what a survey by secure sums would ask, send and find, on a made-up city: no data is read, nobody is asked.
+
+    Example: heathaze rehearse --lon -74.10 -73.78 --lat 40.58 40.90 --people 10000 --epsilon 1 --out rehearsal.png
+    """
+    from heathaze.datasets.cities import synthetic_city
+    from heathaze.domain.density import Density
+    from heathaze.mechanisms.distributed import AdaptiveQuadtree, Cohort, Population, Survey, simulate
+    from heathaze.privacy.randomness import Simulation
+
+    grid = options.grid_from(lon, lat, x, y, size, shape, projection)
+    if max(grid.shape) > FINEST:
+        raise InvalidInput(
+            f"A rehearsal has at most {FINEST} cells a side; found {grid.rows} × {grid.cols}: use --size."
+        )
+    if people > MOST_PEOPLE:
+        raise InvalidInput(f"people is {people}; a rehearsal asks at most {MOST_PEOPLE}.")
+    if picture is not None:
+        if picture.suffix.lower() != ".png":
+            raise UnknownFormat(f"{picture} does not end in .png, the only picture rehearse draws.")
+        check_new(picture, overwrite=overwrite, source="")
+    survey = Survey(AdaptiveQuadtree(grid, epsilon), Cohort(people, shards, dropout, colluding))
+    with steps(3, silent=quiet or json) as begin:
+        begin("Making up a city")
+        truth = Density.from_mass(grid, synthetic_city(grid.shape, city))
+        population = Population.from_raster(grid, truth.values, 2 * people, Simulation(city))
+        begin("Asking")
+        survey = simulate(survey, population, randomness=Simulation(city + 1), dropout=dropout / 2)
+        begin("Making the map")
+        found = survey.estimate(draws=0).density
+        if picture is not None:
+            _draw(survey, truth, found, picture)
+    told = _told(survey, truth, found)
+    if json:
+        say_json(told | ({} if picture is None else {"written": [str(picture)]}))
+    elif not quiet:
+        _tell(survey, told, picture)
+
+
+def _told(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
+    from heathaze.metrics import mse, similarity
+
+    rounds = [
+        {
+            "round": told.question.number,
+            "numbers": told.question.length,
+            "bits": told.question.bits,
+            "bytes": -(-told.question.length * told.question.bits // 8),
+            "epsilon": float(told.question.epsilon),
+            "delivered": told.people,
+        }
+        for told in survey.rounds
+    ]
+    sigma = max(survey.mechanism.grid.shape) / 64
+    return {
+        "rounds": rounds,
+        "numbers": survey.numbers_sent,
+        "guarantee": str(survey.guarantee),
+        "mse": mse(truth, found),
+        "sim": similarity(truth.smooth(sigma), found.smooth(sigma)),
+    }
+
+
+def _tell(survey: Survey, told: dict[str, Any], picture: Path | None) -> None:
+    from rich.table import Table
+
+    table = Table("round", "regions", "ε", "noise (people)", "bytes a person", "delivered", box=None, pad_edge=False)
+    for row, answered in zip(told["rounds"], survey.rounds, strict=True):
+        table.add_row(
+            f"{row['round']}",
+            f"{row['numbers']:,}",
+            f"{row['epsilon']:.4g}",
+            f"± {answered.deviation():.3g}",
+            f"{row['bytes']:,}",
+            f"{row['delivered']:,}",
+        )
+    out.print(table)
+    out.print(
+        f"A person who is asked in every round sends {told['numbers']:,} numbers, and the map shares "
+        f"{told['sim']:.2f} of its mass with the truth (SIM of heat maps blurred by 1/64 of the side; 1 is equal).",
+        style="bold",
+        markup=False,
+    )
+    out.print(told["guarantee"], markup=False)
+    out.print("A rehearsal on a made-up city: nobody was asked and nothing was charged.", style="dim", markup=False)
+    if picture is not None:
+        out.print(f"wrote {picture}", style="bold", markup=False)
+
+
+def _draw(survey: Survey, truth: Density, found: Density, path: Path) -> None:
+    from heathaze.maps.figure import draw
+
+    panels = [
+        ("made-up city", truth),
+        ("last round as it came", survey.rounds[-1].density().dense()),
+        ("all rounds together", found),
+    ]
+    people = survey.cohort.people
+    draw(
+        panels,
+        title=f"A rehearsal: {people:,} people, {len(survey.rounds)} rounds, {survey.numbers_sent:,} numbers each",
+        caption=f"{survey.guarantee} Simulated on a made-up city; nobody was asked.",
+        path=path,
+    )
