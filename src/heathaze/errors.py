@@ -11,6 +11,10 @@
     ├── PromiseBroken         going on would break the privacy promise
     │   ├── SensitivityExceeded   one unit weighs more than the mechanism was calibrated for
     │   └── SimulatedRelease      made with simulated randomness, so never to be saved as a release
+    ├── ProtocolError         a secure sum cannot go on as asked
+    │   ├── UnexpectedMessage     garbled, foreign, of another version or out of turn; whoever got it is unharmed
+    │   ├── StoppedForGood        a client saw the rules broken and will never reveal anything more
+    │   └── ShardAborted          the server gives the sum up; it learned nothing
     └── LedgerError           the ledger refuses
         ├── BudgetExceeded    the charge would overspend; nothing was charged
         ├── LedgerMismatch    opened with another total, or charged in another unit
@@ -63,6 +67,34 @@ class SensitivityExceeded(PromiseBroken):
 
 class SimulatedRelease(PromiseBroken):
     """Made with simulated randomness, so never to be saved as a release."""
+
+
+class ProtocolError(HeathazeError):
+    """A secure sum cannot go on as asked."""
+
+
+class UnexpectedMessage(ProtocolError):
+    """A message that is garbled, foreign, of another version or out of turn; whoever got it is unharmed.
+
+    Args:
+        what: Which part of the message is not as it should be.
+        found: What it is.
+        expected: What it should be.
+        do: What to do about it.
+    """
+
+    def __init__(self, what: str, found: object, expected: object, do: str = "drop it") -> None:
+        super().__init__(f"{what} is {found}, expected {expected}; {do}.")
+        self.found = found
+        self.expected = expected
+
+
+class StoppedForGood(ProtocolError):
+    """A client saw the rules broken and will never reveal anything more."""
+
+
+class ShardAborted(ProtocolError):
+    """The server gives the sum up; it learned nothing."""
 
 
 class LedgerError(HeathazeError):

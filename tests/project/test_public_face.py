@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -20,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_public_names() -> None:
     assert set(hz.__all__) == {
         "Box", "Counts", "Density", "Grid", "Guarantee", "HeathazeError", "Ledger", "Release", "SecureRandomness",
-        "Simulation", "__version__", "central", "count", "datasets", "load", "local", "metrics", "plan", "publish",
+        "Simulation", "__version__", "central", "count", "datasets", "distributed", "load", "local", "metrics", "plan",
+        "publish",
     }  # fmt: skip
     for name in hz.__all__:
         assert getattr(hz, name) is not None
@@ -31,7 +33,18 @@ def test_importing_loads_nothing_heavy() -> None:
     """What makes `import heathaze` quick, checked without a clock."""
     script = "import sys, heathaze; print(' '.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    heavy = {"duckdb", "numba", "scipy", "matplotlib", "pandas", "pyarrow", "pyspark", "rasterio", "dp_accounting"}
+    heavy = {
+        "cryptography",
+        "duckdb",
+        "numba",
+        "scipy",
+        "matplotlib",
+        "pandas",
+        "pyarrow",
+        "pyspark",
+        "rasterio",
+        "dp_accounting",
+    }
     assert heavy & set(loaded) == set()
 
 
@@ -58,9 +71,10 @@ def test_the_readmes_python(new_york: Path) -> None:
 
 def test_the_readmes_shell(new_york: Path) -> None:
     lines = re.findall(r"^heathaze .*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(lines) == 4
+    assert len(lines) == 5
     bin_folder = str(Path(sys.executable).parent)
     lines[1] += " --cities 1"  # one synthetic city is enough to see that it runs
+    lines[4] += " --size 32"
     for line in lines:
         done = subprocess.run(
             line, shell=True, capture_output=True, text=True, check=False,
@@ -70,6 +84,17 @@ def test_the_readmes_shell(new_york: Path) -> None:
     assert (new_york / "nyc.html").exists()
     assert (new_york / "plan.png").exists()
     assert (new_york / "nobody.html").exists()
+    assert (new_york / "rehearsal.png").exists()
+
+
+def test_the_python_of_the_guide_to_secure_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/guide/trust-a-sum.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "trust-a-sum.md", "exec"), names)
+    assert names["release"].guarantee.trust.value == "secure-sum"
+    assert not names["release"].simulated
 
 
 def test_every_page_that_is_named_exists() -> None:
@@ -81,6 +106,7 @@ def test_every_page_that_is_named_exists() -> None:
         "docs/guide/first-map.md",
         "docs/guide/better-maps.md",
         "docs/guide/trust-nobody.md",
+        "docs/guide/trust-a-sum.md",
     ):
         text = (ROOT / page).read_text(encoding="utf-8")
         for name in re.findall(r"`((?:docs|papers|benchmarks|tests|src|examples)/[\w./-]*|[A-Z]+\.md)`", text):

@@ -62,6 +62,19 @@ _LOCAL = {
 
 LOCAL_DEFAULT = "disk-area"
 
+_DISTRIBUTED = {
+    "adaptive-quadtree": (
+        "adaptive_quadtree",
+        "regions that find their own size; the paper on secure sums; the default",
+    ),
+    "flat-sum": ("flat", "every cell at once; a baseline"),
+    "hierarchical": ("hierarchical", "every level at once, the budget in equal parts; a rival"),
+    "count-min": ("count_min", "a sketch of every level; a rival"),
+    "adaptive-grid-sum": ("adaptive_grid", "coarse blocks, each cut again by what it holds; a rival"),
+    "spatial-decomposition": ("spatial_decomposition", "every level at once, more budget for finer ones; a rival"),
+}
+"""Page of each; none is for the command line, but for surveys of devices."""
+
 _GUESSED = ("dense", "adaptive-grid", "uniform-grid")
 """Those that use a guess of the number of people."""
 
@@ -121,6 +134,7 @@ def _known(name: str, names: Iterable[str]) -> str:
     elsewhere: list[tuple[Iterable[str], str]] = [
         (_PURPOSES, "a curator: use it with `heathaze publish`"),
         (_LOCAL, "no curator: use `heathaze randomize`"),
+        (_DISTRIBUTED, "devices to survey: use `hz.distributed`, and try it with `heathaze rehearse`"),
     ]
     for others, hint in elsewhere:
         if any(_letters(other) == plain for other in others):
@@ -138,10 +152,12 @@ def mechanisms(
 ) -> None:
     """List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."""
     purposes = {key: ("central", use) for key, use in _PURPOSES.items()}
+    purposes |= {key: ("distributed", use) for key, (_, use) in _DISTRIBUTED.items()}
     purposes |= {key: ("local", use) for key, (_, use) in _LOCAL.items()}
     if name is not None:
         name = _known(name, purposes)
-        trust, module = purposes[name][0], name.replace("-", "_")
+        trust = purposes[name][0]
+        module = _DISTRIBUTED[name][0] if name in _DISTRIBUTED else name.replace("-", "_")
         page = (files(f"heathaze.mechanisms.{trust}") / f"{module}.md").read_text(encoding="utf-8")
         if json:
             say_json({"name": name, "trust": trust, "page": page})
@@ -162,6 +178,7 @@ def mechanisms(
     out.print(table)
     out.print(
         "`heathaze mechanisms NAME` prints a page: promise, proof, cost, departures from the paper. Central ones are "
-        "for `publish`, where a curator is trusted; local ones for `randomize`, where nobody is.",
+        "for `publish`, where a curator is trusted; distributed ones for surveys by secure sums (`rehearse`); local "
+        "ones for `randomize`, where nobody is trusted.",
         markup=False,
     )

@@ -73,6 +73,28 @@ class Partition:
         nodes = [nodes_at(grid, above) for above in range(level + 1)]
         return cls(grid, np.repeat(np.arange(level + 1), [len(codes) for codes in nodes]), np.concatenate(nodes))
 
+    @classmethod
+    def suited_to(cls, density: Density | TreeDensity, regions: int, least: float = 0.0) -> Partition:
+        """About so many regions, small where a density is high: the fullest squares are split first.
+
+        A square with a share of at most ``least`` is not split. A square is never fuller than the one around it, so
+        whatever is split lies in something that is split as well.
+        """
+        dense = density.dense()
+        grid = dense.grid
+        nodes = [nodes_at(grid, level) for level in range(grid.depth)]
+        shares = [_shares(dense, level) for level in range(grid.depth)]
+        level = np.repeat(np.arange(grid.depth), [len(codes) for codes in nodes])
+        share, codes = np.concatenate([[], *shares]), np.concatenate([np.empty(0, np.int64), *nodes])
+        fullest = np.argsort(-share, kind="stable")[: max(0, (regions - 1) // 3)]
+        split = fullest[share[fullest] > least]
+        born = children(codes[split])
+        below = np.repeat(level[split] + 1, 4)
+        real = np.concatenate([[True], *(exists(grid, int(k), born[below == k]) for k in np.unique(below))])
+        order = np.argsort(below, kind="stable")
+        levels = np.concatenate([[0], below[order]])[real]
+        return cls(grid, levels, np.concatenate([[0], born[order]])[real])
+
     def __len__(self) -> int:
         """How many regions there are: nodes that stand for at least one cell."""
         return len(self.regions)
@@ -222,6 +244,15 @@ class Partition:
             inside = (begins[place] <= codes) & (codes < ends[place])
             owner[inside] = place[inside]
         return owner
+
+
+def _shares(density: Density, level: int) -> Floats:
+    """Share of every node of a level, in order of their codes."""
+    side = 1 << (density.grid.depth - level)
+    rows, cols = (np.arange(0, length, side) for length in density.grid.shape)
+    sums = np.add.reduceat(np.add.reduceat(density.values, rows, axis=0), cols, axis=1)
+    row, col = np.indices(sums.shape)
+    return np.asarray(sums.ravel()[np.argsort(interleave(row.ravel(), col.ravel()))])
 
 
 def square_areas(grid: Grid, levels: Integers, codes: Codes) -> Integers:

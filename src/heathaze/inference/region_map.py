@@ -6,8 +6,9 @@ one density, whose logarithm has the prior of log_pyramid.py:
     y ~ N(n·F, σ² + n·F(1 − F)),   F = share of the density in a region, n = people asked, σ² = variance of the noise.
 
 The second part of the variance is chance: those asked are a sample of those the map is about. Rounds with little noise
-weigh more, and neighbouring regions inform each other. Where the last round knows better than the fit, it is right. How quickly detail loses height is learned: the value under
-which part of the regions foretells the rest best. Everything is post-processing of numbers that are private already.
+weigh more, and neighbouring regions inform each other. How quickly detail loses height is learned: the value under
+which part of the regions foretells the rest best. Where the last round knows better than the fit, it is right.
+Everything is post-processing of numbers that are private already.
 """
 
 from __future__ import annotations
@@ -231,8 +232,8 @@ def _learn_fall(views: Sequence[_View], shape: tuple[int, int]) -> float:
 def _settled(last: _View, density: Floats) -> Floats:
     """The last round has the final word where it knows better: regions that the fit misses by more than chance.
 
-    A miss beyond two standard deviations is made good by the part 1 − 4v/miss² of it (after James and Stein). Where there
-    are many people the noise is small and that is nearly all; where there are few the prior stands.
+    A miss beyond two standard deviations is made good by the part 1 − 4v/miss² of it (after James and Stein). Where
+    there are many people the noise is small and that is nearly all; where there are few the prior stands.
     """
     expected = last.expected(density)
     miss = last.values - expected

@@ -106,26 +106,21 @@ class AdaptiveQuadtree:
         left = self._left(rounds)
         before = _partition(rounds[-1]) if rounds else None
         partition = self._first() if before is None else self._next(rounds[-1], cohort, left)
-        spent = left if self.disjoint else self._schedule(partition, cohort)
+        scheduled = self._schedule(partition, cohort)
         unchanged = before is not None and before == partition
-        too_little = not self.disjoint and (self.reserve * float(spent) > left or left - spent < SMALLEST_EPSILON)
+        too_little = self.reserve * float(scheduled) > left or left - scheduled < SMALLEST_EPSILON
         final = unchanged or too_little or len(rounds) + 1 >= self.max_rounds
-        part = Part(Regions(partition), left if final else spent)
+        part = Part(Regions(partition), left if final or self.disjoint else scheduled)
         return Inquiry((part,), final, self.mass, self.flagged)
 
     def starting_from(self, density: Density | TreeDensity, cohort: Cohort) -> AdaptiveQuadtree:
         """The same mechanism, begun with regions that suit an earlier map: fewer rounds, more budget for the last."""
         if density.grid != self.grid:
             raise InvalidInput("The earlier map lies on another grid; make both with the same Grid.")
-        partition = Partition.whole_level(self.grid, 0)
-        split_above = self._limits(cohort, self.epsilon)[0] / cohort.people
-        while True:
-            crowded = partition.sums(density) > split_above
-            finer = partition.changed(crowded, ~np.ones_like(crowded))
-            # Where a node has one child alone, at the rim of the map, it is as many regions as before.
-            if finer == partition:
-                return dataclasses.replace(self, start=partition)
-            partition = finer
+        # Just so many regions that the first round is the last, none made of a square that would not be split.
+        most = self.calm * cohort.people / self._noise(cohort, self.epsilon / Fraction(self.reserve))
+        least = self._limits(cohort, self.epsilon)[0] / cohort.people
+        return dataclasses.replace(self, start=Partition.suited_to(density, math.ceil(most) + 4, least))
 
     def _first(self) -> Partition:
         return self.start or Partition.whole_level(self.grid, min(1, self.grid.depth))
@@ -146,12 +141,16 @@ class AdaptiveQuadtree:
         """Shape of the noise of one region's count: shards add up, and with a flag it is a sum of two numbers."""
         return float(cohort.people * cohort.shape) * (2 if self.flagged else 1)
 
+    def _noise(self, cohort: Cohort, epsilon: Fraction) -> float:
+        """Standard deviation of the noise of one region's count, in people."""
+        return math.sqrt(self._shape(cohort)) * share_deviation(laplace_scale(self.mass, epsilon)) / self.mass
+
     def _limits(self, cohort: Cohort, left: Fraction) -> tuple[float, float]:
         """Regions with more people than the first number are split, with fewer than the second given back.
 
         Both are measured in the noise that the next question can have at best (errata E3-7).
         """
-        noise = math.sqrt(self._shape(cohort)) * share_deviation(laplace_scale(self.mass, left)) / self.mass
+        noise = self._noise(cohort, left)
         if self.interval is not None:
             enough = people_needed(self.interval, noise / math.sqrt(2))  # of each of the two numbers
             return 4 * enough, enough

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,10 +12,20 @@ import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
-from heathaze.domain.quadtree import Codes
+from heathaze.domain.quadtree import Codes, deinterleave
 from heathaze.errors import InvalidInput
 
 Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MOST_BLOCKS = 2**20
+"""A mesh of more blocks is refused: devices look at every one."""
+
+MOST_HASHES = 2**12
+"""A sketch of more rows is refused: a place touches an entry of each, and noise grows with them."""
+
+WIDEST = 2**20
+"""A sketch may not be wider: its hashes have 25 bits, and places must share them out evenly."""
 
 
 class Encoding(Protocol):
@@ -71,8 +82,237 @@ class Regions:
         return {"kind": "regions", **self.partition.to_dict()}
 
 
+@dataclass(frozen=True)
+class Squares:
+    """One entry for each square of one level of the quadtree, row by row.
+
+    The same entries as the regions of ``Partition.whole_level``, in another order, named by one number.
+
+    >>> squares = Squares(Grid.plane(x=(0, 4), y=(0, 4), size=4), 1)
+    >>> squares.shape, squares.entries(np.array([0, 7, 15])).tolist()
+    ((2, 2), [[0], [1], [3]])
+    """
+
+    grid: Grid
+    level: int
+
+    touched = 1
+
+    def __post_init__(self) -> None:
+        if type(self.level) is not int or not 0 <= self.level <= self.grid.depth:
+            raise InvalidInput(f"Level {self.level!r} does not exist; this grid has levels 0 to {self.grid.depth}.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of squares."""
+        side = 1 << (self.grid.depth - self.level)
+        return -(-self.grid.rows // side), -(-self.grid.cols // side)
+
+    @property
+    def length(self) -> int:
+        """One entry a square."""
+        rows, cols = self.shape
+        return rows * cols
+
+    def entries(self, codes: Codes) -> Integers:
+        """The square of each cell."""
+        return self.named(codes >> (2 * (self.grid.depth - self.level)))[:, None]
+
+    def named(self, codes: Codes) -> Integers:
+        """The entries of squares of this level, by their own codes."""
+        row, col = deinterleave(codes)
+        return row * self.shape[1] + col
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, for questions."""
+        return {"kind": "squares", "level": self.level}
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """The grid cut into rows × cols blocks, and block k again into parts[k] × parts[k] pieces: one entry a piece.
+
+    Borders lie at whole cells, ⌊k · cells / parts⌋; where a block has fewer cells, a piece is one cell.
+
+    >>> mesh = Mesh(Grid.plane(x=(0, 4), y=(0, 4), size=4), 1, 2, np.array([1, 2]))
+    >>> mesh.length, mesh.areas.tolist(), mesh.entries(np.array([0, 4, 15])).tolist()
+    (5, [8, 2, 2, 2, 2], [[0], [1], [4]])
+    """
+
+    grid: Grid
+    rows: int
+    cols: int
+    parts: Integers
+
+    touched = 1
+
+    def __post_init__(self) -> None:
+        for name, found, most in (("rows", self.rows, self.grid.rows), ("cols", self.cols, self.grid.cols)):
+            if type(found) is not int or not 1 <= found <= most:
+                raise InvalidInput(f"A mesh has {found!r} {name} of blocks; expected 1 to {most}, those of the grid.")
+        if self.rows * self.cols > MOST_BLOCKS:
+            raise InvalidInput(f"A mesh has {self.rows * self.cols} blocks; expected at most {MOST_BLOCKS}.")
+        parts = np.array(self.parts)
+        if parts.shape != (self.rows * self.cols,) or parts.dtype.kind not in "iu":
+            raise InvalidInput(f"A mesh needs one whole number of parts for each of {self.rows * self.cols} blocks.")
+        longest = max(self.grid.shape)
+        if (parts < 1).any() or (parts > longest).any():
+            raise InvalidInput(
+                f"Blocks of a mesh are cut into {parts.min()} to {parts.max()} parts a side; expected 1 to {longest}."
+            )
+        parts = parts.astype(np.int64)
+        parts.flags.writeable = False
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def borders(self) -> tuple[Integers, Integers]:
+        """Where the blocks begin and end, down and across, in cells."""
+        down = np.arange(self.rows + 1) * self.grid.rows // self.rows
+        across = np.arange(self.cols + 1) * self.grid.cols // self.cols
+        return down, across
+
+    @functools.cached_property
+    def _pieces(self) -> tuple[Integers, Integers, Integers]:
+        """Of every block: pieces down, pieces across, and the entry of the first."""
+        down, across = self.borders
+        tall = np.minimum(self.parts, np.repeat(np.diff(down), self.cols))
+        wide = np.minimum(self.parts, np.tile(np.diff(across), self.rows))
+        return tall, wide, np.cumsum(tall * wide) - tall * wide
+
+    @property
+    def length(self) -> int:
+        """One entry a piece."""
+        tall, wide, _ = self._pieces
+        return int((tall * wide).sum())
+
+    @functools.cached_property
+    def blocks(self) -> Integers:
+        """The block that each piece lies in."""
+        tall, wide, _ = self._pieces
+        return np.repeat(np.arange(len(tall)), tall * wide)
+
+    @functools.cached_property
+    def areas(self) -> Integers:
+        """Cells of each piece."""
+        down, across = self.borders
+        tall, wide, first = self._pieces
+        row, col = np.divmod(np.arange(self.length) - first[self.blocks], wide[self.blocks])
+        block_row, block_col = np.divmod(self.blocks, self.cols)
+        height, width = np.diff(down)[block_row], np.diff(across)[block_col]
+        tall, wide = tall[self.blocks], wide[self.blocks]
+        return np.asarray(
+            ((row + 1) * height // tall - row * height // tall) * ((col + 1) * width // wide - col * width // wide)
+        )
+
+    def entries(self, codes: Codes) -> Integers:
+        """The piece of each cell."""
+        down, across = self.borders
+        row, col = deinterleave(codes)
+        block_row = np.searchsorted(down, row, side="right") - 1
+        block_col = np.searchsorted(across, col, side="right") - 1
+        block = block_row * self.cols + block_col
+        tall, wide, first = self._pieces
+        # Piece k begins at ⌊k·h/n⌋, so cell i lies in the largest k with k·h < (i + 1)·n.
+        piece_row = ((row - down[block_row] + 1) * tall[block] - 1) // np.diff(down)[block_row]
+        piece_col = ((col - across[block_col] + 1) * wide[block] - 1) // np.diff(across)[block_col]
+        return np.asarray(first[block] + piece_row * wide[block] + piece_col)[:, None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, for questions."""
+        return {"kind": "mesh", "rows": self.rows, "cols": self.cols, "parts": self.parts.tolist()}
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """Count-min sketches of some levels: a place belongs to one of ``width`` entries in every row of every level.
+
+    Row k of a level hashes the code x of the place's square there, with the row's public keys a and b:
+
+        entry = ⌊width · h / 2^25⌋,   h = the highest 25 of the 64 bits of a·x + b
+
+    Codes have at most 40 bits, so for random keys two squares meet in one entry of a row with probability 1/width
+    (Dietzfelbinger's multiply-add-shift). Which squares meet is no secret.
+
+    Args:
+        grid: The public frame.
+        levels: Levels of the quadtree that are sketched.
+        width: Entries of a row.
+        keys: For every level, as many pairs (a, b) below 2^64 as a sketch has rows.
+
+    >>> sketch = Sketch(Grid.plane(x=(0, 4), y=(0, 4), size=4), (1, 2), 8, (((3 << 60, 0),), ((5 << 58, 7),)))
+    >>> sketch.length, sketch.touched, sketch.entries(np.array([5])).tolist()
+    (16, 2, [[1, 11]])
+    """
+
+    grid: Grid
+    levels: tuple[int, ...]
+    width: int
+    keys: tuple[tuple[tuple[int, int], ...], ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels or any(type(level) is not int or not 0 <= level <= self.grid.depth for level in self.levels):
+            raise InvalidInput(f"A sketch has levels {self.levels!r}; expected some of 0 to {self.grid.depth}.")
+        if len(set(self.levels)) != len(self.levels):
+            raise InvalidInput(f"A sketch has levels {self.levels!r}; expected each at most once.")
+        if type(self.width) is not int or not 1 <= self.width <= WIDEST:
+            raise InvalidInput(f"A sketch has width {self.width!r}; expected a whole number from 1 to {WIDEST}.")
+        depths = {len(rows) for rows in self.keys}
+        if len(self.keys) != len(self.levels) or len(depths) != 1 or depths == {0}:
+            raise InvalidInput("A sketch needs keys for every level, as many for each as for the others.")
+        if self.touched > MOST_HASHES:
+            raise InvalidInput(f"A sketch has {self.touched} rows in all; expected at most {MOST_HASHES}.")
+        for rows in self.keys:
+            for pair in rows:
+                if len(pair) != 2 or any(type(key) is not int or not 0 <= key < 2**64 for key in pair):
+                    raise InvalidInput("The keys of a sketch are pairs of whole numbers from 0 to 2^64 − 1.")
+
+    @property
+    def depth(self) -> int:
+        """Rows of each level."""
+        return len(self.keys[0])
+
+    @property
+    def length(self) -> int:
+        """levels × depth × width."""
+        return self.touched * self.width
+
+    @property
+    def touched(self) -> int:
+        """One entry in every row of every level (errata E3-11)."""
+        return len(self.levels) * self.depth
+
+    @functools.cached_property
+    def _keys(self) -> npt.NDArray[np.uint64]:
+        return np.array(self.keys, dtype=np.uint64)
+
+    def entries(self, codes: Codes) -> Integers:
+        """The entries of each cell, level by level."""
+        return np.concatenate([self.named(level, codes >> (2 * (self.grid.depth - level))) for level in self.levels], 1)
+
+    def named(self, level: int, codes: Codes) -> Integers:
+        """The entries of squares of one level, by their own codes: a row of ``depth`` numbers each."""
+        place = self.levels.index(level)
+        a, b = self._keys[place, :, 0], self._keys[place, :, 1]
+        mixed = (np.asarray(codes).astype(np.uint64)[:, None] * a + b) >> np.uint64(39)
+        entry = (mixed.astype(np.int64) * self.width) >> 25
+        return np.asarray(entry + (place * self.depth + np.arange(self.depth)) * self.width)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, for questions."""
+        keys = [[list(pair) for pair in rows] for rows in self.keys]
+        return {"kind": "sketch", "levels": list(self.levels), "width": self.width, "keys": keys}
+
+
 def encoding_from_dict(grid: Grid, fields: Mapping[str, Any]) -> Encoding:
-    """Undo ``to_dict``; the fields come from a server, so the partition looks at each."""
-    if fields["kind"] == "regions":
-        return Regions(Partition(grid, np.array(fields["levels"]), np.array(fields["codes"])))
+    """Undo ``to_dict``; the fields come from a server, so every encoding looks at each of its own."""
+    match fields["kind"]:
+        case "regions":
+            return Regions(Partition(grid, np.array(fields["levels"]), np.array(fields["codes"])))
+        case "squares":
+            return Squares(grid, fields["level"])
+        case "mesh":
+            return Mesh(grid, fields["rows"], fields["cols"], np.array(fields["parts"]))
+        case "sketch":
+            keys = tuple(tuple(tuple(pair) for pair in rows) for rows in fields["keys"])
+            return Sketch(grid, tuple(fields["levels"]), fields["width"], keys)
     raise InvalidInput(f"Nobody knows the encoding {fields['kind']!r}; the question may come from a newer version.")

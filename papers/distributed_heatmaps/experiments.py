@@ -1,0 +1,74 @@
+"""The paper's tables and figures as lists of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from harness.results import Config, Point
+from protocol import Trial
+from sources import present
+
+
+def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
+    """All trials of a full or a quick run, those of one point one after the other."""
+    chosen = config[mode]
+    return [
+        (point, Trial(source=point.source, run=run, **{"size": chosen["size"]} | settings))
+        for point, runs, settings in _points(config, chosen)
+        for run in range(runs)
+    ]
+
+
+def table1(lost: float) -> str:
+    """Name of a part of table 1."""
+    return "table1" if lost == 0 else f"table1, {lost:.0%} lost"
+
+
+def _points(config: Config, chosen: Config) -> Iterator[tuple[Point, int, dict]]:
+    def here(names: list[str]) -> list[str]:
+        return [name for name in names if present(name, config)]
+
+    for source in here(chosen["rasters"]):
+        for row in chosen["table1"]:
+            settings = {"kind": "table1", "people": row["people"], "lost": row["lost"], "infer": row["infer"]}
+            yield Point(table1(row["lost"]), source, row["people"]), row["runs"], settings
+        table = chosen["table3"]
+        settings = {"kind": "table3", "people": table["people"], "infer": table["infer"]}
+        yield Point("table3", source, table["people"]), table["runs"], settings
+    table = chosen["table2"]
+    for source in here(table["visits"]):
+        people = table["people"][source]
+        settings = {"kind": "table2", "people": people, "values": tuple(table["masses"]), "infer": table["infer"]}
+        yield Point("table2", source, people), table["runs"], settings
+    figure = chosen["samples"]
+    for source in here(figure["rasters"]):
+        for people in figure["people"]:
+            settings = {"kind": "samples", "people": people, "infer": figure["infer"]}
+            yield Point("samples", source, people), figure["runs"], settings
+    figure = chosen["calm"]
+    for source in here(figure["rasters"]):
+        for value in figure["values"]:
+            settings = {"kind": "calm", "people": figure["people"], "value": value, "infer": figure["infer"]}
+            yield Point("calm", source, value), figure["runs"], settings
+    yield from _figure8(chosen, here)
+    for source in here(chosen["shares"]["rasters"]):
+        for people in chosen["shares"]["people"]:
+            settings = {"kind": "shares", "people": people, "value": chosen["shares"]["width"]}
+            yield Point("shares", source, people), chosen["shares"]["runs"], settings
+
+
+def _figure8(chosen: Config, here: Callable[[list[str]], list[str]]) -> Iterator[tuple[Point, int, dict]]:
+    for source in here(chosen["shard"]["rasters"]):
+        for people in chosen["shard"]["people"]:
+            for size in (size for size in chosen["shard"]["sizes"] if size <= people):
+                settings = {"kind": "shard", "people": people, "value": size}
+                yield Point("shard", source, size), chosen["shard"]["runs"], settings
+    for source in here(chosen["threshold"]["rasters"]):
+        for lost in chosen["threshold"]["lost"]:
+            # A shard that loses more than was planned for is given up; two in a hundred more leave no doubt.
+            for size in (size for size in chosen["threshold"]["sizes"] if lost == 0 or size <= 10_000 * (0.98 - lost)):
+                settings = {"kind": "threshold", "lost": lost, "value": size}
+                yield Point("threshold", source, size), chosen["threshold"]["runs"], settings
+    for source in here(chosen["bits"]["rasters"]):
+        for bits in chosen["bits"]["sizes"]:
+            yield Point("bits", source, bits), chosen["bits"]["runs"], {"kind": "bits", "value": bits}

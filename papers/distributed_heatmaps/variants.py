@@ -1,0 +1,51 @@
+"""The paper's other algorithms: the steps of table 3, and the adaptive grid as section 6.2 has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from heathaze.mechanisms.distributed import AdaptiveGrid, AdaptiveQuadtree, Cohort, Round
+from heathaze.mechanisms.distributed.encodings import Mesh, Regions
+from heathaze.mechanisms.distributed.question import Part
+from heathaze.mechanisms.distributed.survey import Inquiry
+
+THRESHOLD = 10.0
+"""T: a region of more people is split, one of at most a quarter of them is given back."""
+
+
+@dataclass(frozen=True, eq=False)
+class FixedThreshold(AdaptiveQuadtree):
+    """Scheduled ε, non-adaptive: the budgets of the algorithm, and T = 10 whatever the noise."""
+
+    def _limits(self, cohort: Cohort, left: Fraction) -> tuple[float, float]:  # noqa: ARG002
+        return THRESHOLD, THRESHOLD / 4
+
+
+@dataclass(frozen=True, eq=False)
+class FixedBudget(FixedThreshold):
+    """Fixed ε, non-adaptive: a round for each level of the quadtree, an equal part of ε for each, and T = 10."""
+
+    def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> Inquiry | None:
+        if len(rounds) == self.grid.depth:
+            return None
+        each = self.epsilon / self.grid.depth
+        partition = self._next(rounds[-1], cohort, each) if rounds else self._first()
+        return Inquiry((Part(Regions(partition), each),), len(rounds) + 1 == self.grid.depth, self.mass)
+
+
+@dataclass(frozen=True, eq=False)
+class PrintedGrid(AdaptiveGrid):
+    """n = √(N'(1 − α)ε/c2) rounded down, whatever the number of shards: as the integers in table 1 show."""
+
+    def _cut(self, told: Round, cohort: Cohort, epsilon: Fraction) -> Mesh:
+        counts = np.maximum(told.counts(), 0.0) * (cohort.people / told.people)
+        wanted = np.floor(np.sqrt(counts * float(epsilon) / self.people_a_piece))
+        before = told.question.parts[0].encoding
+        assert isinstance(before, Mesh)
+        largest = math.ceil(max(self.grid.shape) / self.blocks)
+        return Mesh(self.grid, before.rows, before.cols, np.clip(wanted, 1, largest).astype(np.int64))

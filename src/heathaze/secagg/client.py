@@ -1,0 +1,267 @@
+"""The client's half: it masks its vector, keeps its neighbours' shares, and opens only what cannot harm them.
+
+    begin()        ──► Advertise
+    Neighbours     ──► Shares        draws a seed, splits seed and mask key among its neighbours
+    Forwarded      ──► Masked        keeps its neighbours' shares, adds the masks
+    Survivors      ──► Agreed        vouches to its neighbours for the set it was told
+    Agreement      ──► Revealed      only if enough neighbours were told the same; a survivor's seed or a lost one's key
+
+Bytes that are not from this server, to this client, under these terms are refused and change nothing. An authentic
+message that breaks the rules stops the client for good: it forgets its secrets and never answers again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NoReturn
+
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput, StoppedForGood, UnexpectedMessage
+from heathaze.privacy.randomness import Randomness
+from heathaze.secagg import codec, keys, masks, shares
+from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
+from heathaze.secagg.keys import Identity, MaskKey, PairKeys, Secret
+from heathaze.secagg.masks import Words
+from heathaze.secagg.messages import (
+    Advertise,
+    Agreed,
+    Agreement,
+    Forwarded,
+    Masked,
+    Message,
+    Neighbours,
+    Revealed,
+    Shares,
+    Survivors,
+)
+from heathaze.secagg.terms import BREACH, Terms
+
+_ORDER = (Neighbours, Forwarded, Survivors, Agreement)
+
+
+class Client(Secret):
+    """One device in one round.
+
+    Args:
+        terms: What the round is about, from a source the device trusts as far as it checks them.
+        index: Its number among the clients.
+        identity: Its own long-lived keys; ``directory[index]`` is their public half.
+        directory: Public identities of all clients by number. It is trusted: a server that writes it can invent people.
+        server_key: The server's public identity.
+        vector: ``length`` integers from 0 to 2^bits − 1.
+        randomness: Where keys, seeds and shares come from.
+        breach: Terms under which the server learns more than the sum with a larger probability are refused.
+
+    Raises:
+        InvalidInput: if the vector or a key does not fit.
+        PromiseBroken: if the terms are not safe enough.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        index: int,
+        identity: Identity,
+        directory: Mapping[int, bytes],
+        server_key: bytes,
+        vector: npt.ArrayLike,
+        randomness: Randomness,
+        *,
+        breach: float = BREACH,
+    ) -> None:
+        if not 0 <= index < terms.clients:
+            raise InvalidInput(f"The client's number is {index}, expected 0 to {terms.clients - 1}; it is not invited.")
+        if directory.get(index) != identity.public:
+            raise InvalidInput(f"The directory names another identity for client {index}; enter Identity.public there.")
+        terms.require(breach)
+        self.terms = terms
+        self.index = index
+        self._identity = identity
+        self._directory = directory
+        self._server = {SERVER: check_public(server_key, "the server")}
+        self._vector: Words | None = masks.checked(vector, terms)
+        self._randomness = randomness
+        self._mask_key: MaskKey | None = MaskKey.draw(randomness)
+        self._seed: bytes | None = None
+        self._pairs: dict[int, PairKeys] = {}
+        self._stream_keys: dict[int, bytes] = {}
+        self._held: dict[int, tuple[int, int]] = {}
+        self._survivors: frozenset[int] = frozenset()
+        self._told: bytes = b""
+        self._begun: tuple[bytes, ...] = ()
+        self._answered: dict[type[Message], tuple[bytes, tuple[bytes, ...]]] = {}
+        self._why: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Has it sent its last message?"""
+        return len(self._answered) == len(_ORDER)
+
+    @property
+    def stopped(self) -> bool:
+        """Has it seen the rules broken, and stopped for good?"""
+        return self._why is not None
+
+    def begin(self) -> tuple[bytes, ...]:
+        """The first message; the same bytes whenever it is asked for."""
+        if self._why is not None:
+            raise StoppedForGood(self._why)
+        if not self._begun:
+            assert self._mask_key is not None
+            self._begun = self._send(Advertise(self._mask_key.public))
+        return self._begun
+
+    def receive(self, message: bytes) -> tuple[bytes, ...]:
+        """Answer one message of the server; the same message again gives the same answer again.
+
+        Raises:
+            UnexpectedMessage: if it is garbled, foreign or out of turn; then nothing has changed.
+            StoppedForGood: if it is authentic and breaks the rules, and ever after.
+        """
+        if self._why is not None:
+            raise StoppedForGood(self._why)
+        opened = unwrap(message, self.terms, self._server, self.index)
+        kind = type(opened.message)
+        if kind in self._answered:
+            fingerprint, answer = self._answered[kind]
+            if fingerprint != opened.fingerprint:
+                self._stop(f"the server sent two different messages of the kind {kind.__name__}")
+            return answer
+        expected = None if self.finished or not self._begun else _ORDER[len(self._answered)]
+        if kind is not expected:
+            wanted = expected.__name__ if expected else "none, the round is over" if self.finished else "begin() first"
+            raise UnexpectedMessage(
+                "The kind of a message", kind.__name__, wanted, "drop it, or deliver it in its turn"
+            )
+        answer = self._send(self._answer(opened.message))
+        self._answered[kind] = (opened.fingerprint, answer)
+        if self.finished:
+            self._forget()
+        return answer
+
+    def _answer(self, message: Message) -> Message:
+        match message:
+            case Neighbours(found):
+                return self._share(dict(found))
+            case Forwarded(found):
+                return self._mask(dict(found))
+            case Survivors(members):
+                return self._agree(members)
+            case Agreement(found):
+                return self._reveal(dict(found))
+            case _:
+                raise AssertionError("only the server's messages are opened")
+
+    def _share(self, found: dict[int, bytes]) -> Shares:
+        """Draw a seed; split it and the mask key among the neighbours."""
+        terms = self.terms
+        # Fewer than planned only if all who came are neighbours, and no fewer come than must survive.
+        least = min(terms.neighbours, terms.survivors_at_least - 1)
+        if not least <= len(found) <= terms.neighbours:
+            self._stop(f"it got {len(found)} neighbours, expected {least} to {terms.neighbours}")
+        if self.index in found:
+            self._stop("it is named as its own neighbour")
+        assert self._mask_key is not None
+        for other, public in found.items():
+            self._pair(other, public)
+        self._seed = keys.draw_seed(self._randomness)
+        needed, count = terms.shares_needed, len(found)
+        of_seed = shares.split(int.from_bytes(self._seed, "little"), needed, count, self._randomness)
+        of_key = shares.split(int.from_bytes(self._mask_key.secret, "little"), needed, count, self._randomness)
+        size = shares.SHARE_BYTES
+        sealed = [
+            self._pairs[other].seal(one.to_bytes(size, "little") + two.to_bytes(size, "little"))
+            for other, one, two in zip(found, of_seed, of_key, strict=True)
+        ]
+        return Shares(keys.commitment(self._seed, terms.digest, self.index), tuple(sealed))
+
+    def _pair(self, other: int, public: bytes) -> None:
+        """Agree with one neighbour, by the identity in the directory and by the mask key it is said to have."""
+        assert self._mask_key is not None
+        if other not in self._directory:
+            self._stop(f"its neighbour {other} is not in the directory")
+        context = keys.pair_context(self.terms.digest, self.index, self._mask_key.public, other, public)
+        try:
+            identities = self._identity.agree(check_public(self._directory[other], f"client {other}"))
+            shared = self._mask_key.agree(public)
+        except InvalidInput as problem:
+            self._stop(f"with its neighbour {other} nothing can be agreed: {problem}")
+        material = keys.pair_material(identities, shared, context)
+        self._pairs[other] = PairKeys(material, self.terms.digest, self.index, other)
+        self._stream_keys[other] = keys.mask_stream_key(shared, context)
+
+    def _mask(self, found: dict[int, bytes]) -> Masked:
+        """Keep the neighbours' shares; the vector under the self mask and one mask for each of these neighbours."""
+        terms = self.terms
+        if len(found) < terms.shares_needed:
+            self._stop(f"only {len(found)} neighbours are left, expected at least {terms.shares_needed}")
+        assert self._seed is not None
+        assert self._vector is not None
+        for other, sealed in found.items():
+            opened = self._pairs[other].open(sealed) if other in self._pairs else None
+            if opened is None:
+                # Leaving this neighbour out would leave its half of the common mask in the sum.
+                self._stop(f"what client {other} is said to have sealed does not open")
+            size = shares.SHARE_BYTES
+            self._held[other] = (int.from_bytes(opened[:size], "little"), int.from_bytes(opened[size:], "little"))
+        total = self._vector.copy()
+        masks.add(total, keys.self_stream_key(self._seed, terms.digest, self.index))
+        for other in found:
+            # The one with the lower number adds, the other subtracts; in the sum the mask is gone.
+            masks.add(total, self._stream_keys[other], subtract=self.index > other)
+        self._vector = self._seed = self._mask_key = None
+        self._stream_keys.clear()
+        return Masked(masks.reduced(total, terms.bits))
+
+    def _agree(self, members: frozenset[int]) -> Agreed:
+        """Vouch for the set of survivors, to each surviving neighbour."""
+        terms = self.terms
+        if len(members) < terms.survivors_at_least:
+            self._stop(f"{len(members)} vectors are to be summed, expected at least {terms.survivors_at_least}")
+        if self.index not in members:
+            self._stop("it sent its vector and is not among the survivors")
+        silent = sorted(other for other in self._pairs if other in members and other not in self._held)
+        if silent:
+            self._stop(f"client {silent[0]} is named as a survivor and never sent it shares")
+        self._survivors = members
+        self._told = survivors_digest(members, terms)
+        return Agreed(
+            self._told, tuple(self._pairs[other].vouch(self._told) for other in self._held if other in members)
+        )
+
+    def _reveal(self, found: dict[int, bytes]) -> Revealed:
+        """For each neighbour one share, of the one kind that the agreed survivors allow."""
+        for other, tag in found.items():
+            if other not in self._held or other not in self._survivors:
+                self._stop(f"client {other} is said to agree and is no surviving neighbour")
+            if not self._pairs[other].vouched(tag, self._told):
+                self._stop(f"client {other} was told other survivors")
+        if len(found) < self.terms.shares_needed:
+            self._stop(f"{len(found)} neighbours agree on the survivors, expected at least {self.terms.shares_needed}")
+        held = self._held.items()
+        return Revealed(
+            seeds=tuple((other, pair[0]) for other, pair in held if other in self._survivors),
+            mask_keys=tuple((other, pair[1]) for other, pair in held if other not in self._survivors),
+        )
+
+    def _send(self, message: Message) -> tuple[bytes, ...]:
+        return (wrap(message, self.terms, self._identity, self.index, SERVER),)
+
+    def _stop(self, why: str) -> NoReturn:
+        self._why = f"Client {self.index} stopped for good: {why}; it takes part again in a new round."
+        self._forget()
+        self._answered.clear()
+        raise StoppedForGood(self._why)
+
+    def _forget(self) -> None:
+        self._vector = self._seed = self._mask_key = None
+        self._pairs.clear()
+        self._stream_keys.clear()
+        self._held.clear()
+
+
+def survivors_digest(members: frozenset[int], terms: Terms) -> bytes:
+    """32 bytes that two sets of survivors share only if they are the same."""
+    return hashlib.sha256(b"heathaze secagg 1 survivors" + terms.digest + codec.bitmap(members, terms.clients)).digest()

@@ -1,0 +1,190 @@
+"""Keys: who someone is, what two neighbours share, and what a round's mask key gives away when it is revealed.
+
+An :class:`Identity` lasts; its public half stands in a directory that everyone trusts. A :class:`MaskKey` lives for one
+round. Two neighbours exchange both kinds of key and derive from them
+
+    mask key     = HKDF(mask · mask)                      the server can derive it too, once a lost client's key is open
+    pair keys    = HKDF(identity · identity, mask · mask) only these two can, whatever the server learns
+
+The pair keys vouch for themselves: who does not own the identity in the directory, or was shown another mask key,
+derives other ones, and nothing that is sealed under them opens.
+"""
+
+from __future__ import annotations
+
+import hmac
+import struct
+from typing import NoReturn
+
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from heathaze.errors import InvalidInput
+from heathaze.privacy.randomness import Randomness
+
+KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+IDENTITY_BYTES = 64
+TAG_BYTES = 16
+SEAL_BYTES = 16
+"""What sealing adds."""
+
+_PAIR = struct.Struct("<32sII32s32s")
+_WAY = struct.Struct("<32sII")
+
+
+class Secret:
+    """Something that neither prints nor leaves this process by accident."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError(f"A {type(self).__name__} cannot be copied: it holds secrets that are used once.")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"A {type(self).__name__} cannot be pickled: it holds secrets that are used once.")
+
+
+class Identity(Secret):
+    """A long-lived pair of keys: Ed25519 to sign, X25519 to agree with neighbours.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> identity = Identity(Simulation(1))
+    >>> verifies(identity.public, identity.sign(b"hello"), b"hello"), identity
+    (True, <Identity>)
+    """
+
+    def __init__(self, randomness: Randomness) -> None:
+        self._signing = Ed25519PrivateKey.from_private_bytes(_bytes(randomness))
+        self._agreement = X25519PrivateKey.from_private_bytes(_bytes(randomness))
+        self.public = self._signing.public_key().public_bytes_raw() + self._agreement.public_key().public_bytes_raw()
+        """64 bytes for the directory: the key that signs, then the key that agrees."""
+
+    def sign(self, content: bytes) -> bytes:
+        """An Ed25519 signature of 64 bytes."""
+        return self._signing.sign(content)
+
+    def agree(self, other: bytes) -> bytes:
+        """The secret shared with the owner of another public identity."""
+        return _exchange(self._agreement, other[KEY_BYTES:])
+
+
+class MaskKey(Secret):
+    """A round's X25519 key, fresh or from its 32 secret bytes."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._key = X25519PrivateKey.from_private_bytes(secret)
+        self.secret = secret
+        self.public = self._key.public_key().public_bytes_raw()
+
+    @classmethod
+    def draw(cls, randomness: Randomness) -> MaskKey:
+        """A fresh one."""
+        return cls(_bytes(randomness))
+
+    def agree(self, other: bytes) -> bytes:
+        """The secret shared with the owner of another public mask key."""
+        return _exchange(self._key, other)
+
+
+class PairKeys(Secret):
+    """What two neighbours share in one round, seen from one of them."""
+
+    # A client has one for each neighbour.
+    __slots__ = ("_check", "_in", "_open", "_out", "_seal", "_vouch")
+
+    def __init__(self, material: bytes, digest: bytes, own: int, other: int) -> None:
+        parts = [material[start : start + KEY_BYTES] for start in range(0, 4 * KEY_BYTES, KEY_BYTES)]
+        # Each direction has its own keys, so that nothing can be sent back to its sender.
+        if own > other:
+            parts = [parts[1], parts[0], parts[3], parts[2]]
+        self._seal, self._open, self._vouch, self._check = parts
+        self._out, self._in = _WAY.pack(digest, own, other), _WAY.pack(digest, other, own)
+
+    def seal(self, content: bytes) -> bytes:
+        """AES-256-GCM. The key is of this round, this pair and this direction, and seals once: the nonce may be 0."""
+        return AESGCM(self._seal).encrypt(bytes(12), content, self._out)
+
+    def open(self, sealed: bytes) -> bytes | None:
+        """Undo the neighbour's :meth:`seal`; None if it was not the neighbour's."""
+        try:
+            return AESGCM(self._open).decrypt(bytes(12), sealed, self._in)
+        except InvalidTag:
+            return None
+
+    def vouch(self, content: bytes) -> bytes:
+        """A tag by which the neighbour, and nobody else, can tell that this side said so."""
+        return hmac.digest(self._vouch, content, "sha256")[:TAG_BYTES]
+
+    def vouched(self, tag: bytes, content: bytes) -> bool:
+        """Is this the neighbour's tag?"""
+        return hmac.compare_digest(hmac.digest(self._check, content, "sha256")[:TAG_BYTES], tag)
+
+
+def pair_context(digest: bytes, own: int, own_key: bytes, other: int, other_key: bytes) -> bytes:
+    """What a pair's keys are bound to, the same from both sides: terms, both numbers, both public mask keys."""
+    if own < other:
+        return _PAIR.pack(digest, own, other, own_key, other_key)
+    return _PAIR.pack(digest, other, own, other_key, own_key)
+
+
+def mask_stream_key(shared: bytes, context: bytes) -> bytes:
+    """The key of the mask between two neighbours, from what their mask keys agree on."""
+    return _derive(shared, b"heathaze secagg 1 pair mask" + context, KEY_BYTES)
+
+
+def pair_material(identities: bytes, masks: bytes, context: bytes) -> bytes:
+    """Four keys: to seal and to vouch, each in both directions."""
+    return _derive(identities + masks, b"heathaze secagg 1 pair keys" + context, 4 * KEY_BYTES)
+
+
+def self_stream_key(seed: bytes, digest: bytes, index: int) -> bytes:
+    """The key of a client's self mask, from its seed."""
+    return _derive(seed, b"heathaze secagg 1 self mask" + _WAY.pack(digest, index, index), KEY_BYTES)
+
+
+def commitment(seed: bytes, digest: bytes, index: int) -> bytes:
+    """By which the server recognises the seed when it puts it together, and can guess nothing of it before."""
+    return _derive(seed, b"heathaze secagg 1 commitment" + _WAY.pack(digest, index, index), KEY_BYTES)
+
+
+def verifies(public: bytes, signature: bytes, content: bytes) -> bool:
+    """Did the owner of this public identity sign this content?"""
+    try:
+        Ed25519PublicKey.from_public_bytes(public[:KEY_BYTES]).verify(signature, content)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def draw_seed(randomness: Randomness) -> bytes:
+    """The 32 bytes from which a self mask is made."""
+    return _bytes(randomness)
+
+
+def _bytes(randomness: Randomness) -> bytes:
+    return randomness.words(KEY_BYTES // 8).tobytes()
+
+
+def _exchange(key: X25519PrivateKey, other: bytes) -> bytes:
+    try:
+        return key.exchange(X25519PublicKey.from_public_bytes(other))
+    except ValueError:
+        # One of the few points of small order, with which everybody agrees on 0.
+        raise InvalidInput(
+            "Nothing secret can be agreed with this public key; its owner has to draw another."
+        ) from None
+
+
+def _derive(secret: bytes, info: bytes, length: int) -> bytes:
+    return HKDF(SHA256(), length, None, info).derive(secret)

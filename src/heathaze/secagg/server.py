@@ -1,0 +1,332 @@
+"""The server's half: it passes on what it cannot read, and takes from the sum the masks that enough clients open.
+
+    ADVERTISE   Advertise  ◄── all            draws the neighbour graph over those who came       ──► Neighbours
+    SHARE       Shares     ◄── those          passes on what neighbours sealed for each other     ──► Forwarded
+    MASK        Masked     ◄── those          adds the vectors up                                 ──► Survivors
+    AGREE       Agreed     ◄── the survivors  collects who vouches for that set                   ──► Agreement
+    REVEAL      Revealed   ◄── those          puts seeds and lost mask keys together, checks them  =  Sum
+
+A step ends when all who were asked have answered, or when :meth:`Server.close_step` says that time is up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage
+from heathaze.privacy.randomness import Randomness
+from heathaze.secagg import graph, keys, masks, shares
+from heathaze.secagg.client import survivors_digest
+from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
+from heathaze.secagg.keys import Identity, MaskKey, Secret
+from heathaze.secagg.messages import (
+    Advertise,
+    Agreed,
+    Agreement,
+    Forwarded,
+    Masked,
+    Message,
+    Neighbours,
+    Revealed,
+    Shares,
+    Step,
+    Survivors,
+)
+from heathaze.secagg.terms import Terms
+
+_KIND = {
+    Step.ADVERTISE: Advertise,
+    Step.SHARE: Shares,
+    Step.MASK: Masked,
+    Step.AGREE: Agreed,
+    Step.REVEAL: Revealed,
+}
+
+
+class Parcel(NamedTuple):
+    """A message and whom to carry it to."""
+
+    recipient: int
+    message: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """What the server learns: the sum modulo 2^bits, and over whom."""
+
+    values: npt.NDArray[np.uint64] = field(repr=False)
+    survivors: tuple[int, ...] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Sum: {len(self.values)} numbers over {len(self.survivors)} clients>"
+
+
+class Server(Secret):
+    """One shard in one round.
+
+    Args:
+        terms: What the round is about.
+        identity: The server's own long-lived keys.
+        directory: Public identities of all clients by number.
+        randomness: Where the order of the clients comes from.
+    """
+
+    def __init__(
+        self, terms: Terms, identity: Identity, directory: Mapping[int, bytes], randomness: Randomness
+    ) -> None:
+        missing = next((index for index in range(terms.clients) if index not in directory), None)
+        if missing is not None:
+            raise InvalidInput(f"The directory has no identity for client {missing}; it needs one for each client.")
+        self.terms = terms
+        self.step: Step | None = Step.ADVERTISE
+        self._identity = identity
+        self._directory = {index: check_public(directory[index], f"client {index}") for index in range(terms.clients)}
+        self._randomness = randomness
+        self._trial = MaskKey.draw(randomness)
+        self._waiting = set(range(terms.clients))
+        self._heard: dict[tuple[int, type[Message]], bytes] = {}
+        self._mask_keys: dict[int, bytes] = {}
+        self._neighbours: graph.Neighbours = {}
+        self._places: dict[int, dict[int, int]] = {}
+        self._shares: dict[int, Shares] = {}
+        self._included: frozenset[int] = frozenset()
+        self._total: npt.NDArray[Any] = np.zeros(terms.length, masks.word(terms.bits))
+        self._delivered: set[int] = set()
+        self._survivors: frozenset[int] = frozenset()
+        self._told = b""
+        self._tags: dict[int, dict[int, bytes]] = {}
+        self._seed_shares: dict[int, dict[int, int]] = {}
+        self._key_shares: dict[int, dict[int, int]] = {}
+        self._sum: Sum | None = None
+        self._why: str | None = None
+
+    @property
+    def sum(self) -> Sum | None:
+        """The sum, once there is one."""
+        return self._sum
+
+    @property
+    def waiting(self) -> frozenset[int]:
+        """Those who have not answered in this step."""
+        return frozenset(self._waiting)
+
+    def receive(self, message: bytes) -> tuple[Parcel, ...]:
+        """Take one message of a client; the last one of a step closes it. The same message again changes nothing.
+
+        Raises:
+            UnexpectedMessage: if it is garbled, foreign, late, early or contradicts an earlier one; nothing changes.
+            ShardAborted: if there will be no sum, then and ever after.
+        """
+        if self._why is not None:
+            raise ShardAborted(self._why)
+        opened = unwrap(message, self.terms, self._directory, SERVER)
+        sender, kind = opened.sender, type(opened.message)
+        if (sender, kind) in self._heard:
+            if self._heard[sender, kind] != opened.fingerprint:
+                raise UnexpectedMessage(f"A second {kind.__name__} of client {sender}", "different", "the same again")
+            return ()
+        expected = None if self.step is None else _KIND[self.step]
+        if kind is not expected:
+            wanted = expected.__name__ if expected else "none, the round is over"
+            raise UnexpectedMessage(
+                "The kind of a message", kind.__name__, wanted, "drop it, or deliver it in its turn"
+            )
+        if sender not in self._waiting:
+            raise UnexpectedMessage("The sender of a message", f"client {sender}", "one who was asked in this step")
+        self._take(sender, opened.message)
+        self._heard[sender, kind] = opened.fingerprint
+        self._waiting.discard(sender)
+        return () if self._waiting else self.close_step()
+
+    def close_step(self) -> tuple[Parcel, ...]:
+        """Time is up: go on with those who answered.
+
+        Raises:
+            ShardAborted: if they are too few, or if what they revealed is wrong.
+        """
+        if self._why is not None:
+            raise ShardAborted(self._why)
+        match self.step:
+            case Step.ADVERTISE:
+                return self._introduce()
+            case Step.SHARE:
+                return self._forward()
+            case Step.MASK:
+                return self._announce()
+            case Step.AGREE:
+                return self._confirm()
+            case Step.REVEAL:
+                return self._unmask()
+            case None:
+                return ()
+
+    def _take(self, sender: int, message: Message) -> None:
+        match message:
+            case Advertise(mask_key):
+                # A key that agrees with nobody would stop all its neighbours.
+                try:
+                    self._trial.agree(mask_key)
+                except InvalidInput:
+                    raise UnexpectedMessage(
+                        f"The mask key of client {sender}", "of small order", "a random one"
+                    ) from None
+                self._mask_keys[sender] = mask_key
+            case Shares(_, sealed):
+                _counted("Sealed shares", len(sealed), len(self._neighbours[sender]))
+                self._shares[sender] = message
+            case Masked(vector):
+                self._total += vector
+                self._delivered.add(sender)
+            case Agreed(told, tags):
+                if told != self._told:
+                    raise UnexpectedMessage(f"The survivors of client {sender}", told.hex()[:16], self._told.hex()[:16])
+                near = [other for other in self._near(sender) if other in self._survivors]
+                _counted("Tags", len(tags), len(near))
+                self._tags[sender] = dict(zip(near, tags, strict=True))
+            case Revealed(seeds, mask_keys):
+                self._keep(sender, dict(seeds), dict(mask_keys))
+
+    def _introduce(self) -> tuple[Parcel, ...]:
+        """Everyone who came gets neighbours."""
+        present = sorted(self._mask_keys)
+        self._enough(len(present), "advertised a key")
+        self._neighbours = graph.draw(present, self.terms.neighbours, self._randomness)
+        self._places = {
+            one: {other: place for place, other in enumerate(near)} for one, near in self._neighbours.items()
+        }
+        self._ask(Step.SHARE, set(present))
+        return tuple(
+            self._send(one, Neighbours(tuple((other, self._mask_keys[other]) for other in self._neighbours[one])))
+            for one in present
+        )
+
+    def _forward(self) -> tuple[Parcel, ...]:
+        """Everyone gets what its neighbours sealed for it."""
+        included = set(self._shares)
+        self._enough(len(included), "shared their keys")
+        for one in sorted(included):
+            # Its masks could never be opened. Leaving it out would bring its neighbours into the same place, and so on
+            # around the circle.
+            if (left := self._count(one, included)) < self.terms.shares_needed:
+                self._abort(f"{left} neighbours of client {one} are left, expected at least {self.terms.shares_needed}")
+        self._included = frozenset(included)
+        self._ask(Step.MASK, included)
+        return tuple(
+            self._send(
+                one,
+                Forwarded(tuple((o, self._shares[o].sealed[self._places[o][one]]) for o in self._near(one))),
+            )
+            for one in sorted(included)
+        )
+
+    def _announce(self) -> tuple[Parcel, ...]:
+        """Everyone whose vector arrived is told whose vectors arrived."""
+        self._enough(len(self._delivered), "sent their vector")
+        self._survivors = frozenset(self._delivered)
+        self._told = survivors_digest(self._survivors, self.terms)
+        self._ask(Step.AGREE, set(self._survivors))
+        return tuple(self._send(one, Survivors(self._survivors)) for one in sorted(self._survivors))
+
+    def _confirm(self) -> tuple[Parcel, ...]:
+        """Everyone gets the tags of its neighbours, if there are enough for it to go on."""
+        agreeing = {one for one in self._tags if self._count(one, self._tags) >= self.terms.shares_needed}
+        if not agreeing:
+            self._abort("nobody has enough neighbours that agreed on the survivors")
+        self._ask(Step.REVEAL, agreeing)
+        return tuple(
+            self._send(one, Agreement(tuple((o, self._tags[o][one]) for o in self._near(one) if o in self._tags)))
+            for one in sorted(agreeing)
+        )
+
+    def _keep(self, sender: int, seeds: dict[int, int], mask_keys: dict[int, int]) -> None:
+        near = self._near(sender)
+        if list(seeds) != [other for other in near if other in self._survivors]:
+            raise UnexpectedMessage("The owners of seed shares", f"{len(seeds)} others", "its surviving neighbours")
+        if list(mask_keys) != [other for other in near if other not in self._survivors]:
+            raise UnexpectedMessage("The owners of key shares", f"{len(mask_keys)} others", "its lost neighbours")
+        for kept, found in ((self._seed_shares, seeds), (self._key_shares, mask_keys)):
+            for owner, share in found.items():
+                kept.setdefault(owner, {})[self._places[owner][sender] + 1] = share
+
+    def _unmask(self) -> tuple[Parcel, ...]:
+        """All masks off, each checked before it is believed."""
+        lost = sorted(self._included - self._survivors)
+        # All of them first: a sum that cannot come out is not begun.
+        seeds = {one: self._combine(one, self._seed_shares) for one in sorted(self._survivors)}
+        secrets = {one: self._combine(one, self._key_shares) for one in lost}
+        for one, seed in seeds.items():
+            if keys.commitment(seed, self.terms.digest, one) != self._shares[one].commitment:
+                self._abort(f"the shares of the seed of client {one} do not fit its commitment")
+            masks.add(self._total, keys.self_stream_key(seed, self.terms.digest, one), subtract=True)
+        for one, secret in secrets.items():
+            key = MaskKey(secret)
+            if key.public != self._mask_keys[one]:
+                self._abort(f"the shares of the mask key of client {one} do not fit its public key")
+            self._remove(one, key)
+        values = masks.reduced(self._total, self.terms.bits).astype(np.uint64)
+        values.flags.writeable = False
+        self._sum = Sum(values, tuple(sorted(self._survivors)))
+        self.step = None
+        self._waiting = set()
+        self._forget()
+        return ()
+
+    def _remove(self, lost: int, key: MaskKey) -> None:
+        """The masks between a lost client and its surviving neighbours."""
+        for other in self._near(lost):
+            if other in self._survivors:
+                context = keys.pair_context(self.terms.digest, lost, key.public, other, self._mask_keys[other])
+                shared = key.agree(self._mask_keys[other])
+                # The survivor added it if its number is the lower one.
+                masks.add(self._total, keys.mask_stream_key(shared, context), subtract=other < lost)
+
+    def _combine(self, owner: int, kept: dict[int, dict[int, int]]) -> bytes:
+        found = kept.get(owner, {})
+        needed = self.terms.shares_needed
+        if len(found) < needed:
+            self._abort(f"{len(found)} neighbours of client {owner} revealed a share, expected at least {needed}")
+        secret = shares.combine(dict(sorted(found.items())[:needed]))
+        if secret >= 2**256:
+            self._abort(f"the shares of client {owner} do not fit together")
+        return secret.to_bytes(keys.KEY_BYTES, "little")
+
+    def _near(self, one: int) -> list[int]:
+        """The neighbours with which it has a mask in common."""
+        return [other for other in self._neighbours[one] if other in self._included]
+
+    def _count(self, one: int, among: set[int] | dict[int, Any]) -> int:
+        return sum(other in among for other in self._neighbours[one])
+
+    def _ask(self, step: Step, whom: set[int]) -> None:
+        self.step = step
+        self._waiting = set(whom)
+
+    def _send(self, recipient: int, message: Message) -> Parcel:
+        return Parcel(recipient, wrap(message, self.terms, self._identity, SERVER, recipient))
+
+    def _enough(self, found: int, what: str) -> None:
+        if found < self.terms.survivors_at_least:
+            self._abort(f"{found} clients {what}, expected at least {self.terms.survivors_at_least}")
+
+    def _abort(self, why: str) -> NoReturn:
+        self._why = f"The shard is given up: {why}; begin a new round."
+        self.step = None
+        self._waiting = set()
+        self._forget()
+        raise ShardAborted(self._why)
+
+    def _forget(self) -> None:
+        """Nothing of single clients outlives the round."""
+        self._total = np.zeros(0, np.uint8)
+        for kept in (self._shares, self._tags, self._seed_shares, self._key_shares, self._mask_keys):
+            kept.clear()
+
+
+def _counted(what: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise UnexpectedMessage(f"The number of {what.lower()}", found, expected)

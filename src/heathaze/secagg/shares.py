@@ -1,0 +1,89 @@
+"""Shamir's secret sharing over the prime field of 2^256 + 297 elements.
+
+A secret is the value at 0 of a random polynomial of degree t − 1, a share its value at 1, 2, 3, …. Any t shares give
+the polynomial back; t − 1 of them say nothing, because for every secret exactly one polynomial fits them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from heathaze.privacy.randomness import Randomness
+
+PRIME = 2**256 + 297
+SHARE_BYTES = 33
+_BITS = 257
+_WORDS = 5
+
+
+def split(secret: int, needed: int, count: int, randomness: Randomness) -> list[int]:
+    """``count`` shares, at 1 … count, any ``needed`` of which give the secret back."""
+    return evaluate([secret, *uniform(needed - 1, randomness)], count)
+
+
+def evaluate(coefficients: Sequence[int], count: int, prime: int = PRIME) -> list[int]:
+    """The polynomial at 1 … count, constant coefficient first.
+
+    >>> evaluate([1, 2], 4, prime=7)
+    [3, 5, 0, 2]
+    """
+    downwards = list(reversed(coefficients))
+    values = []
+    for x in range(1, count + 1):
+        value = 0
+        for coefficient in downwards:
+            # Reduced once at the end: x is small, so the number stays short.
+            value = value * x + coefficient
+        values.append(value % prime)
+    return values
+
+
+def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
+    """The secret from shares by their place, by Lagrange's formula at 0.
+
+        f(0) = Σ_i f(x_i) · Π_{j ≠ i} x_j / (x_j − x_i)
+             = Π_j x_j · Σ_i f(x_i) / (x_i · Π_{j ≠ i} (x_j − x_i))
+
+    >>> combine({1: 3, 4: 2}, prime=7)
+    1
+    """
+    places = list(shares)
+    product = 1
+    denominators = []
+    for here in places:
+        product *= here
+        denominator = here
+        for there in places:
+            if there != here:
+                denominator *= there - here
+        denominators.append(denominator % prime)
+    inverses = _inverses(denominators, prime)
+    total = sum(shares[place] * inverse for place, inverse in zip(places, inverses, strict=True))
+    return total * product % prime
+
+
+def uniform(count: int, randomness: Randomness) -> list[int]:
+    """Uniform field elements, exactly: 257 bits, drawn again if they are no element."""
+    found: list[int] = []
+    while len(found) < count:
+        # Nearly half of the draws are too large.
+        draws = 2 * (count - len(found)) + 8
+        block = randomness.words(_WORDS * draws).tobytes()
+        for start in range(0, len(block), 8 * _WORDS):
+            number = int.from_bytes(block[start : start + SHARE_BYTES], "little") & (2**_BITS - 1)
+            if number < PRIME:
+                found.append(number)
+    return found[:count]
+
+
+def _inverses(numbers: Sequence[int], prime: int) -> list[int]:
+    """All inverses for the price of one: invert the product of all, then peel it."""
+    running = [1]
+    for number in numbers:
+        running.append(running[-1] * number % prime)
+    inverse = pow(running[-1], -1, prime)
+    found = []
+    for number, before in zip(reversed(numbers), reversed(running[:-1]), strict=True):
+        found.append(inverse * before % prime)
+        inverse = inverse * number % prime
+    return found[::-1]

@@ -1,0 +1,101 @@
+"""Who is asked: equal shards, and noise shaped on the fewest honest people a shard is opened with."""
+
+import json
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heathaze.errors import InvalidInput, PromiseBroken
+from heathaze.mechanisms.distributed import Cohort
+from heathaze.privacy.events import price
+from heathaze.privacy.noise_shares import realised_epsilon, surviving_shape
+from tests.mechanisms.distributed.parties import question
+
+SHARES = st.fractions(0, Fraction(99, 100), max_denominator=1000)
+
+
+@given(st.integers(1, 5000), st.integers(1, 20), SHARES, SHARES)
+def test_whoever_is_lost_and_whoever_tells_the_noise_left_has_shape_one(
+    shard: int, shards: int, dropout: Fraction, colluding: Fraction
+) -> None:
+    try:
+        cohort = Cohort(shard * shards, shards, dropout, colluding)
+    except InvalidInput:
+        return
+    assert (cohort.shard, cohort.shards * cohort.shard) == (shard, cohort.people)
+    # In exact numbers: at least the tolerated share may be lost or collude.
+    assert cohort.shard - cohort.threshold >= shard * dropout
+    assert cohort.colluders >= shard * colluding
+    assert 2 * cohort.threshold > shard
+    assert surviving_shape(cohort.shape, cohort.threshold, cohort.colluders) == 1
+    if cohort.threshold - 1 > cohort.colluders:
+        assert surviving_shape(cohort.shape, cohort.threshold - 1, cohort.colluders) < 1
+    assert Cohort.from_dict(json.loads(json.dumps(cohort.to_dict()))) == cohort
+
+
+def test_a_partial_shard_is_refused() -> None:
+    """Errata E3-2: 25,000 people in shards of 10,000 would leave one of 5,000 with half the noise."""
+    with pytest.raises(InvalidInput, match=r"25000 people do not divide into 3 equal shards.*Ask 24999 or 25002"):
+        Cohort(25_000, shards=3)
+    assert Cohort(24_999, shards=3).shard == 8333
+    # What it would have cost: the shape 0.526 of the 5,000, with the shape of a shard of 10,000.
+    shape = surviving_shape(Fraction(1, 9500), 5000, 0)
+    assert float(realised_epsilon(1, shape)) == pytest.approx(1.62, abs=0.01)
+
+
+def test_colluders_are_paid_for_by_everybody_else() -> None:
+    """Errata E3-5: with a quarter colluding the shares of all together have shape 1.43, not 1.05."""
+    cohort = Cohort(10_000, dropout=0.05, colluding=0.25)
+    assert (cohort.threshold, cohort.colluders) == (9500, 2500)
+    assert float(cohort.shape * cohort.shard) == pytest.approx(1.43, abs=0.005)
+    printed = surviving_shape(Fraction(1, 9500), 9500, 2500)
+    assert printed < 1
+    assert float(realised_epsilon(1, printed)) == pytest.approx(1.29, abs=0.01)
+
+
+def test_noise_shaped_on_those_invited_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The known bug put back: the shape of a share made from the shard, not from its threshold."""
+    asked = question(cohort=Cohort(20, dropout="1/5", colluding="1/10"))
+    assert price([asked.event()]).epsilon == 1
+    monkeypatch.setattr(Cohort, "shape", property(lambda cohort: Fraction(1, cohort.shard)))
+    with pytest.raises(PromiseBroken, match=r"shape 0\.7 and must have at least 1"):
+        price([asked.event()])
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"people": 0}, "people is 0; give a whole number"),
+        ({"people": 10.0}, r"people is 10\.0"),
+        ({"people": True}, "people is True"),
+        ({"people": 10, "shards": 0}, "shards is 0"),
+        ({"people": 10, "shards": 3}, "Ask 9 or 12"),
+        ({"people": 4, "shards": 2}, "has 2 people; a sum of fewer than 3 hides nobody"),
+        ({"people": 100, "dropout": 0.5}, "opened with 50 people; more than half must be left"),
+        ({"people": 100, "dropout": 1}, "dropout is 1; give a share"),
+        ({"people": 100, "dropout": -0.1}, "dropout is -0.1"),
+        ({"people": 100, "dropout": float("nan")}, "dropout is nan"),
+        ({"people": 100, "dropout": "much"}, "dropout is 'much'"),
+        ({"people": 100, "colluding": None}, "colluding is None"),
+        ({"people": 100, "dropout": 0.1, "colluding": 0.89}, "89 may collude; at least 2 honest ones"),
+    ],
+)
+def test_cohorts_that_hide_nobody_are_refused(fields: dict, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        Cohort(**fields)
+
+
+def test_a_tenth_means_a_tenth() -> None:
+    """0.1 in binary is a little more than a tenth, and ⌈30 · 0.1⌉ would be 4."""
+    cohort = Cohort(30, dropout=0.1, colluding=0.1)
+    assert (cohort.threshold, cohort.colluders) == (27, 3)
+
+
+@pytest.mark.parametrize("text", ["1e9", "0.1", "-1/10", " 1/10", "1/10/2", "", "٣", 0.1, None, "9" * 300])
+def test_shares_of_strangers_are_read_as_they_were_written_or_not_at_all(text: object) -> None:
+    """``Fraction`` would take 1e999999999 too, and compute for years."""
+    fields = {**Cohort(100).to_dict(), "dropout": text}
+    with pytest.raises(InvalidInput, match="expected digits, as 1 or 1/10"):
+        Cohort.from_dict(fields)

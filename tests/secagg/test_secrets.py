@@ -1,0 +1,170 @@
+"""Secrets neither print nor copy, the public face is small, and bad arguments get a sentence."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heathaze.secagg as secagg
+from heathaze.errors import InvalidInput, PromiseBroken, UnexpectedMessage
+from heathaze.privacy.randomness import Simulation
+from heathaze.secagg import Client, Server, Step
+from heathaze.secagg.envelope import SERVER, unwrap, wrap
+from heathaze.secagg.keys import MaskKey, PairKeys
+from heathaze.secagg.messages import Neighbours
+from tests.secagg.parties import Shard, directory, identities, operator, small_terms, some_vectors
+
+TERMS = small_terms(5, survivors_at_least=4)
+
+
+def test_the_public_names() -> None:
+    assert set(secagg.__all__) == {"Client", "Identity", "Parcel", "Server", "Step", "Sum", "Terms", "run_shard"}
+
+
+def test_the_page_has_its_sections() -> None:
+    page = Path(secagg.__file__).with_name("secagg.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    wanted = [
+        "Promise",
+        "Assumptions",
+        "Protocol",
+        "Theorem",
+        "Neighbours",
+        "Departures from the paper",
+        "Cost",
+        "Status",
+    ]
+    assert sections == wanted
+    assert all(len(body.strip()) > 100 for body in re.split(r"^## .+$", page, flags=re.MULTILINE)[1:])
+
+
+def holders() -> list[object]:
+    shard = Shard(TERMS)
+    shard.to_server(shard.until(Step.MASK))
+    source = Simulation(1)
+    pair = PairKeys(bytes(128), bytes(32), 0, 1)
+    return [identities()[0], MaskKey.draw(source), pair, shard.clients[0], shard.server]
+
+
+@pytest.mark.parametrize("holder", holders(), ids=lambda holder: type(holder).__name__)
+@pytest.mark.parametrize("clone", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_no_copies(holder: object, clone: Callable[[object], object]) -> None:
+    with pytest.raises(TypeError, match=f"A {type(holder).__name__} cannot be"):
+        clone(holder)
+
+
+@pytest.mark.parametrize("holder", holders(), ids=lambda holder: type(holder).__name__)
+def test_a_holder_says_only_what_it_is(holder: object) -> None:
+    assert repr(holder) == str(holder) == f"<{type(holder).__name__}>"
+
+
+def test_messages_do_not_print_what_they_carry() -> None:
+    shard = Shard(TERMS)
+    messages, printed = shard.begin(), ""
+    for step in Step:
+        for message in messages.values():
+            opened = unwrap(message, TERMS, directory(5), SERVER)
+            printed += repr(opened) + repr(opened.message)
+        if step is Step.MASK:
+            del messages[3]
+        parcels = shard.to_server(messages)
+        for recipient, block in parcels:
+            printed += repr(unwrap(block, TERMS, {SERVER: operator().public}, recipient))
+        messages = shard.to_clients(parcels)
+    printed += repr(shard.server.sum)
+    assert "Revealed()" in printed
+    assert "<Sum: 4 numbers over 4 clients>" in printed
+    # Senders' numbers, and the sum's two; nothing longer.
+    assert max(len(digits) for digits in re.findall("[0-9]+", printed)) <= len(str(SERVER))
+    assert not re.search(r"\\x|[0-9a-f]{12}", printed)
+
+
+def test_a_finished_client_has_forgotten() -> None:
+    shard = Shard(TERMS)
+    vector = shard.vectors[0].astype(np.uint16)
+    messages = shard.until(Step.REVEAL)
+    one = shard.clients[0]
+    assert one.finished
+    assert (one._vector, one._seed, one._mask_key, one._pairs, one._held, one._stream_keys) == (None,) * 3 + ({},) * 3
+    shard.to_server(messages)
+    assert shard.server.sum is not None
+    for kept in vars(one).values():
+        assert not (isinstance(kept, np.ndarray) and np.array_equal(kept, vector))
+    with pytest.raises(UnexpectedMessage, match="expected none, the round is over"):
+        shard.server.receive(wrap(Neighbours(()), TERMS, identities()[0], 0, SERVER))
+
+
+def client(**changed: Any) -> Client:
+    given: dict[str, Any] = {
+        "terms": TERMS,
+        "index": 0,
+        "identity": identities()[0],
+        "directory": directory(5),
+        "server_key": operator().public,
+        "vector": some_vectors(TERMS)[0],
+        "randomness": Simulation(1),
+        "breach": 1,
+    }
+    return Client(**(given | changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "sentence"),
+    [
+        ({"index": 5}, InvalidInput, "The client's number is 5, expected 0 to 4"),
+        ({"index": -1}, InvalidInput, "The client's number is -1, expected 0 to 4"),
+        ({"index": 1}, InvalidInput, "The directory names another identity for client 1"),
+        ({"directory": {}}, InvalidInput, "The directory names another identity for client 0"),
+        ({"server_key": bytes(32)}, InvalidInput, "The public identity of the server is 32 bytes, expected 64 bytes"),
+        ({"server_key": "key"}, InvalidInput, "The public identity of the server is str, expected 64 bytes"),
+        ({"vector": [0, 0, 0]}, InvalidInput, r"The vector has the shape \(3,\), expected \(4,\)"),
+        ({"vector": [0, 0, 0, 65536]}, InvalidInput, r"outside 0 … 2\^16 − 1"),
+        (
+            {"terms": small_terms(5, corrupt_at_most=3, survivors_at_least=5), "breach": 2**-40},
+            PromiseBroken,
+            "Under these terms the server learns more than the sum with probability up to 1, expected at most 9.1e-13",
+        ),
+    ],
+)
+def test_bad_arguments(changed: dict[str, Any], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        client(**changed)
+
+
+def test_no_sentence_tells_a_vector() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        client(vector=[0, 0, 0, 987_654])
+    assert "987" not in str(refused.value)
+
+
+def test_a_server_needs_everyone_in_the_directory() -> None:
+    with pytest.raises(InvalidInput, match="The directory has no identity for client 3"):
+        Server(TERMS, operator(), {k: v for k, v in directory(5).items() if k != 3}, Simulation(1))
+    with pytest.raises(InvalidInput, match="The public identity of client 3 is 1 bytes, expected 64 bytes"):
+        Server(TERMS, operator(), directory(5) | {3: b"x"}, Simulation(1))
+
+
+def test_a_client_begins_before_it_answers() -> None:
+    shard = Shard(TERMS)
+    parcels = shard.to_server(shard.begin())
+    silent = client()
+    with pytest.raises(UnexpectedMessage, match=r"is Neighbours, expected begin\(\) first"):
+        silent.receive(parcels[0].message)
+    assert silent.begin() == silent.begin()
+
+
+def test_other_terms_for_another_client_do_not_go_through() -> None:
+    """A server that tells one client to accept fewer survivors is not understood by it."""
+    shard = Shard(TERMS)
+    weaker = client(terms=small_terms(5, survivors_at_least=5))
+    weaker.begin()
+    parcels = shard.to_server(shard.begin())
+    with pytest.raises(UnexpectedMessage, match=r"The digest of the terms is .*; drop it, or compare the terms"):
+        weaker.receive(parcels[0].message)

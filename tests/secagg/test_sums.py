@@ -1,0 +1,125 @@
+"""Sums: exact over whoever is left, for every size, width and moment of leaving; or none at all."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+from heathaze.errors import InvalidInput, ShardAborted
+from heathaze.privacy.randomness import SecureRandomness, Simulation
+from heathaze.secagg import Step, Terms, graph, run_shard
+from tests.secagg.parties import Shard, small_terms, some_vectors, total
+
+
+@pytest.mark.parametrize(
+    ("clients", "neighbours"), [(3, None), (4, None), (5, None), (8, None), (8, 4), (13, 6), (30, 8)]
+)
+@pytest.mark.parametrize("bits", [1, 13, 32, 64])
+def test_the_sum_of_all(clients: int, neighbours: int | None, bits: int) -> None:
+    terms = small_terms(clients, neighbours, bits=bits, length=7)
+    vectors = some_vectors(terms)
+    found = run_shard(terms, vectors, randomness=Simulation(1), breach=1)
+    assert found.survivors == tuple(range(clients))
+    assert found.values.tolist() == total(vectors, range(clients), bits)
+
+
+@pytest.mark.parametrize("step", list(Step))
+@pytest.mark.parametrize("lost", [[0], [11], [4, 5], [0, 6, 11]])
+@pytest.mark.parametrize("neighbours", [6, None])
+def test_some_leave_at_one_step(step: Step, lost: list[int], neighbours: int | None) -> None:
+    terms = small_terms(12, neighbours, survivors_at_least=9)
+    vectors = some_vectors(terms)
+    found = run_shard(terms, vectors, lost={step: lost}, randomness=Simulation(1), breach=1)
+    # Whoever delivered a vector is in the sum, though it may be gone when the masks are opened.
+    left = [one for one in range(12) if one not in lost or step > Step.MASK]
+    assert list(found.survivors) == left
+    assert found.values.tolist() == total(vectors, left, terms.bits)
+
+
+def test_some_leave_at_every_step() -> None:
+    terms = Terms.plan(40, 25, 20, dropout=0.35, corruption=0, survivors_at_least=20, failure=0.1)
+    vectors = some_vectors(terms)
+    lost = {step: range(2 * step, 2 * step + 2) for step in Step}
+    found = run_shard(terms, vectors, lost=lost, randomness=Simulation(1))
+    assert found.survivors == tuple(range(6, 40))
+    assert found.values.tolist() == total(vectors, found.survivors, terms.bits)
+
+
+def test_with_bits_of_the_operating_system() -> None:
+    terms = Terms.plan(10, 5, 8, dropout=0.1, corruption=0.1)
+    vectors = some_vectors(terms)
+    found = run_shard(terms, vectors, randomness=SecureRandomness())
+    assert found.values.tolist() == total(vectors, range(10), 8)
+    assert run_shard(terms, vectors).values.tolist() == found.values.tolist()
+
+
+def test_a_long_vector() -> None:
+    terms = small_terms(4, length=70_001, bits=19)
+    vectors = some_vectors(terms)
+    found = run_shard(terms, vectors, lost={Step.MASK: [2]}, randomness=Simulation(1), breach=1)
+    assert (found.values == vectors[[0, 1, 3]].sum(axis=0) % 2**19).all()
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (Step.ADVERTISE, "3 clients advertised a key, expected at least 4"),
+        (Step.SHARE, "3 clients shared their keys, expected at least 4"),
+        (Step.MASK, "3 clients sent their vector, expected at least 4"),
+        (Step.AGREE, "nobody has enough neighbours that agreed on the survivors"),
+        (Step.REVEAL, "2 neighbours of client 0 revealed a share, expected at least 3"),
+    ],
+)
+def test_too_few_are_left(step: Step, sentence: str) -> None:
+    terms = small_terms(5, survivors_at_least=4)
+    with pytest.raises(ShardAborted, match=f"The shard is given up: {re.escape(sentence)}; begin a new round"):
+        run_shard(terms, some_vectors(terms), lost={step: [3, 4]}, randomness=Simulation(1), breach=1)
+
+
+def test_a_server_that_gave_up_stays_so() -> None:
+    shard = Shard(small_terms(5, survivors_at_least=4))
+    messages = shard.until(Step.MASK)
+    with pytest.raises(ShardAborted, match="2 clients sent their vector"):
+        shard.to_server({one: messages[one] for one in (0, 1)})
+    for one in range(5):
+        with pytest.raises(ShardAborted, match="2 clients sent their vector"):
+            shard.server.receive(messages[one])
+    with pytest.raises(ShardAborted, match="2 clients sent their vector"):
+        shard.server.close_step()
+    assert shard.server.sum is None
+
+
+def test_one_whose_neighbours_left_is_not_let_to_mask() -> None:
+    """Its masks could never be opened, so the server gives up before anybody sends a vector."""
+    shard = Shard(small_terms(12, 4, survivors_at_least=5))
+    messages = shard.to_clients(shard.to_server(shard.begin()))
+    gone = shard.server._neighbours[0][:2]
+    with pytest.raises(ShardAborted, match=r"2 neighbours of client [0-9]+ are left, expected at least 3"):
+        shard.to_server({one: message for one, message in messages.items() if one not in gone})
+
+
+def test_leaving_out_the_lonely_would_leave_out_everybody() -> None:
+    """Why the server gives up at once: on the circle one client without enough neighbours draws all others after it."""
+    near = graph.draw(range(30), 8, Simulation(1))
+    for needed in (5, 6, 7, 8):
+        for gone in itertools.combinations(near[0], 9 - needed):
+            left = set(range(30)) - set(gone)
+            while lonely := {one for one in left if sum(other in left for other in near[one]) < needed}:
+                left -= lonely
+            assert left == set()
+
+
+def test_a_sum_cannot_be_edited() -> None:
+    terms = small_terms()
+    found = run_shard(terms, some_vectors(terms), randomness=Simulation(1), breach=1)
+    with pytest.raises(ValueError, match="read-only"):
+        found.values[0] = 1
+
+
+def test_one_vector_for_each_client() -> None:
+    terms = small_terms(5)
+    with pytest.raises(InvalidInput, match="There are 4 vectors, expected 5; give one for each client"):
+        run_shard(terms, np.zeros((4, 4), int), breach=1)
