@@ -88,15 +88,21 @@ def _against_flower(python: str | None) -> None:
     quiet = os.environ | {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=quiet).stdout
     times = {words[1]: float(words[2]) for words in map(str.split, said.splitlines()) if words[:1] == ["PEER"]}
-    bare = times["protocol"]
-    print(f"  Flower's SecAgg+, its functions called one after the other: {bare:.1f} s, ratio {bare / ours:.0f}")
-    if "simulation" not in times:
-        print("  Flower's simulation: the package ray is not installed there")
-        return
-    later, first = times["later"], times["simulation"]
-    print(f"  Flower's simulation, later rounds, both cores: {later:.1f} s, ratio {later / ours:.0f}")
-    print(f"  Flower's simulation of one round: {first:.1f} s, ratio {first / ours:.0f}")
-    print(f"  wanted at least {WANTED_RATIO}: {'reached' if first / ours >= WANTED_RATIO else 'MISSED'}")
+    # Three ways to time the peer. Only the last one is what its users wait for, and it includes starting its workers;
+    # the first two leave out what is not the protocol, as our own time does.
+    names = {
+        "protocol": "its functions called one after the other, no transport",
+        "later": "its simulation on all cores, a later round",
+        "simulation": "its simulation on all cores, one round with the start of its workers",
+    }
+    for key, name in names.items():
+        if key not in times:
+            print(f"  Flower's SecAgg+, {name}: the package ray is not installed there")
+            continue
+        ratio = times[key] / ours
+        verdict = "reached" if ratio >= WANTED_RATIO else "MISSED"
+        print(f"  Flower's SecAgg+, {name}: {times[key]:.1f} s")
+        print(f"    ratio {ratio:.0f}, wanted at least {WANTED_RATIO}: {verdict}")
 
 
 def _our_round() -> float:

@@ -30,9 +30,9 @@ STYLES = {
     "ours": ("#0072B2", "o", "-"),
 }
 ROWS = (
-    "non-private", "ours", "the paper's", "adaptive grid", "adaptive grid, as printed", "hierarchical",
-    "hierarchical, best split", "spatial decomposition", "spatial decomposition, best layer", "count-min",
-    "count-min, best split", "flat",
+    "non-private", "ours", "ours, k = 8", "the paper's", "the paper's, k = 8", "adaptive grid",
+    "adaptive grid, as printed", "hierarchical", "hierarchical, best split", "spatial decomposition",
+    "spatial decomposition, best layer", "count-min", "count-min, best split", "flat",
 )  # fmt: skip
 SETTINGS = {
     ("table1", 10_000): ("10,000 people", "#0072B2", "o"),
@@ -51,11 +51,9 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
         _figure7(results, folder / "figure7.png"),
         _figure8(results, folder / "figure8.png"),
     ]
-    for source in ("manhattan", "synthetic"):
-        if present(source, config):
-            files.append(_maps(source, config, folder / f"maps_{source}.png"))
-    source = "manhattan" if present("manhattan", config) else "synthetic"
-    files.append(_figure9(source, config, folder / "figure9.png"))
+    here = [source for source in ("manhattan", "synthetic") if present(source, config)]
+    files += [_maps(source, config, folder / f"maps_{source}.png") for source in here]
+    files.append(_figure9(here[0], config, folder / "figure9.png"))
     return files
 
 
@@ -92,7 +90,7 @@ def _figure7(results: Results, path: Path) -> Path:
             (("samples", "MSE", MSE), ("calm", "MSE", MSE), ("calm", "numbers", "integers a person sends"))
         ):
             axis, points = axes[3 * row + column], results.series(name, source)
-            curves(axis, results, points, metric, STYLES if metric == "MSE" else {"ours": STYLES["ours"]}, label)
+            curves(axis, results, points, metric, STYLES, label)
             axis.set_title(NAMES[source], fontsize=9)
             axis.set_xscale("log")
             axis.set_xticks([point.x for point in points], [f"{point.x:,g}" for point in points], fontsize=7)

@@ -1,7 +1,7 @@
 """What a server would do that knows the truth: the paper's own way of judging its rivals. Never a release.
 
-Section 6.2 takes, for hierarchical encodings and sketches, "the split that achieves the lowest MSE compared to the
-ground truth", and for spatial decomposition "the best layer". No server can: these are bounds on what its rule may reach.
+Section 6.2 judges hierarchical encodings and sketches by the split with the lowest error compared to the truth, and
+spatial decomposition by its best layer. No server can choose like that: these bound what its rule may reach.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 
 import numpy as np
@@ -117,6 +118,19 @@ def test_a_sum_cannot_be_edited() -> None:
     found = run_shard(terms, some_vectors(terms), randomness=Simulation(1), breach=1)
     with pytest.raises(ValueError, match="read-only"):
         found.values[0] = 1
+
+
+@pytest.mark.parametrize(("clients", "neighbours"), [(8, 7), (20, 6)])
+def test_traffic_is_what_the_page_says(clients: int, neighbours: int) -> None:
+    terms = small_terms(clients, neighbours, length=33, bits=11)
+    sizes: list[int] = []
+    run_shard(
+        terms, some_vectors(terms), randomness=Simulation(1), breach=1, watch=lambda block: sizes.append(len(block))
+    )
+    up = 670 + 135 * neighbours + math.ceil(33 * 11 / 8)
+    down = 456 + 142 * neighbours + math.ceil(clients / 8)
+    assert sum(sizes) == clients * (up + down)
+    assert len(sizes) == 9 * clients
 
 
 def test_one_vector_for_each_client() -> None:

@@ -128,23 +128,21 @@ class _View:
         grid = partition.grid
         codes = _square_codes(grid, level)
         labels = partition.locate(codes << (2 * (grid.depth - level)))
-        node_levels, node_codes = partition.levels[partition.regions], partition.codes[partition.regions]
-        inner = np.flatnonzero(node_levels > level)
-        cut = np.unique(node_codes[inner] >> (2 * (node_levels[inner] - level)))
-        within = np.flatnonzero(node_levels >= level)
-        square = node_codes[within] >> (2 * (node_levels[within] - level))
-        place = np.minimum(np.searchsorted(cut, square), max(len(cut) - 1, 0))
-        merged = within[cut[place] == square] if len(cut) else within[:0]
-        into = place[cut[place] == square] if len(cut) else place[:0]
-        here = np.searchsorted(cut, codes)
-        is_cut = (here < len(cut)) & (cut[np.minimum(here, max(len(cut) - 1, 0))] == codes) if len(cut) else codes < 0
+        levels, names, entries = partition.squares()
+        inner = levels > level
+        levels, names, entries = levels[inner], names[inner], entries[inner]
+        cut, square = np.unique(names >> (2 * (levels - level)), return_inverse=True)
+        # A region of which a cut square holds a part, by area, has that part of its people there.
+        pairs, pair = np.unique(entries * len(cut) + square, return_inverse=True)
+        part = np.bincount(pair, square_areas(grid, levels, names) / partition.region_areas[entries])
+        region, into = np.divmod(pairs, max(len(cut), 1))
+        rest = 1 - np.bincount(region, part, len(partition))
+        values = np.concatenate([rest * told.values, np.bincount(into, part * told.values[region], len(cut))])
+        noise = told.variance * np.concatenate([rest**2, np.bincount(into, part**2, len(cut))])
+        here = np.minimum(np.searchsorted(cut, codes), max(len(cut) - 1, 0))
+        is_cut = np.isin(codes, cut)
         labels = np.where(is_cut, len(partition) + here, labels)
-        kept = np.ones(len(partition), dtype=np.bool_)
-        kept[merged] = False
-        values = np.concatenate([told.values, np.bincount(into, told.values[merged], len(cut))])
-        noise = told.variance * np.concatenate([np.ones(len(partition)), np.bincount(into, minlength=len(cut))])
-        kept = np.concatenate([kept, np.ones(len(cut), dtype=np.bool_)])
-        kept &= np.bincount(labels, minlength=len(values)) > 0
+        kept = np.bincount(labels, minlength=len(values)) > 0
         number = np.cumsum(kept) - 1
         return cls(number[labels], values[kept], noise[kept], told.people)
 

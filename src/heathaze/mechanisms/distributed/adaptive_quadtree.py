@@ -118,7 +118,8 @@ class AdaptiveQuadtree:
         if density.grid != self.grid:
             raise InvalidInput("The earlier map lies on another grid; make both with the same Grid.")
         # Just so many regions that the first round is the last, none made of a square that would not be split.
-        most = self.calm * cohort.people / self._noise(cohort, self.epsilon / Fraction(self.reserve))
+        noise = self._noise(cohort, self.epsilon / Fraction(self.reserve))
+        most = min(self.calm * cohort.people / max(noise, 1e-300), self.grid.cells)
         least = self._limits(cohort, self.epsilon)[0] / cohort.people
         return dataclasses.replace(self, start=Partition.suited_to(density, math.ceil(most) + 4, least))
 
