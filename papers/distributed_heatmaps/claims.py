@@ -18,7 +18,12 @@ PRIVATE = ("flat", "hierarchical", "count-min", "adaptive grid", "adaptive grid,
 
 ONE_ROUND = ("flat", "hierarchical", "count-min", "spatial decomposition")
 ORACLES = ("hierarchical, best split", "count-min, best split", "spatial decomposition, best layer")
-DEPARTURES: set[tuple[str, str]] = set()
+DEPARTURES = {
+    ("published", "synthetic"), ("5 %", "synthetic"), ("adaptive grid", "manhattan"), ("adaptive grid", "nyc"),
+    ("adaptive grid", "synthetic"), ("oracles", "manhattan"), ("oracles", "synthetic"), ("k = 8", "nyc"),
+    ("adaptive", "manhattan"), ("adaptive", "synthetic"), ("still", "manhattan"), ("still", "nyc"),
+    ("still", "synthetic"), ("lost", "manhattan"), ("lost", "synthetic"),
+}  # fmt: skip
 """What does not repeat (README): claim and data set."""
 
 
@@ -108,11 +113,15 @@ def _table1(results: Results, source: str) -> Iterator[Claim]:
                 f"{price:+.1%} ± {error:.1%}",
                 # Few runs of a quick check cannot tell 5 % from 8 %.
                 price <= 0.05 + (2 * error if whole.x < 100_000 else 0),
+                ("5 %", source) in DEPARTURES,
             )
 
 
 def _published(results: Results, source: str, rows: list[Point]) -> Iterator[Claim]:
-    yield _below(results, rows, "ours", PRIVATE, f"table 1, {source}: what is published is below every rival", "–")
+    yield _below(
+        results, rows, "ours", PRIVATE, f"table 1, {source}: what is published is below every rival", "–",
+        ("published", source) in DEPARTURES,
+    )  # fmt: skip
     first = rows[0]
     ours, last = (results.mean(first, method, "MSE") for method in ("ours", PAPER))
     plain = results.mean(first, "non-private", "MSE")

@@ -79,7 +79,12 @@ def _table1(results: Results, path: Path) -> Path:
         _plain_log(axis, "x")
         axis.set_xlabel(MSE, fontsize=8.5)
         axis.grid(axis="x", alpha=0.25, linewidth=0.5)
-    return save(figure, axes, path, "mean and two standard errors; * chosen by the truth, so no server can")
+    return save(
+        figure,
+        axes,
+        path,
+        "mean and two standard errors; * chosen by the truth, so no server can; k = 8: split above 8 deviations, not 2",
+    )
 
 
 def _figure7(results: Results, path: Path) -> Path:
@@ -93,7 +98,11 @@ def _figure7(results: Results, path: Path) -> Path:
             curves(axis, results, points, metric, STYLES, label)
             axis.set_title(NAMES[source], fontsize=9)
             axis.set_xscale("log")
-            axis.set_xticks([point.x for point in points], [f"{point.x:,g}" for point in points], fontsize=7)
+            axis.set_xticks(
+                [point.x for point in points],
+                [f"{point.x:,.0f}" if point.x >= 1 else f"{point.x:g}" for point in points],
+                fontsize=7,
+            )
             axis.minorticks_off()
             axis.set_xlabel("people asked" if name == "samples" else "calibration c", fontsize=8.5)
             if metric == "MSE":
@@ -111,7 +120,7 @@ def _figure8(results: Results, path: Path) -> Path:
     words = {
         "shard": "people in a shard",
         "threshold": "DP shard size: noise is shaped for so many",
-        "bits": "bits of the modulus",
+        "bits": "bits of the modulus (line: as many as we take)",
     }
     for row, source in enumerate(sources):
         for column, (name, label) in enumerate(words.items()):
@@ -140,11 +149,14 @@ def _figure8(results: Results, path: Path) -> Path:
                 axis.axvline(results.mean(points[-1], "centred", "chosen"), color="#000000", linewidth=0.8)
             else:
                 axis.set_ylim(bottom=0)
-        _realised(axes[4 * row + 3], row == 0, marks)
+        if row:
+            axes[4 * row + 3].set_axis_off()
+        else:
+            _realised(axes[3], marks)
     return _save_plain(figure, path)
 
 
-def _realised(axis: Axes, named: bool, marks: tuple[tuple[str, str, str], ...]) -> None:
+def _realised(axis: Axes, marks: tuple[tuple[str, str, str], ...]) -> None:
     """What ε = 0.1 would really be, if a shard were opened in which fewer people are left than noise was shaped for."""
     sizes = np.arange(5_500, 10_001, 500)
     for lost, (colour, _, dash) in zip((0, 0.1, 0.2), marks, strict=True):
@@ -157,8 +169,7 @@ def _realised(axis: Axes, named: bool, marks: tuple[tuple[str, str, str], ...]) 
     axis.grid(alpha=0.25, linewidth=0.5)
     axis.tick_params(labelsize=8)
     axis.set_ylim(bottom=0)
-    if named:
-        axis.legend(fontsize=7.5, frameon=False)
+    axis.legend(fontsize=7.5, frameon=False)
 
 
 def _maps(source: str, config: dict[str, Any], path: Path) -> Path:
@@ -175,7 +186,7 @@ def _maps(source: str, config: dict[str, Any], path: Path) -> Path:
         )
         shown[f"the paper's, {people:,} people"] = survey.rounds[-1].density().dense().values
         shown[f"ours, {people:,} people"] = survey.estimate(draws=0).density.dense().values
-    title = f"{NAMES[source]} · ε = 1 · shares of the people a cell"
+    title = f"{NAMES[source]} · ε = 1 · {grid.rows} × {grid.cols} cells"
     figure, axes = panels(1, len(shown), title, width=3.1, height=3)
     norm = PowerNorm(0.5, vmin=0, vmax=float(np.quantile(truth[truth > 0], 0.995)) * 1e6)
     for axis, (name, values) in zip(axes, shown.items(), strict=True):
@@ -250,7 +261,7 @@ def _plain_log(axis: Axes, which: str) -> None:
     """A logarithmic axis with plain numbers on it."""
     axis.set(**{f"{which}scale": "log"})
     low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
-    ticks = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 5)]
+    ticks = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 3, 5, 7)]
     ticks = [tick for tick in ticks if low <= tick <= high]
     axis.minorticks_off()
     axis.set(**{f"{which}ticks": ticks, f"{which}ticklabels": [f"{tick:g}" for tick in ticks]})
@@ -258,10 +269,10 @@ def _plain_log(axis: Axes, which: str) -> None:
 
 
 def _save_plain(figure: Figure, path: Path) -> Path:
-    """Without a common legend; 128 colours."""
+    """Without a common legend; 256 colours, for the maps."""
     from PIL import Image
 
     drawn = io.BytesIO()
     figure.savefig(drawn, dpi=100)
-    Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     return path

@@ -86,9 +86,10 @@ def _table1(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     found["spatial decomposition, best layer"] = _errors(truth, best_layer(levels, truth), spatial.numbers_sent)
     quadtree = survey(AdaptiveQuadtree(grid, epsilon))
     found |= _both(trial, truth, quadtree)
-    # Regions are split only when each quarter may be expected to rise above the noise, not all four together.
-    later = _both(trial, truth, survey(AdaptiveQuadtree(grid, epsilon, crowded=8)))
-    return found | {f"{name}, k = 8": numbers for name, numbers in later.items()}
+    for crowded in trial.values:
+        later = _both(trial, truth, survey(AdaptiveQuadtree(grid, epsilon, crowded=crowded)))
+        found |= {f"{name}, k = {crowded:g}": numbers for name, numbers in later.items()}
+    return found
 
 
 # ── table 2 ─────────────────────────────────────────────────────────────────────────────────────────────────────────

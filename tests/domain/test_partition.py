@@ -135,6 +135,31 @@ def test_a_collapsed_child_falls_to_its_parent_and_an_orphan_stays() -> None:
     assert both.areas.tolist() == [0, 4, 4, 4, 1, 1, 1, 1], "the grandchildren have no parent and stay"
 
 
+@given(SHAPES, st.integers(0, 10**6), st.integers(1, 60), st.sampled_from([0.0, 0.02, 0.3, 1.0]))
+def test_a_partition_that_suits_a_density_splits_the_fullest_squares(
+    shape: tuple[int, int], seed: int, regions: int, least: float
+) -> None:
+    grid = plane(*shape)
+    density = Density.from_mass(grid, Simulation(seed).uniforms(grid.cells).reshape(shape) ** 6)
+    found = Partition.suited_to(density, regions, least)
+    assert len(found) <= max(1, regions)
+    assert found.areas.sum() == grid.cells
+    nodes = set(zip(found.levels.tolist(), found.codes.tolist(), strict=True))
+    mass = dict(zip(cell_codes(grid).tolist(), density.values.ravel().tolist(), strict=True))
+
+    def share(level: int, code: int) -> float:
+        return sum(here for cell, here in mass.items() if cell >> 2 * (grid.depth - level) == code)
+
+    split = {(level - 1, code >> 2) for level, code in nodes if level > 0}
+    assert split <= nodes, "whatever is split lies in something that is split"
+    whole = [node for node in nodes - split if node[0] < grid.depth]
+    assert all(share(*node) > least - 1e-12 for node in split)
+    if split and whole and len(split) == (regions - 1) // 3:
+        assert min(share(*node) for node in split) >= max(share(*node) for node in whole) - 1e-12
+    elif (regions - 1) // 3 > len(split):
+        assert all(share(*node) <= least + 1e-12 for node in whole), "nothing was left that could be split"
+
+
 def test_codes_interleave_row_and_column_bits() -> None:
     """Errata E3-11: one code names one square at every depth, and a place's code begins with those above it."""
     grid = Grid.plane(x=(0, 16), y=(0, 16), size=16)

@@ -14,6 +14,7 @@ from heathaze.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     LaplaceOnPaths,
+    NoiseShares,
     RandomizedReport,
     describe,
     flatten,
@@ -27,8 +28,9 @@ GAUSSIAN = st.builds(DiscreteGaussian, st.integers(1, 2**20), RATIONALS)
 SPLITS = st.builds(BiasedSplits, st.integers(1, 2**20), RATIONALS, st.integers(1, 2**30))
 PATHS = st.builds(LaplaceOnPaths, st.integers(1, 2**20), RATIONALS)
 REPORT = st.builds(RandomizedReport, RATIONALS)
+SHARES = st.builds(NoiseShares, st.integers(1, 2**20), RATIONALS, RATIONALS)
 EVENTS = st.recursive(
-    LAPLACE | GAUSSIAN | SPLITS | PATHS | REPORT,
+    LAPLACE | GAUSSIAN | SPLITS | PATHS | REPORT | SHARES,
     lambda inner: st.builds(Composition, st.lists(inner, max_size=3).map(tuple)),
 )
 DELTA = Fraction(1, 10**6)
@@ -155,3 +157,51 @@ def test_a_report_beside_gaussian_noise_costs_its_epsilon_on_top() -> None:
     gaussian = DiscreteGaussian(1, Fraction(5))
     alone = price([gaussian], DELTA).epsilon
     assert price([gaussian, RandomizedReport(Fraction(1, 2))], DELTA).epsilon == alone + Fraction(1, 2)
+
+
+# ── a secure sum ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(SHARES)
+def test_shares_cost_what_discrete_laplace_costs_or_have_no_price(event: NoiseShares) -> None:
+    """From shape 1 on the noise is discrete Laplace plus something independent; below it is less than promised."""
+    if event.shape >= 1:
+        assert price([event]).epsilon == price([DiscreteLaplace(event.sensitivity, event.scale)]).epsilon
+        assert price([event]).delta == 0
+    else:
+        with pytest.raises(PromiseBroken, match="must have at least 1; too few devices added their share"):
+            price([event])
+
+
+def test_just_below_shape_one_there_is_no_price() -> None:
+    tiny = Fraction(1, 10**15)
+    assert price([NoiseShares(7, Fraction(7), Fraction(1))]).epsilon == 1
+    assert price([NoiseShares(7, Fraction(7), 1 + tiny)]).epsilon == 1
+    for shape in (1 - tiny, Fraction(0), Fraction(-1)):
+        with pytest.raises(PromiseBroken, match="must not be opened"):
+            price([NoiseShares(7, Fraction(7), shape)])
+
+
+def test_a_broken_round_spoils_the_whole_composition() -> None:
+    good, bad = NoiseShares(1, Fraction(2), Fraction(1)), NoiseShares(1, Fraction(2), Fraction(1, 2))
+    assert price([Composition((good, Composition((good,))))]).epsilon == 1
+    with pytest.raises(PromiseBroken, match=r"shape 0\.5"):
+        price([Composition((good, Composition((good, bad))))])
+
+
+def test_shares_without_noise_have_no_price() -> None:
+    with pytest.raises(PromiseBroken, match="without noise has no finite price"):
+        price([NoiseShares(1, Fraction(0), Fraction(2))])
+
+
+def test_shares_are_told_with_sensitivity_scale_and_shape() -> None:
+    event = NoiseShares(10_000, Fraction(20_001, 2), Fraction(95, 70))
+    wanted = {"kind": "noise-shares", "sensitivity": 10_000, "scale": "20001/2", "shape": "19/14"}
+    assert describe(event) == wanted
+    assert undescribe(wanted) == event
+
+
+def test_shares_beside_gaussian_noise_cost_their_epsilon_on_top() -> None:
+    gaussian = DiscreteGaussian(1, Fraction(5))
+    alone = price([gaussian], DELTA).epsilon
+    assert price([NoiseShares(1, Fraction(2), Fraction(1)), gaussian], DELTA).epsilon == alone + Fraction(1, 2)

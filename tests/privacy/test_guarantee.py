@@ -118,4 +118,55 @@ def test_local_round_trip(adjacency: Adjacency, unit: Unit) -> None:
 
 
 def test_only_a_price_for_each_length_has_a_length() -> None:
-    assert [adjacency.length for adjacency in Adjacency] == [None, None, "metre", "unit of length"]
+    lengths = {adjacency: adjacency.length for adjacency in Adjacency if adjacency.length is not None}
+    assert lengths == {Adjacency.PER_METRE: "metre", Adjacency.PER_LENGTH: "unit of length"}
+
+
+# ── a sum is trusted ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def summed(epsilon: Fraction = Fraction(1), colluders: int = 500, unit: Unit = Unit.PERSON) -> Guarantee:
+    return Guarantee(Loss(epsilon), unit, Adjacency.ZERO_OUT, Trust.SECURE_SUM, colluders)
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("colluders", [0, 500])
+def test_the_sentence_of_a_secure_sum_says_everything(unit: Unit, colluders: int) -> None:
+    sentence = str(summed(Fraction(1, 3), colluders, unit))
+    assert sentence.startswith(
+        "Computational differential privacy with ε = 0.333334 (pure, δ = 0): replacing by nothing "
+    )
+    for part in (
+        f"what is sent about {unit.described}, changes the probability",
+        f"unit: {unit.value}",
+        "adjacency: zero-out",
+        "trust: a secure sum; the server follows the protocol and sees only noisy sums of many devices",
+        f"and at most {colluders} devices of a shard tell it their noise",
+    ):
+        assert part in sentence
+    assert sentence.endswith("other releases about the same people add up.")
+    for word in ("curator", "adding or removing", "Local"):
+        assert word not in sentence, "it claims what another kind of promise claims"
+
+
+def test_only_a_secure_sum_speaks_of_colluders_and_of_computation() -> None:
+    for trust in (Trust.CENTRAL, Trust.LOCAL):
+        guarantee = Guarantee(Loss(Fraction(1)), Unit.PERSON, Adjacency.ANY_TWO, trust)
+        assert "omputational" not in str(guarantee)
+        assert "tell it their noise" not in str(guarantee)
+        assert "colluders" not in guarantee.to_dict()
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("colluders", [0, 1, 2500])
+def test_secure_sum_round_trip(unit: Unit, colluders: int) -> None:
+    guarantee = summed(Fraction(2, 7), colluders, unit)
+    fields = json.loads(json.dumps(guarantee.to_dict()))
+    assert (fields["trust"], fields["adjacency"], fields["colluders"]) == ("secure-sum", "zero-out", colluders)
+    assert fields["sentence"] == str(guarantee)
+    assert Guarantee.from_dict(fields) == guarantee
+    assert guarantee != summed(Fraction(2, 7), colluders + 1, unit)
+
+
+def test_the_caption_of_a_secure_sum() -> None:
+    assert summed().short == "ε = 1 differential privacy · unit: person · adjacency: zero-out · trust: secure-sum"

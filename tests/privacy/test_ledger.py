@@ -32,6 +32,7 @@ from heathaze.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
+    NoiseShares,
     RandomizedReport,
     price,
 )
@@ -65,6 +66,12 @@ def ledger(path: Path) -> Ledger:
     return Ledger.open(path, total=2)
 
 
+def pay_for_a_sum(ledger: Ledger, shape: Fraction = Fraction(1)) -> Entry:
+    """Charge ε = 1/3 for one round of a survey."""
+    guarantee = Guarantee(Loss(Fraction(1, 3)), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, 3)
+    return ledger.charge(guarantee, NoiseShares(5, Fraction(15), shape), note="a round")
+
+
 # ── the budget ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -90,6 +97,32 @@ def test_ten_tenths_exhaust_one_exactly(path: Path) -> None:
     with pytest.raises(BudgetExceeded, match="Nothing more can be published"):
         pay(ledger, 1e-6)
     assert len(ledger.entries()) == 10
+
+
+def test_rounds_of_a_survey_are_charged_and_kept(ledger: Ledger, path: Path) -> None:
+    for number in range(1, 7):
+        entry = pay_for_a_sum(ledger, Fraction(number + 6, 7))
+        assert (entry.number, entry.guarantee.colluders) == (number, 3)
+    assert ledger.remaining == 0
+    with pytest.raises(BudgetExceeded):
+        pay_for_a_sum(ledger)
+    again = Ledger.open(path)
+    assert again.entries() == ledger.entries()
+    assert (again.adjacency, again.entries()[0].guarantee.trust) == (Adjacency.ZERO_OUT, Trust.SECURE_SUM)
+    assert again.entries()[-1].event == NoiseShares(5, Fraction(15), Fraction(12, 7))
+
+
+def test_a_sum_of_too_few_is_not_charged(ledger: Ledger) -> None:
+    with pytest.raises(PromiseBroken, match="must not be opened"):
+        pay_for_a_sum(ledger, Fraction(6, 7))
+    assert (ledger.entries(), ledger.remaining) == ([], 2)
+
+
+def test_zeroing_out_is_another_change_than_removing(ledger: Ledger) -> None:
+    pay(ledger, 1)
+    with pytest.raises(LedgerMismatch, match=r"adjacency 'add-remove'.*'zero-out'"):
+        pay_for_a_sum(ledger)
+    assert ledger.remaining == 1
 
 
 def test_overspending_is_refused_with_the_numbers(ledger: Ledger, path: Path) -> None:

@@ -16,6 +16,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput
 from heathaze.mechanisms.distributed import AdaptiveQuadtree, Cohort, Question, Survey
+from heathaze.mechanisms.distributed import adaptive_quadtree as quadtree_module
 from heathaze.mechanisms.distributed.proportions import interval, people_needed
 from heathaze.privacy.events import price
 from heathaze.privacy.noise_shares import sigma_from_epsilon
@@ -187,6 +188,28 @@ def test_lost_people_would_have_been_somewhere_too() -> None:
     assert count > few
 
 
+@pytest.mark.parametrize("flagged", [False, True])
+def test_no_more_is_asked_than_a_device_sends(flagged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fullest regions are split first; the survey goes on to its end."""
+    monkeypatch.setattr(quadtree_module, "LONGEST", 100)
+    counts = Simulation(1).uniforms(1024)
+
+    def crowd(asked: Question) -> np.ndarray:
+        return 500 + 1000 * counts[: asked.length]
+
+    survey = run(Survey(quadtree(FINE, flagged=flagged), EXACT), crowd)
+    lengths = [told.question.length for told in survey.rounds]
+    assert 90 < max(lengths) <= 100
+    assert sum(epsilons(survey.rounds)) == 1
+    first = next(k for k, length in enumerate(lengths) if length > 90)
+    before, after = (partition_of(told.question) for told in survey.rounds[first - 1 : first + 1])
+    alive = set(zip(after.levels[after.regions].tolist(), after.codes[after.regions].tolist(), strict=True))
+    nodes = zip(before.levels[before.regions].tolist(), before.codes[before.regions].tolist(), strict=True)
+    whole = np.array([node in alive for node in nodes])
+    found = survey.rounds[first - 1].counts()
+    assert found[~whole].min() >= found[whole].max()
+
+
 def test_empty_regions_fall_together_until_the_root_is_left() -> None:
     survey = run(Survey(quadtree(FINE, start=Partition.whole_level(FINE, 3)), EXACT), lambda q: -np.ones(q.length))
     last = partition_of(survey.rounds[-1].question)
@@ -226,6 +249,24 @@ def test_an_earlier_map_saves_rounds() -> None:
     assert (found.levels == 5).sum() == 16, "every cell of the crowded corner, and no other"
     assert (mechanism.epsilon, mechanism.crowded) == (1, 2.0)
     json.dumps(mechanism.parameters())
+
+
+def test_a_round_about_regions_that_suit_is_the_first_and_the_last() -> None:
+    raster = Simulation(1).uniforms(1024).reshape(32, 32) ** 4
+    prior = Density.from_mass(FINE, raster)
+    for cohort in (EXACT, Cohort(3000, shards=3), Cohort(20_000, colluding=0.3)):
+        asked = Survey(quadtree(FINE).starting_from(prior, cohort), cohort).ask()
+        assert asked.final
+        assert asked.epsilon == 1
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), 500, 1000])
+def test_an_earlier_map_serves_every_budget(epsilon: Any) -> None:
+    """With next to no noise every cell may have a region of its own; with a lot only the root is split."""
+    prior = Density.uniform(FINE)
+    start = quadtree(FINE, epsilon, reserve=0.5).starting_from(prior, EXACT).start
+    assert start is not None
+    assert len(start) == (4 if epsilon < 1 else 1024)
 
 
 def test_a_map_of_one_corner_is_refined_through_nodes_with_a_single_child() -> None:

@@ -20,7 +20,7 @@ from heathaze.inference.region_map import NoisyRegions, region_map
 from heathaze.mechanisms.distributed.cohort import Cohort
 from heathaze.mechanisms.distributed.encodings import Regions
 from heathaze.mechanisms.distributed.proportions import people_needed
-from heathaze.mechanisms.distributed.question import LARGEST_MASS, Part
+from heathaze.mechanisms.distributed.question import LARGEST_MASS, LONGEST, Part
 from heathaze.mechanisms.distributed.survey import Inquiry, Round
 from heathaze.mechanisms.protocols import Estimate
 from heathaze.privacy.loss import SMALLEST_EPSILON, Number, parse_epsilon
@@ -161,7 +161,11 @@ class AdaptiveQuadtree:
         split_above, collapse_at = self._limits(cohort, left)
         # Lost people would have been somewhere too.
         counts = last.counts() * (cohort.people / last.people)
-        return _partition(last).changed(counts > split_above, counts <= collapse_at)
+        split = counts > split_above
+        # No more numbers than a device sends: the fullest regions are split first.
+        room = (LONGEST // (2 if self.flagged else 1) - len(counts)) // 3
+        split[np.argsort(-counts, kind="stable")[max(room, 0) :]] = False
+        return _partition(last).changed(split, counts <= collapse_at)
 
     # ── estimating ──────────────────────────────────────────────────────────────────────────────────────────────────
 
