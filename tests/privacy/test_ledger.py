@@ -112,6 +112,16 @@ def test_rounds_of_a_survey_are_charged_and_kept(ledger: Ledger, path: Path) -> 
     assert again.entries()[-1].event == NoiseShares(5, Fraction(15), Fraction(12, 7))
 
 
+def test_something_is_charged_once_if_asked_for(ledger: Ledger) -> None:
+    guarantee, event = Guarantee(Loss(Fraction(1, 10)), Unit.PERSON), DiscreteLaplace(1, Fraction(10))
+    ledger.charge(guarantee, event, note="round 1", once=True)
+    with pytest.raises(LedgerError, match="charged for 'round 1' before; nothing was charged"):
+        ledger.charge(guarantee, event, note="round 1", once=True)
+    assert len(ledger.entries()) == 1
+    ledger.charge(guarantee, event, note="round 1")
+    assert len(ledger.entries()) == 2
+
+
 def test_a_sum_of_too_few_is_not_charged(ledger: Ledger) -> None:
     with pytest.raises(PromiseBroken, match="must not be opened"):
         pay_for_a_sum(ledger, Fraction(6, 7))

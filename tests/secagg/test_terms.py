@@ -134,6 +134,7 @@ def test_every_term_is_in_the_digest() -> None:
         "bits": 17,
         "dropped_at_most": 2,
         "corrupt_at_most": 2,
+        "purpose": bytes(range(32)),
     }
     assert set(changes) == {field.name for field in dataclasses.fields(Terms)}
     digests = {terms.digest}
@@ -200,10 +201,12 @@ def test_plans_that_cannot_be(changed: dict[str, Any], sentence: str) -> None:
 def test_terms_as_bytes() -> None:
     terms = small_terms(9, 4, dropped_at_most=1, corrupt_at_most=1, survivors_at_least=6)
     assert Terms.from_bytes(terms.to_bytes()) == terms
-    with pytest.raises(InvalidInput, match="Terms of 44 bytes, expected 45; ask for them again"):
+    with pytest.raises(InvalidInput, match="Terms of 76 bytes, expected 77; ask for them again"):
         Terms.from_bytes(terms.to_bytes()[:-1])
     with pytest.raises(InvalidInput, match="bits is 65, expected 1 to 64"):
         Terms.from_bytes(terms.to_bytes()[:36] + bytes([65]) + terms.to_bytes()[37:])
+    with pytest.raises(InvalidInput, match="A purpose is 32 bytes"):
+        dataclasses.replace(terms, purpose=b"a map")
 
 
 def test_unsafe_terms_are_refused() -> None:

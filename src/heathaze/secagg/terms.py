@@ -15,6 +15,7 @@ from heathaze.secagg import odds
 from heathaze.secagg.odds import Odds
 
 ROUND_BYTES = 16
+PURPOSE_BYTES = 32
 MOST_CLIENTS = 2**20
 MOST_NUMBERS = 2**26
 MOST_NEIGHBOURS = 1024
@@ -23,7 +24,7 @@ MOST_NEIGHBOURS = 1024
 BREACH = 2.0**-40
 FAILURE = 2.0**-20
 
-_LAYOUT = struct.Struct("<16sIIIIIBII")
+_LAYOUT = struct.Struct("<16sIIIIIBII32s")
 _LABEL = b"heathaze secagg 1 terms"
 
 
@@ -41,6 +42,8 @@ class Terms:
         bits: Sums are modulo 2^bits, 1 to 64.
         dropped_at_most: So many of those who turn up may be lost on the way and the sum still comes out.
         corrupt_at_most: So many clients may tell the server all they know.
+        purpose: 32 bytes that say what is summed, for example the hash of a question; clients that were told different
+            purposes do not understand each other.
 
     Raises:
         InvalidInput: if the numbers cannot go together. Whether they are safe is what :attr:`odds` says.
@@ -55,11 +58,14 @@ class Terms:
     bits: int
     dropped_at_most: int = 0
     corrupt_at_most: int = 0
+    purpose: bytes = bytes(PURPOSE_BYTES)
 
     def __post_init__(self) -> None:
         if not isinstance(self.round, bytes) or len(self.round) != ROUND_BYTES:
             raise InvalidInput(f"A round is named by {ROUND_BYTES} bytes; draw them with Terms.plan.")
-        for field in dataclasses.fields(self)[1:]:
+        if not isinstance(self.purpose, bytes) or len(self.purpose) != PURPOSE_BYTES:
+            raise InvalidInput(f"A purpose is {PURPOSE_BYTES} bytes; give the SHA-256 of what is summed.")
+        for field in dataclasses.fields(self)[1:-1]:
             value = getattr(self, field.name)
             if type(value) is not int:
                 raise InvalidInput(f"{field.name} is {value!r}; give a whole number.")
@@ -102,6 +108,7 @@ class Terms:
         survivors_at_least: int | None = None,
         failure: float = FAILURE,
         breach: float = BREACH,
+        purpose: bytes = bytes(PURPOSE_BYTES),
         randomness: Randomness | None = None,
     ) -> Terms:
         """The smallest neighbourhood that keeps the promise, and a new round.
@@ -116,6 +123,7 @@ class Terms:
             survivors_at_least: The shard aborts below it; all but the dropouts unless given.
             failure: Largest acceptable probability that the sum does not come out for want of neighbours.
             breach: Largest acceptable probability that the server learns more than the sum.
+            purpose: 32 bytes that say what is summed.
             randomness: Names the round; the operating system's unless given.
 
         Raises:
@@ -138,7 +146,7 @@ class Terms:
         found = _neighbourhood(clients, least, dropped, corrupt, failure, breach)
         if found is not None:
             new = (randomness or SecureRandomness()).words(ROUND_BYTES // 8).tobytes()
-            return cls(new, clients, *found, least, length, bits, dropped, corrupt)
+            return cls(new, clients, *found, least, length, bits, dropped, corrupt, purpose)
         raise InvalidInput(
             f"No neighbourhood of {clients} clients keeps the promise if {dropped} are lost, {corrupt} are corrupt and "
             f"the sum is given up below {least}; expected that more than half stay to the end, and more than are "
@@ -163,8 +171,7 @@ class Terms:
 
     def to_bytes(self) -> bytes:
         """As they are told to clients."""
-        numbers = [getattr(self, field.name) for field in dataclasses.fields(self)[1:]]
-        return _LAYOUT.pack(self.round, *numbers)
+        return _LAYOUT.pack(*(getattr(self, field.name) for field in dataclasses.fields(self)))
 
     @classmethod
     def from_bytes(cls, block: bytes) -> Terms:

@@ -432,6 +432,7 @@ def test_planned_terms_are_accepted_whatever_the_shares(colluding: str, people: 
     [
         ({"survivors_at_least": 15, "dropped_at_most": 5}, PromiseBroken, "survivors_at_least 15.* at least 16"),
         ({"corrupt_at_most": 1}, PromiseBroken, "corrupt_at_most 1.* at least 2"),
+        ({"purpose": bytes(32)}, PromiseBroken, "those of another question"),
         ({"length": 5}, InvalidInput, "length 5; the question needs 4"),
         ({"bits": 20}, InvalidInput, "bits 20; the question needs"),
         ({"clients": 21, "neighbours": 18, "shares_needed": 10}, InvalidInput, "clients 21; the question needs 20"),
@@ -460,6 +461,16 @@ def test_a_client_that_cannot_be_made_costs_nothing(changed: dict[str, Any], peo
         join(device, asked, plan_terms(asked), people, **changed)
     assert device.remaining == 1
     assert join(device, asked, plan_terms(asked), people).index == 0
+
+
+def test_a_device_chooses_its_crowd(purse: Callable) -> None:
+    asked = question()
+    honest = asked.cohort.threshold - asked.cohort.colluders
+    shy = Device(HERE, **purse(1), crowd=honest + 1)
+    with pytest.raises(PromiseBroken, match=f"with {honest} honest people; .* at least {honest + 1}"):
+        shy.answer(asked)
+    assert shy.remaining == 1
+    assert Device(HERE, budget=1, crowd=honest).answer(asked).size == asked.length
 
 
 def test_stronger_terms_are_welcome(people: list[Identity]) -> None:

@@ -42,6 +42,7 @@ class Device:
         budget: ε that all answers of this device may cost together, kept in memory; or else give a ledger.
         ledger: The person's own budget on disk. It also remembers which questions were answered.
         flag: For surveys that ask for a share as well: does the person have it?
+        crowd: Sums with fewer honest people than this are not answered.
     """
 
     def __init__(
@@ -51,11 +52,13 @@ class Device:
         budget: Number | None = None,
         ledger: Ledger | None = None,
         flag: bool | None = None,
+        crowd: int = 2,
     ) -> None:
         if (budget is None) == (ledger is None):
             raise InvalidInput("A device needs a budget or a ledger to pay from, and not both.")
         self._places = _rows(places)
         self._flag = flag
+        self._crowd = crowd
         self._ledger = ledger
         self._budget = None if budget is None else parse_epsilon(budget, "budget")
         self._answered: dict[str, _Answered] = {}
@@ -117,6 +120,12 @@ class Device:
         """Each question against all that were answered before."""
         if question.flagged and self._flag is None:
             raise InvalidInput("The survey asks for a share as well; say flag=True or flag=False for this person.")
+        honest = question.cohort.threshold - question.cohort.colluders
+        if honest < self._crowd:
+            raise PromiseBroken(
+                f"The sum may be opened with {honest} honest people; this device wants to be among at least "
+                f"{self._crowd}, so it does not answer."
+            )
         before = self._last(question.survey)
         if before is None:
             return
@@ -148,7 +157,7 @@ class Device:
     def _pay(self, question: Question) -> None:
         guarantee = question.guarantee
         if self._ledger is not None:
-            self._ledger.charge(guarantee, question.event(), note=_Answered.to(question).note)
+            self._ledger.charge(guarantee, question.event(), note=_Answered.to(question).note, once=True)
         else:
             assert self._budget is not None
             if question.epsilon > self._budget:
@@ -206,6 +215,11 @@ def check_terms(question: Question, terms: Terms) -> None:
     ):
         if found != expected:
             raise InvalidInput(f"The terms of the sum have {name} {found}; the question needs {expected}.")
+    if terms.purpose != question.fingerprint:
+        raise PromiseBroken(
+            "The terms of the sum are those of another question; expected this one's, so that all in the shard answer "
+            "the same. It is not answered."
+        )
     for name, found, expected in (
         ("survivors_at_least", terms.survivors_at_least, cohort.threshold),
         ("corrupt_at_most", terms.corrupt_at_most, cohort.colluders),
@@ -231,6 +245,7 @@ def plan_terms(question: Question, randomness: Randomness | None = None) -> Term
         dropout=(cohort.shard - cohort.threshold) / cohort.shard,
         corruption=cohort.colluders / cohort.shard,
         survivors_at_least=cohort.threshold,
+        purpose=question.fingerprint,
         randomness=randomness,
     )
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput, ShardAborted
+from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted
 from heathaze.mechanisms.distributed.cohort import Cohort
 from heathaze.mechanisms.distributed.encodings import Regions
 from heathaze.mechanisms.distributed.question import Part, Question
@@ -82,6 +82,20 @@ class Round:
     question: Question
     totals: Integers
     delivered: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        cohort = self.question.cohort
+        if self.totals.shape != (self.question.length,):
+            raise InvalidInput(
+                f"A round has sums of shape {self.totals.shape}; the question needs {self.question.length} numbers."
+            )
+        if not 1 <= len(self.delivered) <= cohort.shards:
+            raise InvalidInput(f"A round has {len(self.delivered)} shards; expected 1 to {cohort.shards}.")
+        if not all(cohort.threshold <= count <= cohort.shard for count in self.delivered):
+            raise PromiseBroken(
+                f"A sum is of {min(self.delivered)} to {max(self.delivered)} people; expected {cohort.threshold} to "
+                f"{cohort.shard}, the size of a shard, so it must not be used."
+            )
 
     @property
     def people(self) -> int:
@@ -154,7 +168,10 @@ class Survey:
         if question is None:
             raise InvalidInput("The survey is over; estimate() makes the map.")
         if not sums:
-            raise ShardAborted("No shard was opened: too many people were lost, and nothing was learned in this round.")
+            raise ShardAborted(
+                "No shard was opened: too many people were lost, and nothing was learned in this round. Begin a new "
+                "survey with the budget that is left; devices do not answer a round twice."
+            )
         if len(sums) > self.cohort.shards:
             raise InvalidInput(
                 f"There are {len(sums)} sums; expected at most {self.cohort.shards}, one for each shard."
@@ -226,8 +243,3 @@ def _check_sum(question: Question, found: Sum) -> None:
     values = np.asarray(found.values)
     if values.shape != (question.length,):
         raise InvalidInput(f"A sum has shape {values.shape}; the question needs {question.length} numbers.")
-    if not question.cohort.threshold <= len(found.survivors) <= question.cohort.shard:
-        raise InvalidInput(
-            f"A sum is of {len(found.survivors)} people; expected {question.cohort.threshold} to "
-            f"{question.cohort.shard}, the size of a shard."
-        )
