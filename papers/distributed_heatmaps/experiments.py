@@ -31,7 +31,6 @@ def _points(config: Config, chosen: Config) -> Iterator[tuple[Point, int, dict]]
     for source in here(chosen["rasters"]):
         for row in chosen["table1"]:
             settings = {"kind": "table1", "people": row["people"], "lost": row["lost"], "infer": row["infer"]}
-            settings["values"] = tuple(chosen["crowded"])
             yield Point(table1(row["lost"]), source, row["people"]), row["runs"], settings
         table = chosen["table3"]
         settings = {"kind": "table3", "people": table["people"], "infer": table["infer"]}

@@ -12,7 +12,7 @@ import numpy as np
 from harness.data import seed_of
 from oracles import best_layer, best_split
 from sources import Raster, favourites, people_of, raster_of, visitors
-from variants import FixedBudget, FixedThreshold, PrintedGrid
+from variants import PAPER, FixedBudget, FixedThreshold, PrintedGrid
 
 import heathaze as hz
 from heathaze.domain.partition import cell_codes
@@ -84,12 +84,9 @@ def _table1(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     found["spatial decomposition"] = _release(truth, spatial)
     levels = spatial.mechanism.consistent(spatial.rounds[0])  # type: ignore[attr-defined]
     found["spatial decomposition, best layer"] = _errors(truth, best_layer(levels, truth), spatial.numbers_sent)
-    quadtree = survey(AdaptiveQuadtree(grid, epsilon))
-    found |= _both(trial, truth, quadtree)
-    for crowded in trial.values:
-        later = _both(trial, truth, survey(AdaptiveQuadtree(grid, epsilon, crowded=crowded)))
-        found |= {f"{name}, k = {crowded:g}": numbers for name, numbers in later.items()}
-    return found
+    found |= _both(trial, truth, survey(AdaptiveQuadtree(grid, epsilon, **PAPER)))
+    default = ("last round, default settings", "ours, default settings")
+    return found | _both(trial, truth, survey(AdaptiveQuadtree(grid, epsilon)), default)
 
 
 # ── table 2 ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -113,7 +110,7 @@ def _table2(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
 
     def survey(population: Population, mass: int) -> Survey:
         source = hz.Simulation(seed_of("noise", trial.source, trial.run))
-        mechanism = AdaptiveQuadtree(grid, epsilon, mass=mass)
+        mechanism = AdaptiveQuadtree(grid, epsilon, mass, **PAPER)
         return simulate(Survey(mechanism, cohort), population, randomness=source)
 
     found = {"non-private": _errors(truth, best_level(asked, truth).density.values, 2, 1e-7)}
@@ -140,10 +137,10 @@ def _table3(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     (grid, truth), population = _people(trial, config)
     epsilon = config["protocol"]["epsilon"]
     # With ε = 30 a round, one number in 10^13 has noise: none.
-    still = _asked(FixedBudget(grid, 30 * grid.depth), population, trial, config)
-    fixed = _asked(FixedBudget(grid, epsilon), population, trial, config)
-    scheduled = _asked(FixedThreshold(grid, epsilon), population, trial, config)
-    adaptive = _asked(AdaptiveQuadtree(grid, epsilon), population, trial, config)
+    still = _asked(FixedBudget(grid, 30 * grid.depth, **PAPER), population, trial, config)
+    fixed = _asked(FixedBudget(grid, epsilon, **PAPER), population, trial, config)
+    scheduled = _asked(FixedThreshold(grid, epsilon, **PAPER), population, trial, config)
+    adaptive = _asked(AdaptiveQuadtree(grid, epsilon, **PAPER), population, trial, config)
     maps = {
         "no noise, T = 10": (still, _last_map(still)),
         "fixed ε, T = 10": (fixed, _last_map(fixed)),
@@ -165,7 +162,7 @@ def _table3(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
 
 def _samples(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     (grid, truth), population = _people(trial, config)
-    survey = _asked(AdaptiveQuadtree(grid, config["protocol"]["epsilon"]), population, trial, config)
+    survey = _asked(AdaptiveQuadtree(grid, config["protocol"]["epsilon"], **PAPER), population, trial, config)
     return {
         "non-private": _errors(truth, best_level(population, truth).density.values, 2),
         **_both(trial, truth, survey),
@@ -174,7 +171,7 @@ def _samples(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
 
 def _calm(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     (grid, truth), population = _people(trial, config)
-    mechanism = AdaptiveQuadtree(grid, config["protocol"]["epsilon"], calm=trial.value)
+    mechanism = AdaptiveQuadtree(grid, config["protocol"]["epsilon"], **PAPER | {"calm": trial.value})
     survey = _asked(mechanism, population, trial, config)
     return _both(trial, truth, survey)
 
@@ -254,7 +251,7 @@ def _shares(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     population = flagged(raster, trial.people, trial.source, trial.run)
     found = {}
     for name, width in (("split by people", None), ("split by width", trial.value)):
-        mechanism = AdaptiveQuadtree(grid, config["protocol"]["epsilon"], flagged=True, interval=width)
+        mechanism = AdaptiveQuadtree(grid, config["protocol"]["epsilon"], flagged=True, interval=width, **PAPER)
         shares = proportions(_asked(mechanism, population, trial, config))
         regions = shares.partition.locate(cell_codes(grid))
         people = np.bincount(regions, truth.ravel(), len(shares.partition))
@@ -309,10 +306,13 @@ def _release(truth: np.ndarray, survey: Survey, unit: float = UNIT) -> Numbers:
     return _errors(truth, survey.estimate(draws=0).density.dense().values, survey.numbers_sent, unit)
 
 
-def _both(trial: Trial, truth: np.ndarray, survey: Survey) -> dict[str, Numbers]:
+def _both(
+    trial: Trial, truth: np.ndarray, survey: Survey, names: tuple[str, str] = ("the paper's", "ours")
+) -> dict[str, Numbers]:
     """The paper's estimate and ours, from the same answers."""
-    found = {"the paper's": _last_round(truth, survey) | {"rounds": float(len(survey.rounds))}}
-    return found | {"ours": _release(truth, survey)} if trial.infer else found
+    last, published = names
+    found = {last: _last_round(truth, survey) | {"rounds": float(len(survey.rounds))}}
+    return found | {published: _release(truth, survey)} if trial.infer else found
 
 
 def _square(values: np.ndarray) -> np.ndarray:

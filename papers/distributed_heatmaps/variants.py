@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from heathaze.mechanisms.distributed import AdaptiveGrid, AdaptiveQuadtree, Coho
 from heathaze.mechanisms.distributed.encodings import Mesh, Regions
 from heathaze.mechanisms.distributed.question import Part
 from heathaze.mechanisms.distributed.survey import Inquiry
+
+PAPER: dict[str, Any] = {"crowded": 2.0, "calm": 0.1, "reserve": 2.0}
+"""The paper's setting of AdaptiveQuadtree: split above two deviations of the noise, c = 0.1."""
 
 THRESHOLD = 10.0
 """T: a region of more people is split, one of at most a quarter of them is given back."""

@@ -17,6 +17,7 @@
     │   └── ShardAborted          the server gives the sum up; it learned nothing
     └── LedgerError           the ledger refuses
         ├── BudgetExceeded    the charge would overspend; nothing was charged
+        ├── AlreadyCharged    what may be charged once was charged before; nothing was charged
         ├── LedgerMismatch    opened with another total, or charged in another unit
         └── LedgerCorrupt     the file is damaged or was edited
 
@@ -103,6 +104,10 @@ class LedgerError(HeathazeError):
 
 class BudgetExceeded(LedgerError):
     """The charge would overspend; nothing was charged."""
+
+
+class AlreadyCharged(LedgerError):
+    """What may be charged once was charged before; nothing was charged."""
 
 
 class LedgerMismatch(LedgerError):

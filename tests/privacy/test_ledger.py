@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heathaze.errors import (
+    AlreadyCharged,
     BudgetExceeded,
     CannotWrite,
     HeathazeError,
@@ -114,12 +115,13 @@ def test_rounds_of_a_survey_are_charged_and_kept(ledger: Ledger, path: Path) -> 
 
 def test_something_is_charged_once_if_asked_for(ledger: Ledger) -> None:
     guarantee, event = Guarantee(Loss(Fraction(1, 10)), Unit.PERSON), DiscreteLaplace(1, Fraction(10))
-    ledger.charge(guarantee, event, note="round 1", once=True)
-    with pytest.raises(LedgerError, match="charged for 'round 1' before; nothing was charged"):
-        ledger.charge(guarantee, event, note="round 1", once=True)
+    ledger.charge(guarantee, event, note="round 1 final", once="round 1 ")
+    with pytest.raises(AlreadyCharged, match="charged for 'round 1' before; nothing was charged"):
+        ledger.charge(guarantee, event, note="round 1 of more", once="round 1 ")
     assert len(ledger.entries()) == 1
-    ledger.charge(guarantee, event, note="round 1")
-    assert len(ledger.entries()) == 2
+    ledger.charge(guarantee, event, note="round 1 final")
+    ledger.charge(guarantee, event, note="round 11 final", once="round 11 ")
+    assert len(ledger.entries()) == 3
 
 
 def test_a_sum_of_too_few_is_not_charged(ledger: Ledger) -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from heathaze.errors import (
+    AlreadyCharged,
     BudgetExceeded,
     CannotWrite,
     HeathazeError,
@@ -131,7 +132,7 @@ class Ledger:
                 )
         return ledger
 
-    def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: bool = False) -> Entry:
+    def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
         """Pay for a release before it is made: all or nothing, and on the disk on return.
 
         The declared loss counts, in exact rationals: Σ εᵢ. Once Gaussian noise is among the events, what counts is the
@@ -140,14 +141,16 @@ class Ledger:
         Raises:
             PromiseBroken: The event costs more than the guarantee declares.
             BudgetExceeded: Less is left than this costs; nothing was charged.
-            LedgerError: ``once`` was asked for, and there is an entry with this note already; nothing was charged.
+            AlreadyCharged: There is an entry whose note begins with ``once``; nothing was charged.
             LedgerMismatch: The ledger was charged in another unit or adjacency before (errata X5).
         """
         _check_declared(guarantee, event)
         with self._transaction("IMMEDIATE") as connection:
             first, entries = self._read(connection)
-            if once and any(entry.note == note for entry in entries):
-                raise LedgerError(f"The ledger {self.path} was charged for {note!r} before; nothing was charged.")
+            if once is not None and any(entry.note.startswith(once) for entry in entries):
+                raise AlreadyCharged(
+                    f"The ledger {self.path} was charged for {once.strip()!r} before; nothing was charged."
+                )
             self._check_same_people(entries, guarantee)
             self._check_affordable(entries, guarantee, event)
             number, previous = len(entries) + 1, (entries[-1] if entries else first).hash

@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, StoppedForGood, UnexpectedMessage
 from heathaze.privacy.randomness import Randomness
+from heathaze.privacy.secret import Secret
 from heathaze.secagg import codec, keys, masks, shares
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
-from heathaze.secagg.keys import Identity, MaskKey, PairKeys, Secret
+from heathaze.secagg.keys import Identity, MaskKey, PairKeys
 from heathaze.secagg.masks import Words
 from heathaze.secagg.messages import (
     Advertise,
@@ -222,6 +223,8 @@ class Client(Secret):
             self._stop(f"{len(members)} vectors are to be summed, expected at least {terms.survivors_at_least}")
         if self.index not in members:
             self._stop("it sent its vector and is not among the survivors")
+        if not all(member in self._directory for member in members):
+            self._stop("somebody is named as a survivor who is not in the directory")
         silent = sorted(other for other in self._pairs if other in members and other not in self._held)
         if silent:
             self._stop(f"client {silent[0]} is named as a survivor and never sent it shares")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hmac
 import struct
-from typing import NoReturn
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness
+from heathaze.privacy.secret import Secret
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -35,24 +35,6 @@ SEAL_BYTES = 16
 
 _PAIR = struct.Struct("<32sII32s32s")
 _WAY = struct.Struct("<32sII")
-
-
-class Secret:
-    """Something that neither prints nor leaves this process by accident."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-    def __copy__(self) -> NoReturn:
-        raise TypeError(f"A {type(self).__name__} cannot be copied: it holds secrets that are used once.")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__copy__()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(f"A {type(self).__name__} cannot be pickled: it holds secrets that are used once.")
 
 
 class Identity(Secret):

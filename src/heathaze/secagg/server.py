@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage
 from heathaze.privacy.randomness import Randomness
+from heathaze.privacy.secret import Secret
 from heathaze.secagg import graph, keys, masks, shares
 from heathaze.secagg.client import survivors_digest
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
-from heathaze.secagg.keys import Identity, MaskKey, Secret
+from heathaze.secagg.keys import Identity, MaskKey
 from heathaze.secagg.messages import (
     Advertise,
     Agreed,
@@ -57,10 +58,11 @@ class Parcel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """What the server learns: the sum modulo 2^bits, and over whom."""
+    """What the server learns: the sum modulo 2^bits, over whom, and under which terms."""
 
     values: npt.NDArray[np.uint64] = field(repr=False)
     survivors: tuple[int, ...] = field(repr=False)
+    terms: Terms = field(repr=False)
 
     def __repr__(self) -> str:
         return f"<Sum: {len(self.values)} numbers over {len(self.survivors)} clients>"
@@ -270,7 +272,7 @@ class Server(Secret):
             self._remove(one, key)
         values = masks.reduced(self._total, self.terms.bits).astype(np.uint64)
         values.flags.writeable = False
-        self._sum = Sum(values, tuple(sorted(self._survivors)))
+        self._sum = Sum(values, tuple(sorted(self._survivors)), self.terms)
         self.step = None
         self._waiting = set()
         self._forget()

@@ -73,6 +73,10 @@ class Terms:
         _within("length", self.length, 1, MOST_NUMBERS, "split longer vectors over rounds")
         _within("bits", self.bits, 1, 64, "sums are modulo 2^bits in machine words")
         _within("neighbours", self.neighbours, 2, self.clients - 1, "neighbours are other clients")
+        if self.neighbours > MOST_NEIGHBOURS:
+            raise InvalidInput(
+                f"neighbours is {self.neighbours}, expected at most {MOST_NEIGHBOURS}: more would only cost time."
+            )
         if self.neighbours % 2 and self.neighbours != self.clients - 1:
             raise InvalidInput(
                 f"neighbours is {self.neighbours}; give an even number, half on either side, or all {self.clients - 1}."
@@ -225,7 +229,7 @@ def _neighbourhood(
     """The smallest number of neighbours and for it the smallest threshold that keep all three bounds, if any do."""
     sizes = [
         *range(2, min(clients - 1, MOST_NEIGHBOURS + 1), 2),
-        *([clients - 1] if clients <= MOST_NEIGHBOURS else []),
+        *([clients - 1] if clients <= MOST_NEIGHBOURS + 1 else []),
     ]
     for k in sizes:
         if odds.disconnected(clients, k, clients - least + corrupt) > breach / 2:

@@ -15,7 +15,7 @@ from heathaze.mechanisms.distributed import AdaptiveQuadtree, Cohort, Device, Qu
 from heathaze.mechanisms.distributed.encodings import Regions
 from heathaze.mechanisms.distributed.question import Part
 from heathaze.privacy.randomness import Randomness
-from heathaze.secagg import Sum
+from heathaze.secagg import Sum, Terms
 
 GRID = Grid.plane(x=(0, 8), y=(0, 8), size=8)
 COHORT = Cohort(20, dropout="1/5", colluding="1/10")
@@ -40,7 +40,24 @@ def opened(question: Question, devices: Iterable[Device], randomness: Randomness
     """The sum of these devices' answers, modulo 2^bits, as the secure sum would have it."""
     vectors = [device.answer(question, randomness=randomness) for device in devices]
     total = sum(vectors, np.zeros(question.length, dtype=np.uint64)) & np.uint64(2**question.bits - 1)
-    return Sum(total, tuple(range(len(vectors))))
+    return summed(question, total, range(len(vectors)))
+
+
+def summed(question: Question, values: np.ndarray, survivors: Iterable[int]) -> Sum:
+    """A sum as a shard's server would have it, under terms of its own."""
+    cohort = question.cohort
+    terms = Terms(
+        round=next(_numbers).to_bytes(16, "little"),
+        clients=cohort.shard,
+        neighbours=2,
+        shares_needed=2,
+        survivors_at_least=cohort.threshold,
+        length=question.length,
+        bits=question.bits,
+        corrupt_at_most=cohort.colluders,
+        purpose=question.fingerprint,
+    )
+    return Sum(values, tuple(survivors), terms)
 
 
 def told(question: Question, counts: Sequence[float], shards: int | None = None) -> list[Sum]:
@@ -48,9 +65,10 @@ def told(question: Question, counts: Sequence[float], shards: int | None = None)
     cohort = question.cohort
     values = np.rint(np.asarray(counts, dtype=float) * question.mass).astype(np.int64) & np.int64(2**question.bits - 1)
     zeros = np.zeros(question.length, dtype=np.uint64)
-    everyone = tuple(range(cohort.shard))
+    everyone = range(cohort.shard)
     rest = (cohort.shards if shards is None else shards) - 1
-    return [Sum(values.astype(np.uint64), everyone), *[Sum(zeros, everyone)] * rest]
+    others = [summed(question, zeros, everyone) for _ in range(rest)]
+    return [summed(question, values.astype(np.uint64), everyone), *others]
 
 
 def run(survey: Survey, counts: Any) -> Survey:
@@ -76,5 +94,5 @@ def epsilons(rounds: Iterable[Round]) -> list[Fraction]:
 
 
 def quadtree(grid: Grid = GRID, epsilon: Any = 1, **changed: Any) -> AdaptiveQuadtree:
-    """The mechanism on the small grid."""
-    return AdaptiveQuadtree(grid, epsilon, **changed)
+    """The mechanism on the small grid, with the paper's rules, for which the errata have numbers."""
+    return AdaptiveQuadtree(grid, epsilon, **({"crowded": 2.0, "calm": 0.1} | changed))

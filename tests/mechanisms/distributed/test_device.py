@@ -1,8 +1,10 @@
 """The device's half: what leaves it, what it costs, and every question it refuses before it pays."""
 
+import copy
 import dataclasses
 import itertools
 import math
+import pickle
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -461,6 +463,27 @@ def test_a_client_that_cannot_be_made_costs_nothing(changed: dict[str, Any], peo
         join(device, asked, plan_terms(asked), people, **changed)
     assert device.remaining == 1
     assert join(device, asked, plan_terms(asked), people).index == 0
+
+
+@pytest.mark.parametrize("crowd", [1, -3, float("nan"), None, "5", True])
+def test_a_crowd_is_a_number_of_people(crowd: Any) -> None:
+    with pytest.raises(InvalidInput, match="crowd is"):
+        Device(HERE, budget=1, crowd=crowd)
+
+
+def test_a_device_answers_one_round_of_a_disjoint_survey(purse: Callable) -> None:
+    device = Device(HERE, **purse(3))
+    device.answer(question(disjoint=True))
+    with pytest.raises(PromiseBroken, match="promised to ask nobody twice"):
+        device.answer(question(number=2, disjoint=True))
+    assert device.remaining == 2
+
+
+def test_a_device_is_not_copied() -> None:
+    device = Device(HERE, budget=1)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="secrets"):
+            copied(device)
 
 
 def test_a_device_chooses_its_crowd(purse: Callable) -> None:

@@ -42,8 +42,9 @@ class AdaptiveQuadtree:
         epsilon: What all rounds together cost one person.
         mass: Integer mass of one person, split over their places; 1 if each has one place, 10,000 if they have several.
         start: Regions of the first round; the quarters of the map unless given (see :meth:`starting_from`).
-        crowded: A region is split if it holds more than so many standard deviations of the noise to come.
-        calm: Noise of an early round, as a part of the people there are for each region.
+        crowded: A region is split if it holds more than so many standard deviations of the noise to come; at 8, each
+            quarter holds two on average. The paper has 2.
+        calm: Noise of an early round, as a part of the people there are for each region. The paper has 0.1.
         reserve: A round is the last one if what it would spend, times this, is more than is left.
         max_rounds: The last round at the latest.
         flagged: Ask for the share of people with a flag as well (:func:`~heathaze.mechanisms.distributed.proportions`).
@@ -55,8 +56,8 @@ class AdaptiveQuadtree:
     epsilon: Fraction
     mass: int = 1
     start: Partition | None = None
-    crowded: float = 2.0
-    calm: float = 0.1
+    crowded: float = 8.0
+    calm: float = 0.2
     reserve: float = 2.0
     max_rounds: int = 12
     flagged: bool = False
@@ -71,8 +72,8 @@ class AdaptiveQuadtree:
             epsilon: Number,
             mass: int = 1,
             start: Partition | None = None,
-            crowded: float = 2.0,
-            calm: float = 0.1,
+            crowded: float = 8.0,
+            calm: float = 0.2,
             reserve: float = 2.0,
             max_rounds: int = 12,
             flagged: bool = False,

@@ -107,9 +107,10 @@ class Cohort:
 def rational(text: Any) -> Fraction:
     """A rational as questions have it: ``n`` or ``n/m``, in digits.
 
-    The texts come from strangers: ``Fraction`` would take 1e999999999 as well, and compute for years.
+    The texts come from strangers: ``Fraction`` would take 1e999999999 as well, and compute for years; and sums of
+    fractions with long denominators grow longer still.
     """
-    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{1,200}(/[0-9]{1,200})?", text):
+    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{1,20}(/[0-9]{1,20})?", text):
         raise InvalidInput(f"A rational is written as {str(text)[:20]!r}; expected digits, as 1 or 1/10.")
     return Fraction(text)
 

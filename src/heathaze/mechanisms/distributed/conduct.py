@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heathaze.errors import BudgetExceeded, InvalidInput, PromiseBroken, ShardAborted
+from heathaze.errors import HeathazeError, InvalidInput, ShardAborted
 from heathaze.mechanisms.distributed.device import Device, Words, plan_terms
 from heathaze.mechanisms.distributed.question import Question
 from heathaze.mechanisms.distributed.survey import Survey
@@ -66,7 +66,7 @@ def _sum(question: Question, devices: Sequence[Device], dropout: float, source: 
     for index, device in enumerate(devices):
         try:
             vectors.append(device.answer(question, randomness=source))
-        except (BudgetExceeded, PromiseBroken):
+        except HeathazeError:  # it refuses, so it is not there
             vectors.append(np.zeros(question.length, dtype=np.uint64))
             lost[Step.ADVERTISE].append(index)
     for step in Step:

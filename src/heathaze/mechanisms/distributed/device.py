@@ -19,13 +19,14 @@ import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import Codes, interleave
-from heathaze.errors import BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded
+from heathaze.errors import AlreadyCharged, BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded
 from heathaze.mechanisms.distributed.question import Question
 from heathaze.privacy.events import price
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Number, decimal, parse_epsilon
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Randomness, SecureRandomness
+from heathaze.privacy.secret import Secret
 
 if TYPE_CHECKING:
     from heathaze.secagg import Client, Identity, Terms
@@ -34,7 +35,7 @@ Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
-class Device:
+class Device(Secret):
     """One person's device: answers questions about their places as far as their own budget goes.
 
     Args:
@@ -58,6 +59,8 @@ class Device:
             raise InvalidInput("A device needs a budget or a ledger to pay from, and not both.")
         self._places = _rows(places)
         self._flag = flag
+        if type(crowd) is not int or crowd < 2:
+            raise InvalidInput(f"crowd is {crowd!r}; give a whole number, 2 or larger.")
         self._crowd = crowd
         self._ledger = ledger
         self._budget = None if budget is None else parse_epsilon(budget, "budget")
@@ -143,6 +146,10 @@ class Device:
                 f"Round {question.number} has another grid, mass or flag than the rounds of this survey that were "
                 "answered; expected the same, so it is not answered."
             )
+        if question.disjoint:
+            raise PromiseBroken(
+                f"Round {before.number} of this survey was answered, which promised to ask nobody twice; no other is."
+            )
         if before.final:
             raise PromiseBroken(f"Round {before.number} was announced as the last; no other is answered.")
 
@@ -157,7 +164,13 @@ class Device:
     def _pay(self, question: Question) -> None:
         guarantee = question.guarantee
         if self._ledger is not None:
-            self._ledger.charge(guarantee, question.event(), note=_Answered.to(question).note, once=True)
+            asked = _Answered.to(question)
+            try:
+                self._ledger.charge(guarantee, question.event(), note=asked.note, once=asked.round)
+            except AlreadyCharged:
+                raise PromiseBroken(
+                    f"Round {question.number} was answered meanwhile; no second answer is given."
+                ) from None
         else:
             assert self._budget is not None
             if question.epsilon > self._budget:
@@ -195,8 +208,12 @@ class _Answered:
         return found and cls(found[1], int(found[2]), found[3], bool(found[4]))
 
     @property
+    def round(self) -> str:
+        return f"survey {self.survey} round {self.number} "
+
+    @property
     def note(self) -> str:
-        return f"survey {self.survey} round {self.number} frame {self.frame}{' last' if self.final else ''}"
+        return f"{self.round}frame {self.frame}{' last' if self.final else ''}"
 
 
 def _frame(question: Question) -> str:

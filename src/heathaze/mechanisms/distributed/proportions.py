@@ -67,7 +67,7 @@ def combined(rounds: Sequence[Round]) -> tuple[Floats, Floats]:
     A region of an earlier round is the same if it is made of the same squares.
     """
     last = rounds[-1]
-    values, weight = last.values().copy(), np.full(len(last.values()), last.deviation() ** -2)
+    values, weight = last.values().copy(), np.full(len(last.values()), _weight(last.deviation()))
     values = values.reshape(len(weight), -1) * weight[:, None]
     names = _names(_partition(last))
     for told in rounds[:-1]:
@@ -78,7 +78,7 @@ def combined(rounds: Sequence[Round]) -> tuple[Floats, Floats]:
         here, there = np.array(same).T
         # Fewer or more people delivered then.
         scaled = told.values().reshape(len(earlier), -1)[there] * (last.people / told.people)
-        trust = (told.deviation() * last.people / told.people) ** -2
+        trust = _weight(told.deviation() * last.people / told.people)
         values[here] += trust * scaled
         weight[here] += trust
     return values / weight[:, None], 1 / weight
@@ -114,6 +114,11 @@ def people_needed(width: float, noise: float, confidence: float = CONFIDENCE) ->
     # 2z √(n/4 + σ²/2) / n ≤ width
     z = 2 * float(ndtri((1 + confidence) / 2)) / width
     return (z**2 / 4 + math.sqrt(z**4 / 16 + 2 * z**2 * noise**2)) / 2
+
+
+def _weight(deviation: float) -> float:
+    """Inverse variance; noise so small that nobody could tell counts as a billionth of a person."""
+    return max(deviation, 1e-9) ** -2
 
 
 def _partition(told: Round) -> Partition:

@@ -29,6 +29,9 @@ VERSION = 1
 LONGEST = 2**21
 """Numbers a device is willing to send in one round."""
 
+MOST_PARTS = 64
+"""Each costs time to look at; no mechanism has more levels than this."""
+
 LARGEST_MASS = 2**30
 """Of one person: finer rounding is of no use to anybody."""
 
@@ -42,6 +45,8 @@ class Part:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        if self.epsilon.denominator >= 10**20:
+            raise InvalidInput("epsilon has more than 20 digits below the line; give a shorter one, as 0.5.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +61,7 @@ class Question:
         mass: Integer mass of one person, split over their places; 1 if each has one place.
         flagged: Every entry is there twice, for people with and without the flag (a share is asked for as well).
         final: No round comes after this one.
+        disjoint: Nobody is asked in more than one round of the survey; a device answers one and no other.
     """
 
     survey: str
@@ -65,14 +71,17 @@ class Question:
     mass: int = 1
     flagged: bool = False
     final: bool = False
+    disjoint: bool = False
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[0-9a-f]{32}", self.survey):
-            raise InvalidInput(f"A survey is named {self.survey!r}; expected 32 hexadecimal digits.")
+        if not isinstance(self.survey, str) or not re.fullmatch(r"[0-9a-f]{32}", self.survey):
+            raise InvalidInput(f"A survey is named {str(self.survey)[:40]!r}; expected 32 hexadecimal digits.")
         if type(self.number) is not int or not 1 <= self.number < 10**18:
             raise InvalidInput(f"The number of a round is {self.number!r}; expected 1, 2, 3 and so on.")
         if type(self.mass) is not int or not 1 <= self.mass <= LARGEST_MASS:
             raise InvalidInput(f"The mass of a person is {self.mass!r}; expected a whole number from 1 to 2^30.")
+        if len(self.parts) > MOST_PARTS:
+            raise InvalidInput(f"A question has {len(self.parts)} parts; expected at most {MOST_PARTS}.")
         if not self.parts or any(part.encoding.grid != self.parts[0].encoding.grid for part in self.parts):
             raise InvalidInput("A question has at least one part, and all its parts lie on the same grid.")
         if self.length > LONGEST:
@@ -113,7 +122,7 @@ class Question:
         """Sums are modulo 2^bits: wide enough that a shard's noisy sum wraps with probability below 2^−40."""
         shape = self.cohort.shard * self.cohort.shape
         return max(
-            wrap_bits(self.cohort.shard, self.mass, scale, shape, length)
+            wrap_bits(self.cohort.shard, self.mass, scale, shape, length, 2.0**-40 / len(self.parts))
             for scale, length in zip(self.scales, self.lengths, strict=True)
         )
 
@@ -150,20 +159,21 @@ class Question:
             "mass": self.mass,
             "flagged": self.flagged,
             "final": self.final,
+            "disjoint": self.disjoint,
         }
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Question:
         """Undo :meth:`to_dict`; the fields come from a server, so everything is looked at."""
         found = fields.get("heathaze question") if isinstance(fields, Mapping) else None
-        if found != VERSION:
-            raise InvalidInput(f"This is a question of version {found!r}; expected {VERSION}.")
+        if type(found) is not int or found != VERSION:
+            raise InvalidInput(f"This is a question of version {str(found)[:20]!r}; expected {VERSION}.")
         try:
             grid = Grid.from_dict(fields["grid"])
             parts = tuple(
                 Part(encoding_from_dict(grid, part["encoding"]), rational(part["epsilon"])) for part in fields["parts"]
             )
-            if not (type(fields["flagged"]) is type(fields["final"]) is bool):
+            if {type(fields[name]) for name in ("flagged", "final", "disjoint")} != {bool}:
                 raise TypeError
             return cls(
                 fields["survey"],
@@ -173,6 +183,7 @@ class Question:
                 fields["mass"],
                 fields["flagged"],
                 fields["final"],
+                fields["disjoint"],
             )
         except HeathazeError:
             raise

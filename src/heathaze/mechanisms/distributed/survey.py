@@ -19,6 +19,7 @@ from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted
 from heathaze.mechanisms.distributed.cohort import Cohort
+from heathaze.mechanisms.distributed.device import check_terms
 from heathaze.mechanisms.distributed.encodings import Regions
 from heathaze.mechanisms.distributed.question import Part, Question
 from heathaze.mechanisms.protocols import Estimate
@@ -155,13 +156,22 @@ class Survey:
         if inquiry is None:
             return None
         number = len(self.rounds) + 1
-        return Question(self.name, number, inquiry.parts, self.cohort, inquiry.mass, inquiry.flagged, inquiry.final)
+        return Question(
+            self.name,
+            number,
+            inquiry.parts,
+            self.cohort,
+            inquiry.mass,
+            inquiry.flagged,
+            inquiry.final,
+            self.mechanism.disjoint,
+        )
 
     def answered(self, sums: Sequence[Sum]) -> Survey:
         """The survey after one more round: one secure sum for each shard that was opened.
 
         Raises:
-            ShardAborted: None was opened. Nothing was learned; the same question must not be asked again.
+            ShardAborted: None was opened. Devices have paid all the same, and do not answer the question again.
             InvalidInput: A sum is not one of this question, or of fewer people than it may be opened with.
         """
         question = self.ask()
@@ -169,21 +179,29 @@ class Survey:
             raise InvalidInput("The survey is over; estimate() makes the map.")
         if not sums:
             raise ShardAborted(
-                "No shard was opened: too many people were lost, and nothing was learned in this round. Begin a new "
-                "survey with the budget that is left; devices do not answer a round twice."
+                "No shard was opened: too many people were lost. Begin a new survey with the budget that is left; "
+                "devices do not answer a round twice."
             )
         if len(sums) > self.cohort.shards:
             raise InvalidInput(
                 f"There are {len(sums)} sums; expected at most {self.cohort.shards}, one for each shard."
             )
+        if len({found.terms.round for found in sums}) < len(sums):
+            raise InvalidInput("The same sum is there twice; give one for each shard.")
         totals = np.zeros(question.length, dtype=np.int64)
         for found in sums:
             _check_sum(question, found)
             totals += decode(found.values, question.bits, self.cohort.shard, question.mass)
-        return self.told(Round(question, totals, tuple(len(found.survivors) for found in sums)))
+        return self._with(Round(question, totals, tuple(len(found.survivors) for found in sums)))
 
     def told(self, last: Round) -> Survey:
-        """The survey after one more round."""
+        """The survey after one more round, which must be the answer to :meth:`ask`."""
+        question = self.ask()
+        if question is None or question.fingerprint != last.question.fingerprint:
+            raise InvalidInput("The round answers another question than the one this survey asks next.")
+        return self._with(last)
+
+    def _with(self, last: Round) -> Survey:
         return dataclasses.replace(self, rounds=(*self.rounds, last))
 
     @property
@@ -240,6 +258,9 @@ class Survey:
 
 
 def _check_sum(question: Question, found: Sum) -> None:
+    check_terms(question, found.terms)
+    if len(set(found.survivors)) < len(found.survivors) or not set(found.survivors) <= set(range(found.terms.clients)):
+        raise InvalidInput("A sum names somebody twice, or somebody who was not invited.")
     values = np.asarray(found.values)
     if values.shape != (question.length,):
         raise InvalidInput(f"A sum has shape {values.shape}; the question needs {question.length} numbers.")

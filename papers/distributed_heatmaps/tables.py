@@ -1,0 +1,147 @@
+"""The tables of README.md, from the means of a full run and from its claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from experiments import table1
+from figures import NAMES, ROWS
+from harness.claims import Claim, summary
+from harness.results import Point, Results
+
+Means = Mapping[str, Sequence[float]]
+"""Mean and standard error, named as in expected.json."""
+
+PAPER_TABLE_1 = {
+    "non-private": "7.75 / 6.19 / 6.55",
+    "the paper's": "7.88 / 6.99 / 7.02",
+    "adaptive grid, as printed": "9.67 / 9.89 / 9.96",
+    "hierarchical, best split": "8.81 / 7.75 / 7.79",
+    "spatial decomposition, best layer": "8.56 / 7.72 / 7.78",
+    "count-min, best split": "11.62 / 11.69 / 11.73",
+    "flat": "41.40 / 21.40 / 21.93",
+}
+PAPER_TABLE_2 = {
+    "non-private": "1.2",
+    "single place": "13.0",
+    "mass 1": "18.3",
+    "mass 100": "19.2, 16.9",
+    "mass 10,000": "7.7",
+    "mass 1,000,000": "8.3",
+}
+PAPER_TABLE_3 = {
+    "no noise, T = 10": "7.75, 12,734",
+    "fixed ε, T = 10": "8.81, 43,450",
+    "scheduled ε, T = 10": "7.95, 340",
+    "scheduled ε, adaptive T": "7.88, 340",
+    "ours, all rounds": "–",
+}
+COLUMNS = (("table1", 10_000), ("table1", 100_000), (table1(0.1), 100_000))
+VISITS = (("gowalla", 3_000), ("city", 3_000))
+SOURCES = (*NAMES, "gowalla", "city")
+
+
+def write_readme(path: Path, results: Results, claims: Sequence[Claim]) -> bool:
+    """Tables and claims between the marks of README.md; only if all data was there."""
+    if not set(SOURCES) <= {point.source for point, _, _ in results.values}:
+        return False
+    readme = with_tables(path.read_text(encoding="utf-8"), summary(results))
+    for start in ("table 1", "table 2", "table 3", "fig."):
+        chosen = [claim for claim in claims if claim.text.startswith(start)]
+        readme = _between(readme, f"claims, {start}", _claims(chosen))
+    path.write_text(readme, encoding="utf-8")
+    return True
+
+
+def with_tables(readme: str, means: Means) -> str:
+    """README.md with tables 1, 2 and 3 as the means have them."""
+    for name, rows in (("table 1", _table1(means)), ("table 2", _table2(means)), ("table 3", _table3(means))):
+        readme = _between(readme, name, rows)
+    return readme
+
+
+def _between(readme: str, name: str, rows: Iterable[Sequence[str]]) -> str:
+    head, *body = rows
+    lines = [_line(head), "|" + "---|" * len(head), *map(_line, body)]
+    marks = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    readme, found = marks.subn(lambda mark: mark[1] + "\n".join(lines) + "\n" + mark[2], readme)
+    if found != 1:
+        raise ValueError(f"README.md has {found} places for {name}; it must have one.")
+    return readme
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+# ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _table1(means: Means) -> Iterator[Sequence[str]]:
+    yield "algorithm", "the paper", *NAMES.values(), "integers, Manhattan"
+    for row in ROWS:
+        errors = [" / ".join(_error(_mean(means, *at, row, source)) for at in COLUMNS) for source in NAMES]
+        sent = [f"{_mean(means, *at, row, 'manhattan', 'numbers'):,.0f}" for at in COLUMNS]
+        integers = sent[0] if len(set(sent)) == 1 else " / ".join(sent)
+        yield f"{row} *" if "best" in row else row, PAPER_TABLE_1.get(row, "–"), *errors, integers
+
+
+def _table2(means: Means) -> Iterator[Sequence[str]]:
+    yield "", "the paper, MSE", "gowalla: MSE, L1", "integers", "bits", "city: MSE, L1", "integers", "bits"
+    for row, paper in PAPER_TABLE_2.items():
+        cells = [row, paper]
+        for source, people in VISITS:
+
+            def of(method: str, metric: str, source: str = source, people: int = people) -> float:
+                return _mean(means, "table2", people, method, source, metric)
+
+            text = f"{of(row, 'MSE'):.2f}, {of(row, 'L1'):.2f}"
+            if row != "non-private":
+                text += f" (ours {of(f'{row}, ours', 'MSE'):.2f}, {of(f'{row}, ours', 'L1'):.2f})"
+            bits = "–" if row == "non-private" else f"{of(row, 'bits'):.0f}"
+            cells += [text, f"{of(row, 'numbers'):,.0f}", bits]
+        yield cells
+
+
+def _table3(means: Means) -> Iterator[Sequence[str]]:
+    metrics = ("MSE", "L1", "MAPE", "sMAPE", "MAAPE")
+    yield "", "the paper: MSE, integers", "data", *metrics, "integers"
+    for row, paper in PAPER_TABLE_3.items():
+        for place, (source, name) in enumerate(NAMES.items()):
+            errors = [_error(_mean(means, "table3", 10_000, row, source, metric)) for metric in metrics]
+            sent = f"{_mean(means, 'table3', 10_000, row, source, 'numbers'):,.0f}"
+            yield row if place == 0 else "", paper if place == 0 else "", name, *errors, sent
+
+
+def _mean(means: Means, figure: str, x: float, method: str, source: str, metric: str = "MSE") -> float:
+    point = Point(figure, source, x)
+    return means[f"{point.figure} | {point.source} | {point.x:g} | {method} | {metric}"][0]
+
+
+def _error(value: float) -> str:
+    """Three digits."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+# ── claims ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _claims(claims: Sequence[Claim]) -> Iterator[Sequence[str]]:
+    """One row for the same claim about several data sets."""
+    rows: dict[tuple[str, str], list[tuple[str, Claim]]] = {}
+    for claim in claims:
+        source = next(name for name in SOURCES if f", {name}" in claim.text)
+        rows.setdefault((claim.text.replace(f", {source}", "", 1), claim.paper), []).append((source, claim))
+    yield "claim", "theirs", "ours", "holds"
+    for (text, paper), found in rows.items():
+        names = [NAMES.get(source, source) for source, _ in found]
+        ours = "<br>".join(f"{name}: {claim.ours}" for name, (_, claim) in zip(names, found, strict=True))
+        said = [claim.verdict.removesuffix(", see README") for _, claim in found]
+        if len(set(said)) > 1:
+            said = [f"{name}: {verdict}" for name, verdict in zip(names, said, strict=True)]
+        holds = "<br>".join(dict.fromkeys(said))
+        yield text, paper, ours, holds
