@@ -84,7 +84,7 @@ def _table1(results: Results, path: Path) -> Path:
         figure,
         axes,
         path,
-        "mean and two standard errors; * chosen by the truth, so no server can; ours, the paper's: at the paper's setting",
+        "mean and two standard errors; * chosen by the truth: no server can; ours, the paper's: the paper's setting",
     )
 
 

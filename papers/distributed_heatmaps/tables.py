@@ -83,7 +83,7 @@ def _table1(means: Means) -> Iterator[Sequence[str]]:
     yield "algorithm", "the paper", *NAMES.values(), "integers, Manhattan"
     for row in ROWS:
         errors = [" / ".join(_error(_mean(means, *at, row, source)) for at in COLUMNS) for source in NAMES]
-        sent = [f"{_mean(means, *at, row, 'manhattan', 'numbers'):,.0f}" for at in COLUMNS]
+        sent = [_integers(_mean(means, *at, row, "manhattan", "numbers")) for at in COLUMNS]
         integers = sent[0] if len(set(sent)) == 1 else " / ".join(sent)
         yield f"{row} *" if "best" in row else row, PAPER_TABLE_1.get(row, "–"), *errors, integers
 
@@ -120,6 +120,10 @@ def _mean(means: Means, figure: str, x: float, method: str, source: str, metric:
     return means[f"{point.figure} | {point.source} | {point.x:g} | {method} | {metric}"][0]
 
 
+def _integers(value: float) -> str:
+    return f"{value / 1e6:.2f} million" if value >= 1e6 else f"{value:,.0f}"
+
+
 def _error(value: float) -> str:
     """Three digits."""
     if value >= 100:
@@ -135,7 +139,8 @@ def _claims(claims: Sequence[Claim]) -> Iterator[Sequence[str]]:
     rows: dict[tuple[str, str], list[tuple[str, Claim]]] = {}
     for claim in claims:
         source = next(name for name in SOURCES if f", {name}" in claim.text)
-        rows.setdefault((claim.text.replace(f", {source}", "", 1), claim.paper), []).append((source, claim))
+        text = re.sub(r"^table \d[:,] ", "", claim.text.replace(f", {source}", "", 1))
+        rows.setdefault((text, claim.paper), []).append((source, claim))
     yield "claim", "theirs", "ours", "holds"
     for (text, paper), found in rows.items():
         names = [NAMES.get(source, source) for source, _ in found]
@@ -144,4 +149,4 @@ def _claims(claims: Sequence[Claim]) -> Iterator[Sequence[str]]:
         if len(set(said)) > 1:
             said = [f"{name}: {verdict}" for name, verdict in zip(names, said, strict=True)]
         holds = "<br>".join(dict.fromkeys(said))
-        yield text, paper, ours, holds
+        yield text, paper, re.sub(r"(?<=\d)%", " %", ours), holds

@@ -188,6 +188,12 @@ def test_a_survivor_that_never_sent_shares() -> None:
     stops(shard, 0, Survivors(frozenset(range(6))), "client 5 is named as a survivor and never sent it shares")
 
 
+def test_a_survivor_whom_nobody_knows() -> None:
+    shard = everyone_masked()
+    shard.clients[0]._directory = {one: public for one, public in directory(CLIENTS).items() if one != 5}
+    stops(shard, 0, Survivors(frozenset(range(6))), "somebody is named as a survivor who is not in the directory")
+
+
 @pytest.mark.parametrize(
     ("kinds", "sentence"),
     [

@@ -209,6 +209,12 @@ def test_terms_as_bytes() -> None:
         dataclasses.replace(terms, purpose=b"a map")
 
 
+def test_so_many_neighbours_would_only_cost_time() -> None:
+    """77 bytes must not make a device compute for minutes."""
+    with pytest.raises(InvalidInput, match="neighbours is 524288, expected at most 1024"):
+        small_terms(2**20, 2**19, corrupt_at_most=2**18, survivors_at_least=2**20)
+
+
 def test_unsafe_terms_are_refused() -> None:
     terms = small_terms(30, 4, corrupt_at_most=10)
     with pytest.raises(PromiseBroken, match=r"with probability up to 1, expected at most 9\.1e-13"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from heathaze.errors import CannotWrite
+from heathaze.errors import CannotWrite, UnknownFormat
 from heathaze.release.formats import check_writable
 
 
@@ -12,6 +12,15 @@ def check_new(path: Path, *, overwrite: bool, source: str) -> None:
     """Refuse an output of a release that cannot be written, that exists, or that is the data itself."""
     check_writable(path)
     check_place(path, overwrite=overwrite, source=source)
+
+
+def check_picture(path: Path | None, *, overwrite: bool) -> None:
+    """Refuse a picture, if one is wanted, that is no PNG, cannot be written or exists."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".png":
+        raise UnknownFormat(f"{path} does not end in .png, the only picture this command draws.")
+    check_new(path, overwrite=overwrite, source="")
 
 
 def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:

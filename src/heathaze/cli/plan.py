@@ -9,8 +9,7 @@ import typer
 
 from heathaze.cli import options
 from heathaze.cli.console import Json, Quiet, out, say_json, steps
-from heathaze.cli.outputs import check_new
-from heathaze.errors import UnknownFormat
+from heathaze.cli.outputs import check_picture
 
 if TYPE_CHECKING:
     from heathaze.plan import Plan
@@ -51,10 +50,7 @@ def plan(
     from heathaze.plan import plan as rehearse
 
     grid = options.grid_from(lon, lat, x, y, size, shape, projection)
-    if picture is not None:
-        if picture.suffix.lower() != ".png":
-            raise UnknownFormat(f"{picture} does not end in .png, the only picture plan draws.")
-        check_new(picture, overwrite=overwrite, source="")
+    check_picture(picture, overwrite=overwrite)
     with steps(5 if cities is None else cities, silent=quiet or json) as begin:
         found = rehearse(
             grid,

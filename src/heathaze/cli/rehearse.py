@@ -9,8 +9,8 @@ import typer
 
 from heathaze.cli import options
 from heathaze.cli.console import Json, Quiet, out, say_json, steps
-from heathaze.cli.outputs import check_new
-from heathaze.errors import InvalidInput, UnknownFormat
+from heathaze.cli.outputs import check_picture
+from heathaze.errors import InvalidInput
 
 if TYPE_CHECKING:
     from heathaze.domain.density import Density
@@ -63,10 +63,7 @@ def rehearse(
         )
     if people > MOST_PEOPLE:
         raise InvalidInput(f"people is {people}; a rehearsal asks at most {MOST_PEOPLE}.")
-    if picture is not None:
-        if picture.suffix.lower() != ".png":
-            raise UnknownFormat(f"{picture} does not end in .png, the only picture rehearse draws.")
-        check_new(picture, overwrite=overwrite, source="")
+    check_picture(picture, overwrite=overwrite)
     survey = Survey(AdaptiveQuadtree(grid, epsilon), Cohort(people, shards, dropout, colluding))
     with steps(3, silent=quiet or json) as begin:
         begin("Making up a city")

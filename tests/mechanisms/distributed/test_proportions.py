@@ -172,3 +172,11 @@ def test_empty_regions_know_nothing() -> None:
     assert found.low.tolist() == [0.0] * len(found.low)
     assert found.high.tolist() == [1.0] * len(found.high)
     assert dataclasses.is_dataclass(found)
+
+
+def test_next_to_no_noise_is_no_accident() -> None:
+    survey = run(Survey(quadtree(epsilon=1000, flagged=True), Cohort(100, dropout=0, colluding=0)), spread)
+    found = proportions(survey)
+    assert np.isfinite(found.low).all()
+    assert np.isfinite(found.high).all()
+    assert (found.low <= found.high).all()

@@ -239,3 +239,27 @@ def test_arrays_of_a_question_cannot_be_changed_under_it() -> None:
     with pytest.raises(ValueError, match="read-only"):
         partition.codes[0] = 1
     assert np.array_equal(partition.codes, QUARTERS.codes)
+
+
+def test_a_question_is_quickly_looked_at() -> None:
+    """Few parts, short fractions: nobody makes a device compute for minutes."""
+    with pytest.raises(InvalidInput, match="has 65 parts; expected at most 64"):
+        question(parts=question().parts * 65)
+    long = question().to_dict()
+    long["parts"][0]["epsilon"] = "1/" + "3" * 21
+    with pytest.raises(InvalidInput, match="A rational is written as"):
+        Question.from_dict(long)
+    with pytest.raises(InvalidInput, match="more than 20 digits below the line"):
+        question(epsilon=Fraction(1, 10**20 + 1) + 1)
+
+
+@pytest.mark.parametrize("version", [True, 1.0, "1", None, 2])
+def test_a_version_is_a_whole_number(version: Any) -> None:
+    with pytest.raises(InvalidInput, match="question of version"):
+        Question.from_dict(question().to_dict() | {"heathaze question": version})
+
+
+def test_an_endless_name_is_not_repeated() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        question(survey="x" * 10**6)
+    assert len(str(refused.value)) < 200

@@ -11,24 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
+from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.region_map import NoisyRegions, region_map
+from heathaze.mechanisms.distributed._levels import GRAIN, at_most_dense, check_mass, check_positive, people_in
 from heathaze.mechanisms.distributed.cohort import Cohort
 from heathaze.mechanisms.distributed.encodings import Regions
 from heathaze.mechanisms.distributed.proportions import people_needed
-from heathaze.mechanisms.distributed.question import LARGEST_MASS, LONGEST, Part
+from heathaze.mechanisms.distributed.question import LONGEST, Part
 from heathaze.mechanisms.distributed.survey import Inquiry, Round
 from heathaze.mechanisms.protocols import Estimate
 from heathaze.privacy.loss import SMALLEST_EPSILON, Number, parse_epsilon
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.noise_shares import epsilon_from_sigma, share_deviation
-
-_GRAIN = 10**6
-"""Budgets of rounds are multiples of a millionth, rounded down: exact, and short in files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +81,9 @@ class AdaptiveQuadtree:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        if type(self.mass) is not int or not 1 <= self.mass <= LARGEST_MASS:
-            raise InvalidInput(f"mass is {self.mass!r}; give a whole number from 1 to 2^30.")
+        check_mass(self.mass)
         for name in ("crowded", "calm", "reserve"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise InvalidInput(f"{name} is {value}; give a number above 0.")
+            check_positive(name, getattr(self, name))
         if type(self.max_rounds) is not int or self.max_rounds < 1:
             raise InvalidInput(f"max_rounds is {self.max_rounds!r}; give a whole number, 1 or larger.")
         if self.start is not None and self.start.grid != self.grid:
@@ -137,7 +132,7 @@ class AdaptiveQuadtree:
         wanted = self.calm * cohort.people / len(partition)
         shape = self._shape(cohort)
         epsilon = epsilon_from_sigma(self.mass * wanted / math.sqrt(shape), self.mass)
-        return max(Fraction(math.floor(epsilon * _GRAIN), _GRAIN), SMALLEST_EPSILON)
+        return max(Fraction(math.floor(epsilon * GRAIN), GRAIN), SMALLEST_EPSILON)
 
     def _shape(self, cohort: Cohort) -> float:
         """Shape of the noise of one region's count: shards add up, and with a flag it is a sum of two numbers."""
@@ -173,7 +168,7 @@ class AdaptiveQuadtree:
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:
         """One density for all rounds (:mod:`heathaze.inference.region_map`), in people of the last."""
         last = rounds[-1]
-        total = float(np.clip(last.counts().sum(), 1.0, last.people))
+        total = people_in(last.counts().sum(), last.people)
         fitted = region_map(
             [
                 NoisyRegions(
@@ -185,7 +180,7 @@ class AdaptiveQuadtree:
                 for told in rounds
             ]
         )
-        density = fitted.density if self.grid.cells > MAX_DENSE_CELLS else fitted.density.dense()
+        density = at_most_dense(fitted.density)
         drawn = None
         if draws and isinstance(density, Density):
             drawn = DrawnMaps.of(self.grid, np.stack(list(fitted.draws(draws))), fitted.prior)

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heathaze.domain.grid import Grid
+from heathaze.mechanisms.distributed._every_level import EveryLevel
 from heathaze.mechanisms.distributed._levels import (
     Floats,
     at_most_dense,
-    check_length,
-    check_level,
-    check_mass,
-    check_positive,
     descend,
     people_in,
-    shared,
 )
-from heathaze.mechanisms.distributed.cohort import Cohort
-from heathaze.mechanisms.distributed.encodings import Squares
-from heathaze.mechanisms.distributed.question import Part
-from heathaze.mechanisms.distributed.survey import Inquiry, Round
+from heathaze.mechanisms.distributed.survey import Round
 from heathaze.mechanisms.protocols import Estimate
-from heathaze.privacy.loss import Number, parse_epsilon
 
 RATIO = 2 ** (1 / 3)
 """Each level gets so many times the budget of the one above."""
 
 
-@dataclass(frozen=True, eq=False)
-class SpatialDecomposition:
+@dataclass(frozen=True, eq=False, init=False)
+class SpatialDecomposition(EveryLevel):
     """One round: every level of the quadtree, geometric budgets, and least squares over the tree.
 
     See ``spatial_decomposition.md``.
@@ -47,42 +36,7 @@ class SpatialDecomposition:
         mass: Integer mass of one person, split over their places; 1 if each has one place.
     """
 
-    grid: Grid
-    epsilon: Fraction
-    level: int | None = None
-    crowded: float = 8.0
-    mass: int = 1
-
-    disjoint = False
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self, grid: Grid, epsilon: Number, level: int | None = None, crowded: float = 8.0, mass: int = 1
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_mass(self.mass)
-        check_positive("crowded", self.crowded)
-        check_length(sum(squares.length for squares in self._levels))
-        self._budgets()
-
-    @property
-    def _levels(self) -> list[Squares]:
-        """All levels but the root, which is only the total; of a single cell, just that."""
-        finest = check_level(self.grid, self.level)
-        return [Squares(self.grid, level) for level in range(min(1, finest), finest + 1)]
-
-    def _budgets(self) -> list[Fraction]:
-        return shared(self.epsilon, [RATIO**place for place in range(len(self._levels))])
-
-    def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> Inquiry | None:  # noqa: ARG002
-        """All levels at once."""
-        if rounds:
-            return None
-        parts = zip(self._levels, self._budgets(), strict=True)
-        return Inquiry(tuple(Part(squares, epsilon) for squares, epsilon in parts), True, self.mass)
+    ratio = RATIO
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
         """The consistent tree, from the quarters of the map downwards as far as the noise allows."""
@@ -102,10 +56,6 @@ class SpatialDecomposition:
         """Every level after least squares, rows and columns of squares: quarters sum to their square."""
         values = [told.counts(part).reshape(squares.shape) for part, squares in enumerate(self._levels)]
         return least_squares(values, [told.deviation(part) ** 2 for part in range(len(values))])
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters, for the release's provenance."""
-        return {"epsilon": str(self.epsilon), "level": self.level, "crowded": self.crowded, "mass": self.mass}
 
 
 # ── least squares over a tree ───────────────────────────────────────────────────────────────────────────────────────
