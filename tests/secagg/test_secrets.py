@@ -15,7 +15,7 @@ import pytest
 import heathaze.secagg as secagg
 from heathaze.errors import InvalidInput, PromiseBroken, UnexpectedMessage
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Client, Server, Step
+from heathaze.secagg import Client, Identity, Server, Step
 from heathaze.secagg.envelope import SERVER, unwrap, wrap
 from heathaze.secagg.keys import MaskKey, PairKeys
 from heathaze.secagg.messages import Neighbours
@@ -168,3 +168,14 @@ def test_other_terms_for_another_client_do_not_go_through() -> None:
     parcels = shard.to_server(shard.begin())
     with pytest.raises(UnexpectedMessage, match=r"The digest of the terms is .*; drop it, or compare the terms"):
         weaker.receive(parcels[0].message)
+
+
+def test_an_identity_is_kept_in_64_bytes() -> None:
+    identity = Identity(Simulation(1))
+    again = Identity.from_bytes(identity.to_bytes())
+    other = Identity(Simulation(2))
+    assert again.public == identity.public
+    assert again.agree(other.public) == other.agree(identity.public)
+    assert again.sign(b"x") == identity.sign(b"x")
+    with pytest.raises(InvalidInput, match="An identity of 63 bytes, expected 64"):
+        Identity.from_bytes(identity.to_bytes()[:-1])

@@ -129,6 +129,7 @@ def test_traffic_is_what_the_page_says(clients: int, neighbours: int) -> None:
     )
     up = 670 + 135 * neighbours + math.ceil(33 * 11 / 8)
     down = 456 + 142 * neighbours + math.ceil(clients / 8)
+    assert (terms.bytes_sent, terms.bytes_received) == (up, down)
     assert sum(sizes) == clients * (up + down)
     assert len(sizes) == 9 * clients
 

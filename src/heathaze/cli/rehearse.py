@@ -79,10 +79,11 @@ def rehearse(
     if json:
         say_json(told | ({} if picture is None else {"written": [str(picture)]}))
     elif not quiet:
-        _tell(survey, told, picture)
+        _tell(told, picture)
 
 
 def _told(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
+    from heathaze.mechanisms.distributed import plan_terms
     from heathaze.metrics import mse, similarity
 
     rounds = [
@@ -90,14 +91,19 @@ def _told(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
             "round": told.question.number,
             "numbers": told.question.length,
             "bits": told.question.bits,
-            "bytes": -(-told.question.length * told.question.bits // 8),
+            "sent": terms.bytes_sent,
+            "received": terms.bytes_received,
+            "noise": told.deviation(),
             "epsilon": float(told.question.epsilon),
             "delivered": told.people,
         }
         for told in survey.rounds
+        for terms in (plan_terms(told.question),)
     ]
     sigma = max(survey.mechanism.grid.shape) / 64
     return {
+        "people": survey.cohort.people,
+        "shards": survey.cohort.shards,
         "rounds": rounds,
         "numbers": survey.numbers_sent,
         "guarantee": str(survey.guarantee),
@@ -106,28 +112,36 @@ def _told(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
     }
 
 
-def _tell(survey: Survey, told: dict[str, Any], picture: Path | None) -> None:
+def _tell(told: dict[str, Any], picture: Path | None) -> None:
     from rich.table import Table
 
-    table = Table("round", "regions", "ε", "noise (people)", "bytes a person", "delivered", box=None, pad_edge=False)
-    for row, answered in zip(told["rounds"], survey.rounds, strict=True):
+    columns = ("round", "regions", "ε", "noise (people)", "bytes sent", "received", "delivered")
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in told["rounds"]:
         table.add_row(
             f"{row['round']}",
             f"{row['numbers']:,}",
             f"{row['epsilon']:.4g}",
-            f"± {answered.deviation():.3g}",
-            f"{row['bytes']:,}",
+            f"± {row['noise']:.3g}",
+            f"{row['sent']:,}",
+            f"{row['received']:,}",
             f"{row['delivered']:,}",
         )
     out.print(table)
     out.print(
-        f"A person who is asked in every round sends {told['numbers']:,} numbers, and the map shares "
+        f"A person who is asked in every round sends {told['numbers']:,} numbers, with keys and shares "
+        f"{sum(row['sent'] for row in told['rounds']) / 1000:,.1f} kB in all, and the map shares "
         f"{told['sim']:.2f} of its mass with the truth (SIM of heat maps blurred by 1/64 of the side; 1 is equal).",
         style="bold",
         markup=False,
     )
     out.print(told["guarantee"], markup=False)
-    out.print("A rehearsal on a made-up city: nobody was asked and nothing was charged.", style="dim", markup=False)
+    out.print(
+        "A rehearsal on a made-up city, the same for every place and every time (--city N is another): nobody was "
+        "asked and nothing was charged.",
+        style="dim",
+        markup=False,
+    )
     if picture is not None:
         out.print(f"wrote {picture}", style="bold", markup=False)
 

@@ -236,7 +236,9 @@ def _settled(last: _View, density: Floats) -> Floats:
     expected = last.expected(density)
     miss = last.values - expected
     sure = np.maximum(0.0, 1 - 4 * last.variance(expected) / np.maximum(miss**2, 1e-300))
-    factor = np.maximum(expected + sure * miss, 0.0) / np.maximum(expected, 1e-300)
+    # Nobody can tell less than half a deviation of the noise from nothing; without this, bad luck leaves black holes.
+    least = np.minimum(expected, 0.5 * np.sqrt(last.noise))
+    factor = np.maximum(expected + sure * miss, least) / np.maximum(expected, 1e-300)
     settled = density * factor[last.labels].reshape(density.shape)
     total = settled.sum()
     return np.asarray(settled / total) if total > 0 else density

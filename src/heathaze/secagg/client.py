@@ -76,6 +76,8 @@ class Client(Secret):
             raise InvalidInput(f"The client's number is {index}, expected 0 to {terms.clients - 1}; it is not invited.")
         if directory.get(index) != identity.public:
             raise InvalidInput(f"The directory names another identity for client {index}; enter Identity.public there.")
+        if len({directory.get(other) for other in range(terms.clients)} - {None}) < terms.clients:
+            raise InvalidInput(f"The directory must name a different identity for each of the {terms.clients} clients.")
         terms.require(breach)
         self.terms = terms
         self.index = index

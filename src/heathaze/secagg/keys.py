@@ -47,8 +47,24 @@ class Identity(Secret):
     """
 
     def __init__(self, randomness: Randomness) -> None:
-        self._signing = Ed25519PrivateKey.from_private_bytes(_bytes(randomness))
-        self._agreement = X25519PrivateKey.from_private_bytes(_bytes(randomness))
+        self._load(_bytes(randomness) + _bytes(randomness))
+
+    @classmethod
+    def from_bytes(cls, secret: bytes) -> Identity:
+        """Undo :meth:`to_bytes`."""
+        if len(secret) != IDENTITY_BYTES:
+            raise InvalidInput(f"An identity of {len(secret)} bytes, expected {IDENTITY_BYTES}; draw a new one.")
+        identity = cls.__new__(cls)
+        identity._load(secret)
+        return identity
+
+    def to_bytes(self) -> bytes:
+        """64 secret bytes, for the device's own key store and for nobody else."""
+        return self._signing.private_bytes_raw() + self._agreement.private_bytes_raw()
+
+    def _load(self, secret: bytes) -> None:
+        self._signing = Ed25519PrivateKey.from_private_bytes(secret[:KEY_BYTES])
+        self._agreement = X25519PrivateKey.from_private_bytes(secret[KEY_BYTES:])
         self.public = self._signing.public_key().public_bytes_raw() + self._agreement.public_key().public_bytes_raw()
         """64 bytes for the directory: the key that signs, then the key that agrees."""
 

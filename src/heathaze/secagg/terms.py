@@ -173,6 +173,16 @@ class Terms:
             f"{self.dropped_at_most} lost there is no sum with probability at most {found.unrecoverable:.2g}."
         )
 
+    @property
+    def bytes_sent(self) -> int:
+        """What a client sends in a whole round: keys, shares, tags, signatures and its vector."""
+        return 670 + 135 * self.neighbours + -(-self.length * self.bits // 8)
+
+    @property
+    def bytes_received(self) -> int:
+        """What a client gets in a whole round."""
+        return 456 + 142 * self.neighbours + -(-self.clients // 8)
+
     def to_bytes(self) -> bytes:
         """As they are told to clients."""
         return _LAYOUT.pack(*(getattr(self, field.name) for field in dataclasses.fields(self)))

@@ -72,7 +72,10 @@ def test_noise_shaped_on_those_invited_has_no_price(monkeypatch: pytest.MonkeyPa
         ({"people": True}, "people is True"),
         ({"people": 10, "shards": 0}, "shards is 0"),
         ({"people": 10, "shards": 3}, "Ask 9 or 12"),
-        ({"people": 4, "shards": 2}, "has 2 people; a sum of fewer than 3 hides nobody"),
+        (
+            {"people": 4, "shards": 2},
+            "4 people in 2 shards leave fewer than 3 in some; a sum of fewer than 3 hides nobody",
+        ),
         ({"people": 100, "dropout": 0.5}, "opened with 50 people; more than half must be left"),
         ({"people": 100, "dropout": 1}, "dropout is 1; give a share"),
         ({"people": 100, "dropout": -0.1}, "dropout is -0.1"),

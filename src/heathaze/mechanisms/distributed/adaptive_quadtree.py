@@ -27,6 +27,7 @@ from heathaze.mechanisms.protocols import Estimate
 from heathaze.privacy.loss import SMALLEST_EPSILON, Number, parse_epsilon
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.noise_shares import epsilon_from_sigma, share_deviation
+from heathaze.release.release import Release
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +110,9 @@ class AdaptiveQuadtree:
         part = Part(Regions(partition), left if final or self.disjoint else scheduled)
         return Inquiry((part,), final, self.mass, self.flagged)
 
-    def starting_from(self, density: Density | TreeDensity, cohort: Cohort) -> AdaptiveQuadtree:
+    def starting_from(self, earlier: Density | TreeDensity | Release, cohort: Cohort) -> AdaptiveQuadtree:
         """The same mechanism, begun with regions that suit an earlier map: fewer rounds, more budget for the last."""
+        density = earlier.estimate if isinstance(earlier, Release) else earlier
         if density.grid != self.grid:
             raise InvalidInput("The earlier map lies on another grid; make both with the same Grid.")
         # Just so many regions that the first round is the last, none made of a square that would not be split.

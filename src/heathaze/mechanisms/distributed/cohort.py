@@ -48,6 +48,11 @@ class Cohort:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise InvalidInput(f"{name} is {value!r}; give a whole number, 1 or larger.")
+        if self.people < 3 * self.shards:
+            raise InvalidInput(
+                f"{self.people} people in {self.shards} shards leave fewer than 3 in some; a sum of fewer than 3 hides "
+                f"nobody. Ask at least {3 * self.shards} people, or use fewer shards."
+            )
         if self.people % self.shards:
             raise InvalidInput(
                 f"{self.people} people do not divide into {self.shards} equal shards; a smaller shard would have too "
@@ -56,8 +61,6 @@ class Cohort:
             )
         for name in ("dropout", "colluding"):
             object.__setattr__(self, name, _share(name, getattr(self, name)))
-        if self.shard < 3:
-            raise InvalidInput(f"A shard has {self.shard} people; a sum of fewer than 3 hides nobody.")
         if 2 * self.threshold <= self.shard:
             raise InvalidInput(
                 f"A shard of {self.shard} would be opened with {self.threshold} people; more than half must be left: "

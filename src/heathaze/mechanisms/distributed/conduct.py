@@ -37,6 +37,8 @@ def conduct(
     Raises:
         ShardAborted: In some round no shard was opened.
     """
+    if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        raise InvalidInput(f"dropout is {dropout!r}; give a probability from 0 to below 1.")
     source = SecureRandomness() if randomness is None else randomness
     survey = replace(survey, simulated=survey.simulated or type(source) is not SecureRandomness)
     order = np.argsort(source.words(len(devices)), kind="stable")
@@ -51,13 +53,22 @@ def conduct(
                 "the cohort smaller."
             )
         shards = asked.reshape(question.cohort.shards, question.cohort.shard)
-        sums = [_sum(question, [devices[k] for k in shard], dropout, source) for shard in shards]
-        survey = survey.answered([found for found in sums if found is not None])
+        refusals: list[str] = []
+        sums = [_sum(question, [devices[k] for k in shard], dropout, source, refusals) for shard in shards]
+        opened = [found for found in sums if found is not None]
+        if refusals and not opened:
+            raise ShardAborted(
+                f"No shard was opened in round {question.number}: {len(refusals)} of {len(asked)} devices refused. The "
+                f"first says: {refusals[0]}"
+            )
+        survey = survey.answered(opened)
     return survey
 
 
-def _sum(question: Question, devices: Sequence[Device], dropout: float, source: Randomness) -> Sum | None:
-    """The secure sum of a shard, or None if it was given up."""
+def _sum(
+    question: Question, devices: Sequence[Device], dropout: float, source: Randomness, refusals: list[str]
+) -> Sum | None:
+    """The secure sum of a shard, or None if it was given up; what devices refuse with is noted."""
     # Imported late: `import heathaze` stays quick.
     from heathaze.secagg import Step, run_shard
 
@@ -66,7 +77,8 @@ def _sum(question: Question, devices: Sequence[Device], dropout: float, source: 
     for index, device in enumerate(devices):
         try:
             vectors.append(device.answer(question, randomness=source))
-        except HeathazeError:  # it refuses, so it is not there
+        except HeathazeError as refusal:  # so it is not there
+            refusals.append(str(refusal))
             vectors.append(np.zeros(question.length, dtype=np.uint64))
             lost[Step.ADVERTISE].append(index)
     for step in Step:

@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 CONFIDENCE = 0.9
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Proportions:
     """For every region of a partition: the share of people with the flag and its interval. Public.
 
@@ -40,6 +40,9 @@ class Proportions:
     people: Floats
     confidence: float
 
+    def __repr__(self) -> str:
+        return f"<Proportions: {len(self.partition)} regions, {self.confidence:.0%} intervals>"
+
     @property
     def width(self) -> Floats:
         """How far the ends of the intervals lie apart."""
@@ -52,7 +55,9 @@ def proportions(survey: Survey, confidence: float = CONFIDENCE) -> Proportions:
     Rounds that asked about the very same region before are combined with it by inverse variance.
     """
     check_confidence(confidence)
-    if not survey.rounds or not survey.rounds[-1].question.flagged:
+    if not survey.rounds:
+        raise InvalidInput("No round was answered yet; there are no shares to speak of.")
+    if not survey.rounds[-1].question.flagged:
         raise InvalidInput("The survey did not ask for a share; use a mechanism with flagged=True.")
     values, variance = combined(survey.rounds)
     low, high = interval(values[:, 1], values.sum(axis=1), variance, confidence)

@@ -132,7 +132,7 @@ class Round:
         return self.question.event(min(self.delivered))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Survey:
     """Rounds of questions and sums, and the map they lead to. It never changes: :meth:`answered` gives the next.
 
@@ -149,6 +149,9 @@ class Survey:
     name: str = dataclasses.field(default_factory=lambda: os.urandom(16).hex())
     rounds: tuple[Round, ...] = ()
     simulated: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Survey: {type(self.mechanism).__name__}, {self.cohort.people} people, {len(self.rounds)} rounds told>"
 
     def ask(self) -> Question | None:
         """The next question for every device of the cohort, or None when the survey is over."""
