@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heathaze.errors import ShardAborted, StoppedForGood, UnexpectedMessage
+from heathaze.errors import InvalidInput, ShardAborted, StoppedForGood, UnexpectedMessage
 from heathaze.privacy.randomness import Simulation
 from heathaze.secagg import Client, Step, client, shares
 from heathaze.secagg.envelope import SERVER, unwrap, wrap
@@ -241,9 +241,18 @@ def test_neighbours_that_a_client_does_not_accept() -> None:
         stops(shard, 0, Neighbours(tuple(rows)), sentence)
 
 
-def test_a_neighbour_who_is_in_no_directory() -> None:
+@pytest.mark.parametrize("double", [False, True], ids=["missing", "twice"])
+def test_a_directory_names_everybody_and_nobody_twice(double: bool) -> None:
     known = {one: public for one, public in directory(CLIENTS).items() if one != 4}
-    one = Client(TERMS, 0, identities()[0], known, operator().public, [0] * 4, Simulation(1), breach=1)
+    if double:
+        known[4] = known[3]
+    with pytest.raises(InvalidInput, match="a different identity for each of the 6 clients"):
+        Client(TERMS, 0, identities()[0], known, operator().public, [0] * 4, Simulation(1), breach=1)
+
+
+def test_a_neighbour_who_is_no_longer_in_the_directory() -> None:
+    one = Client(TERMS, 0, identities()[0], directory(CLIENTS), operator().public, [0] * 4, Simulation(1), breach=1)
+    one._directory = {other: public for other, public in directory(CLIENTS).items() if other != 4}
     one.begin()
     rows = tuple((other, MaskKey.draw(Simulation(other)).public) for other in range(1, CLIENTS))
     with pytest.raises(StoppedForGood, match="its neighbour 4 is not in the directory"):
