@@ -159,6 +159,12 @@ def test_shares_need_a_survey_that_asked_for_them() -> None:
         proportions(plain)
     with pytest.raises(InvalidInput, match="No round was answered yet"):
         proportions(Survey(quadtree(flagged=True), COHORT))
+    asked = run(Survey(quadtree(flagged=True), COHORT), spread)
+    assert proportions(asked).confidence == 0.9
+    assert proportions(asked).people.sum() == pytest.approx(asked.rounds[-1].counts().sum(), rel=0.1)
+    for confidence in (0, 1, -0.5, math.nan):
+        with pytest.raises(InvalidInput):
+            proportions(asked, confidence)
 
 
 def test_empty_regions_know_nothing() -> None:
