@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.domain.density import Density
+from heathaze.domain.density import Density, part_inside
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import Codes, interleave
 from heathaze.errors import InvalidInput
@@ -29,13 +29,15 @@ class DrawnMaps:
     """Maps that the reports could have come from, on squares of ``side`` × ``side`` cells (a power of two). Public.
 
     ``shares[k]`` is map k: one share a square, summing to 1. ``within`` is the standard deviation of the logarithm of
-    the density inside a square, of which the maps say nothing.
+    the density inside a square, of which the maps say nothing. ``asked`` is, for each square, the level of the smallest
+    region around it that a number was learned of; inside of that only the prior speaks. None where every square tells.
     """
 
     grid: Grid
     side: int
     shares: Floats
     within: float
+    asked: Integers | None = None
 
     def __post_init__(self) -> None:
         shares = np.array(self.shares, dtype=np.float64)
@@ -49,13 +51,19 @@ class DrawnMaps:
             raise InvalidInput("The shares of a drawn map sum to 1.")
         shares.flags.writeable = False
         object.__setattr__(self, "shares", shares)
+        if self.asked is not None:
+            asked = np.array(self.asked, dtype=np.int64)
+            if asked.shape != squares or ((asked < 0) | (asked > self.grid.depth)).any():
+                raise InvalidInput("Drawn maps name one level of the grid for each square that was asked about.")
+            asked.flags.writeable = False
+            object.__setattr__(self, "asked", asked)
 
     @classmethod
-    def of(cls, grid: Grid, shares: Floats, prior: LogPyramid) -> DrawnMaps:
+    def of(cls, grid: Grid, shares: Floats, prior: LogPyramid, asked: Integers | None = None) -> DrawnMaps:
         """Maps drawn under a prior, each on squares of a power of two cells a side."""
         side = 2 ** round(math.log2(max(grid.shape) / max(shares.shape[1:])))
         finer = prior.height * prior.fall ** np.arange(grid.depth - (side.bit_length() - 1) + 1, grid.depth + 1)
-        return cls(grid, side, shares, math.sqrt(float((finer**2).sum())))
+        return cls(grid, side, shares, math.sqrt(float((finer**2).sum())), asked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +96,11 @@ class DrawnPosterior:
             shown = self.total * _summed(self._squares, factor).ravel()[order]
             drawn = masses.reshape(len(masses), -1)[:, order]
             mean, deviation = self._believed(drawn, shown, whole=self.total)
-            whole = np.ones(len(codes), np.bool_)
-            leaf = whole if level == deepest else ~whole
-            found.append(LevelBelief(codes[order], mean, deviation, leaf, whole, shown, drawn))
+            leaf = np.full(len(codes), level == deepest)
+            measured = np.ones(len(codes), np.bool_)
+            if self.drawn.asked is not None:
+                measured = _least(self.drawn.asked, factor).ravel()[order] >= level
+            found.append(LevelBelief(codes[order], mean, deviation, leaf, measured, shown, drawn))
         return found[::-1]
 
     @functools.cached_property
@@ -103,7 +113,20 @@ class DrawnPosterior:
         """About which share of the mass in a box the drawn maps lie, and how far; ``share`` is the estimate's."""
         drawn = np.array([density.mass_in(box) for density in self._fine])
         centre, deviation = self._believed(drawn, np.asarray(share), whole=1.0)
-        return float(centre), float(deviation)
+        # All of a region that the box cuts may sit in one spot, inside or outside: a coin for each of them.
+        lumps = sum(float((mass**2 * part * (1 - part)).sum()) for mass, part, _ in self._cut(box))
+        return float(centre), math.hypot(float(deviation), math.sqrt(lumps))
+
+    def untold(self, box: Box) -> float:
+        """Share that may be inside or outside a box and nothing tells which: that of cut regions no smaller than it."""
+        covered = sum(float((area * part).sum()) for _, part, area in self._cut(box))
+        return sum(
+            float(mass[(part > 0) & (part < 1) & (area >= covered)].sum()) for mass, part, area in self._cut(box)
+        )
+
+    def _cut(self, box: Box) -> list[tuple[Floats, Floats, Floats]]:
+        """Share of every region, which part of it lies in a box, and its area in squares."""
+        return [(mass, part_inside(self.grid, level, codes, box), area) for level, codes, mass, area in self._regions]
 
     def deviations(self, window: Box | None = None, shape: tuple[int, int] | None = None, sigma: float = 0.0) -> Floats:
         """Standard deviation of every drawn cell, as a share of the whole map; smoothed by ``sigma`` cells if asked."""
@@ -117,7 +140,45 @@ class DrawnPosterior:
         across = (window or self.grid.box).x
         cells = self.grid.cols * (across[1] - across[0]) / (self.grid.x[1] - self.grid.x[0]) / mean.grid.cols
         within = self.drawn.within if max(cells, 2 * sigma * cells) < self.drawn.side else 0.0
-        return np.asarray(inside * np.hypot(between, within * mean.values))
+        spread = np.hypot(between, within * mean.values)
+        return np.asarray(np.hypot(inside * spread, self._lumps(mean.grid, cells, sigma)))
+
+    def _lumps(self, target: Grid, cells: float, sigma: float) -> Floats | float:
+        """Deviation of each target cell because all of a region may sit in one spot of it, which nobody was told."""
+        if not self._regions:
+            return 0.0
+        squares = np.zeros((2, *self.drawn.shares.shape[1:]))
+        for level, codes, mass, area in self._regions:
+            assert self.drawn.asked is not None
+            asked = np.flatnonzero(self.drawn.asked.ravel() == level)
+            place = np.searchsorted(codes, self._nodes(level)[asked])
+            squares.reshape(2, -1)[:, asked] = mass[place], area[place]
+        row = (self.grid.down(target.y_at(np.arange(target.rows) + 0.5)) / self.drawn.side).astype(np.int64)
+        col = (self.grid.across(target.x_at(np.arange(target.cols) + 0.5)) / self.drawn.side).astype(np.int64)
+        mass, area = (part[np.ix_(row.clip(0, len(part) - 1), col.clip(0, part.shape[1] - 1))] for part in squares)
+        # A spot as large as a cell, or as the blur; a blurred cell holds its part of the spot.
+        spot = max(1.0, 2 * sigma) ** 2
+        part = np.minimum(1.0, spot * (cells / self.drawn.side) ** 2 / np.maximum(area, 1.0))
+        return np.asarray(mass * np.sqrt(part * (1 - part)) / spot)
+
+    @functools.cached_property
+    def _regions(self) -> list[tuple[int, Codes, Floats, Floats]]:
+        """Regions that numbers were learned of, by level: codes of their nodes, shares, and areas in squares."""
+        if self.drawn.asked is None:
+            return []
+        found = []
+        for level in np.unique(self.drawn.asked):
+            here = self.drawn.asked.ravel() == level
+            codes, place = np.unique(self._nodes(int(level))[here], return_inverse=True)
+            mass = np.asarray(np.bincount(place, self._squares.ravel()[here]), dtype=np.float64)
+            found.append((int(level), codes, mass, np.bincount(place).astype(np.float64)))
+        return found
+
+    def _nodes(self, level: int) -> Codes:
+        """The node of a level in which each square lies; of finer levels, the square's own."""
+        deepest = self.grid.depth - (self.drawn.side.bit_length() - 1)
+        rows, cols = np.indices(self.drawn.shares.shape[1:])
+        return interleave(rows.ravel(), cols.ravel()) >> (2 * max(0, deepest - level))
 
     def _believed(self, drawn: Floats, estimate: Floats, whole: float) -> tuple[Floats, Floats]:
         """Centre and standard deviation of some amounts, of which the drawn maps have one each; the map has ``whole``.
@@ -151,6 +212,12 @@ def _summed(values: Floats, side: int) -> Floats:
     """Sum of every square of ``side`` × ``side`` numbers."""
     rows, cols = (np.arange(0, length, side) for length in values.shape)
     return np.asarray(np.add.reduceat(np.add.reduceat(values, rows, axis=0), cols, axis=1))
+
+
+def _least(values: Integers, side: int) -> Integers:
+    """Smallest number of every square of ``side`` × ``side`` numbers."""
+    rows, cols = (np.arange(0, length, side) for length in values.shape)
+    return np.asarray(np.minimum.reduceat(np.minimum.reduceat(values, rows, axis=0), cols, axis=1))
 
 
 def _spread(values: Floats, side: int) -> Floats:

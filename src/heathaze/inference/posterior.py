@@ -91,6 +91,10 @@ class Posterior:
         levels, codes, _, deviations = self.squares
         return render_deviations(self.grid, levels, codes, deviations / max(self.total, 1e-300), window, shape)
 
+    def untold(self, box: Box) -> float:  # noqa: ARG002
+        """Share that may be inside or outside a box and nothing tells which: none, the prior has a say everywhere."""
+        return 0.0
+
     def belief(self, box: Box, share: float) -> tuple[float, float]:
         """About which share of the mass in a box the posterior lies, and how far; ``share`` is the estimate's."""
         return share, self.share_deviation(box)

@@ -104,7 +104,9 @@ class Release:
         if not self.knows_uncertainty:
             return Share(value, None, None, confidence)
         mean, deviation = self.posterior.belief(box, value)
-        return Share.around(value, deviation, confidence, mean)
+        share = Share.around(value, deviation, confidence, mean)
+        untold = self.posterior.untold(box)
+        return share if untold == 0 else share.widened(untold)
 
     def hotspots(self, confidence: float = 0.9, *, times: float = 2.0) -> list[Hotspot]:
         """Places that are real: squares at least ``times`` as dense as the map's average, each with this confidence."""

@@ -48,6 +48,13 @@ class Share(float):
             low, high = 1 - high, 1 - low
         return cls(value, max(0.0, min(low, value)), min(1.0, max(high, value)), confidence)
 
+    def widened(self, untold: float) -> Share:
+        """The same share if so much mass may be inside or outside, and nothing tells which."""
+        assert self.low is not None
+        assert self.high is not None
+        low, high = max(0.0, min(self.low, self - untold)), min(1.0, max(self.high, self + untold))
+        return Share(float(self), low, high, self.confidence)
+
     def __repr__(self) -> str:
         if self.low is None or self.high is None:
             return f"{float(self):.3g}"

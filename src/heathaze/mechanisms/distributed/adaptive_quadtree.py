@@ -10,10 +10,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
+from heathaze.domain.quadtree import interleave
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.region_map import NoisyRegions, region_map
@@ -185,7 +187,8 @@ class AdaptiveQuadtree:
         density = at_most_dense(fitted.density)
         drawn = None
         if draws and isinstance(density, Density):
-            drawn = DrawnMaps.of(self.grid, np.stack(list(fitted.draws(draws))), fitted.prior)
+            shares = np.stack(list(fitted.draws(draws)))
+            drawn = DrawnMaps.of(self.grid, shares, fitted.prior, _asked(_partition(last), shares.shape[1:]))
         return Estimate(density, total, drawn=drawn)
 
     def parameters(self) -> dict[str, Any]:
@@ -208,3 +211,11 @@ def _partition(told: Round) -> Partition:
     encoding = told.question.parts[0].encoding
     assert isinstance(encoding, Regions)
     return encoding.partition
+
+
+def _asked(partition: Partition, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Level of the region to which the first cell of each of some squares belongs."""
+    side = 2 ** round(math.log2(max(partition.grid.shape) / max(shape)))
+    rows, cols = np.indices(shape) * side
+    entries = partition.locate(interleave(rows.ravel(), cols.ravel()))
+    return np.asarray(partition.levels[partition.regions[entries]]).reshape(shape)

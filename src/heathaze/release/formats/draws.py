@@ -1,7 +1,8 @@
 """The maps drawn beside an estimate, as one text in a release file: they let whoever loads it say how sure it is.
 
 The field ``drawn`` has the number of ``maps``, the ``side`` of a square in cells, ``within`` (see DrawnMaps) and
-``packed``: the base64 of a zlib block of little-endian float32, map after map, row after row.
+``packed``: the base64 of a zlib block of little-endian float32, map after map, row after row. ``asked``, if it is
+there, is a block of bytes: the level of every square that was asked about.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def to_fields(drawn: DrawnMaps | None, grid: Grid) -> dict[str, Any] | None:
     if len(drawn.shares) > _MOST_MAPS or drawn.shares.size > _MOST_SQUARES:  # nobody could load them
         return None
     packed = pack(drawn.shares.astype("<f4").tobytes())
-    return {"maps": len(drawn.shares), "side": drawn.side, "within": drawn.within, "packed": packed}
+    fields = {"maps": len(drawn.shares), "side": drawn.side, "within": drawn.within, "packed": packed}
+    return fields if drawn.asked is None else fields | {"asked": pack(drawn.asked.astype(np.uint8).tobytes())}
 
 
 def from_fields(grid: Grid, fields: Any) -> DrawnMaps:
@@ -48,7 +50,13 @@ def from_fields(grid: Grid, fields: Any) -> DrawnMaps:
     block = unpack(packed, 4 * size)
     if block is None:
         raise _unsound()
-    return DrawnMaps(grid, side, np.frombuffer(block, "<f4").reshape(maps, rows, cols), float(within))
+    asked = None
+    if fields.get("asked") is not None:
+        levels = unpack(fields["asked"], rows * cols) if isinstance(fields["asked"], str) else None
+        if levels is None:
+            raise _unsound()
+        asked = np.frombuffer(levels, np.uint8).reshape(rows, cols).astype(np.int64)
+    return DrawnMaps(grid, side, np.frombuffer(block, "<f4").reshape(maps, rows, cols), float(within), asked)
 
 
 def _unsound() -> UnreadableData:
