@@ -42,3 +42,16 @@ def replaced_config(paper, changes, target):
         text = text.replace(old, new)
     target.write_text(text, encoding="utf-8")
     return target
+
+
+def check_quick_run(script, least, words):
+    """A quick run finds every claim to hold, at least so many of them, says these words, and writes nothing."""
+    before = times(script.parent)
+    done = quick_run(script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = verdicts(done.stdout)
+    assert found.count("yes") >= least
+    assert "NO" not in found
+    for word in words:
+        assert word in done.stdout
+    assert times(script.parent) == before, "a quick run writes nothing"
