@@ -35,6 +35,7 @@ def test_the_page_has_its_sections() -> None:
         "Promise",
         "Assumptions",
         "Protocol",
+        "Carrying it",
         "Theorem",
         "Neighbours",
         "Departures from the paper",
