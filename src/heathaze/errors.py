@@ -34,6 +34,20 @@ class InvalidInput(HeathazeError, ValueError):
     """A value the caller gave cannot be used."""
 
 
+def expect(kind: type | tuple[type, ...], value: object, what: str) -> None:
+    """Refuse a value of another kind, in a sentence.
+
+    >>> expect(bytes, "no", "A message")
+    Traceback (most recent call last):
+        ...
+    heathaze.errors.InvalidInput: A message is of the kind str; expected bytes.
+    """
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        wanted = " or ".join(one.__name__ for one in kinds)
+        raise InvalidInput(f"{what} is of the kind {type(value).__name__}; expected {wanted}.")
+
+
 class InvalidBounds(InvalidInput):
     """A box that is reversed, empty, outside the globe or probably swapped."""
 

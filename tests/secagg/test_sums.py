@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput, ShardAborted
 from heathaze.privacy.randomness import SecureRandomness, Simulation
-from heathaze.secagg import Step, Terms, graph, run_shard
-from tests.secagg.parties import Shard, small_terms, some_vectors, total
+from heathaze.secagg import Client, Server, Step, Terms, graph, run_shard
+from tests.secagg.parties import Shard, directory, identities, operator, small_terms, some_vectors, total
 
 
 @pytest.mark.parametrize(
@@ -138,3 +139,26 @@ def test_one_vector_for_each_client() -> None:
     terms = small_terms(5)
     with pytest.raises(InvalidInput, match="There are 4 vectors, expected 5; give one for each client"):
         run_shard(terms, np.zeros((4, 4), int), breach=1)
+
+
+KINDS = small_terms(4)
+
+
+@pytest.mark.parametrize("argument", range(4))
+def test_arguments_of_another_kind_are_refused_in_a_sentence(argument: int) -> None:
+    keys = identities()
+    given: list[Any] = [KINDS, 0, keys[0], directory(4)]
+    given[argument] = "nonsense"
+    terms, index, identity, names = given
+    with pytest.raises(InvalidInput, match="is of the kind str; expected"):
+        Client(terms, index, identity, names, operator().public, np.zeros(KINDS.length, np.uint64), Simulation(1))
+    if argument != 1:
+        with pytest.raises(InvalidInput, match="is of the kind str; expected"):
+            Server(terms, identity, names, Simulation(1))
+
+
+def test_a_message_that_is_no_bytes_is_refused_in_a_sentence() -> None:
+    shard = Shard(KINDS)
+    for party in (shard.clients[0], shard.server):
+        with pytest.raises(InvalidInput, match="A message is of the kind str; expected bytes"):
+            party.receive("nonsense")  # type: ignore[arg-type]

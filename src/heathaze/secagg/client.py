@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import numpy.typing as npt
 
-from heathaze.errors import InvalidInput, StoppedForGood, UnexpectedMessage
+from heathaze.errors import InvalidInput, StoppedForGood, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
 from heathaze.secagg import codec, keys, masks, shares
@@ -72,6 +72,10 @@ class Client(Secret):
         *,
         breach: float = BREACH,
     ) -> None:
+        expect(Terms, terms, "The terms")
+        expect(int, index, "The client's number")
+        expect(Identity, identity, "The identity")
+        expect(Mapping, directory, "The directory")
         if not 0 <= index < terms.clients:
             raise InvalidInput(f"The client's number is {index}, expected 0 to {terms.clients - 1}; it is not invited.")
         if directory.get(index) != identity.public:

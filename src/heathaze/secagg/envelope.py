@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from heathaze.errors import InvalidInput, UnexpectedMessage
+from heathaze.errors import InvalidInput, UnexpectedMessage, expect
 from heathaze.secagg import codec
 from heathaze.secagg.keys import IDENTITY_BYTES, SIGNATURE_BYTES, Identity, verifies
 from heathaze.secagg.messages import KINDS, Message
@@ -56,6 +56,7 @@ def unwrap(block: bytes, terms: Terms, directory: Mapping[int, bytes], recipient
     Raises:
         UnexpectedMessage: if anything about it is not as it should be.
     """
+    expect((bytes, bytearray, memoryview), block, "A message")
     least = _HEADER.size + SIGNATURE_BYTES
     if len(block) < least:
         raise UnexpectedMessage("The length of an envelope", f"{len(block)} bytes", f"at least {least} bytes")

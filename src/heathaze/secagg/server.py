@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage
+from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
 from heathaze.secagg import graph, keys, masks, shares
@@ -81,6 +81,9 @@ class Server(Secret):
     def __init__(
         self, terms: Terms, identity: Identity, directory: Mapping[int, bytes], randomness: Randomness
     ) -> None:
+        expect(Terms, terms, "The terms")
+        expect(Identity, identity, "The identity")
+        expect(Mapping, directory, "The directory")
         missing = next((index for index in range(terms.clients) if index not in directory), None)
         if missing is not None:
             raise InvalidInput(f"The directory has no identity for client {missing}; it needs one for each client.")

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput
 from heathaze.mechanisms.distributed import Cohort, Population, Round, Survey, proportions, simulate
 from heathaze.mechanisms.distributed.encodings import Regions
-from heathaze.mechanisms.distributed.proportions import combined, interval
+from heathaze.mechanisms.distributed.proportions import Proportions, combined, interval
 from heathaze.mechanisms.distributed.question import Part
 from heathaze.privacy.randomness import Simulation
 from tests.mechanisms.distributed.parties import COHORT, GRID, quadtree, question, run, spread
@@ -181,3 +182,24 @@ def test_next_to_no_noise_is_no_accident() -> None:
     assert np.isfinite(found.low).all()
     assert np.isfinite(found.high).all()
     assert (found.low <= found.high).all()
+
+
+def test_a_table_has_a_row_for_each_region_and_says_where_it_is() -> None:
+    """A corner cut out of the whole: the rest still spans everything, with fewer cells."""
+    corner = Partition(GRID, np.array([0, 1]), np.array([0, 0]))
+    half = Proportions(corner, *(np.array(pair) for pair in ((0.5, 0.2), (0.4, 0.1), (0.6, 0.3), (40.0, 10.0))), 0.9)
+    table = half.to_table()
+    assert {len(column) for column in table.values()} == {2}
+    assert table["cells"] == [48, 16]
+    assert (table["share"], table["people"]) == ([0.5, 0.2], [40.0, 10.0])
+    (x, width), (y, height) = GRID.x, GRID.y
+    assert (table["x_min"], table["x_max"]) == ([x, x], [width, (x + width) / 2])
+    assert (table["y_min"], table["y_max"]) == ([y, y], [height, (y + height) / 2])  # of a plane row 0 has the least y
+
+
+def test_on_the_globe_the_first_quarter_is_in_the_north() -> None:
+    globe = Grid.over(lon=(0, 8), lat=(40, 48), size=8)
+    north_west = Partition(globe, np.array([0, 1]), np.array([0, 0]))
+    numbers = np.zeros(2)
+    table = Proportions(north_west, numbers, numbers, numbers, numbers, 0.9).to_table()
+    assert (table["y_min"][1], table["y_max"][1]) == (pytest.approx(44), pytest.approx(48))

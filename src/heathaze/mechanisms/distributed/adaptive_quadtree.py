@@ -16,7 +16,7 @@ from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.domain.quadtree import interleave
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, expect
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.region_map import NoisyRegions, region_map
 from heathaze.mechanisms.distributed._levels import GRAIN, at_most_dense, check_mass, check_positive, people_in
@@ -114,6 +114,8 @@ class AdaptiveQuadtree:
 
     def starting_from(self, earlier: Density | TreeDensity | Release, cohort: Cohort) -> AdaptiveQuadtree:
         """The same mechanism, begun with regions that suit an earlier map: fewer rounds, more budget for the last."""
+        expect((Density, TreeDensity, Release), earlier, "The earlier map")
+        expect(Cohort, cohort, "The cohort")
         density = earlier.estimate if isinstance(earlier, Release) else earlier
         if density.grid != self.grid:
             raise InvalidInput("The earlier map lies on another grid; make both with the same Grid.")

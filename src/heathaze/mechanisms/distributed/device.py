@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import Codes, interleave
-from heathaze.errors import AlreadyCharged, BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded
+from heathaze.errors import AlreadyCharged, BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded, expect
 from heathaze.mechanisms.distributed.question import Question
 from heathaze.privacy.events import price
 from heathaze.privacy.ledger import Ledger
@@ -110,8 +110,10 @@ class Device(Secret):
         The arguments after the question are those of :class:`heathaze.secagg.Client`; terms that keep less than the
         question promises are refused before anything is paid.
         """
-        from heathaze.secagg import Client
+        from heathaze.secagg import Client, Terms
 
+        expect(Question, question, "The question")
+        expect(Terms, terms, "The terms")
         check_terms(question, terms)
         source = SecureRandomness() if randomness is None else randomness
         # Whatever a client refuses (unsafe terms, a wrong directory), it refuses here, before anything is paid.
@@ -121,6 +123,7 @@ class Device(Secret):
 
     def _check(self, question: Question) -> None:
         """Each question against all that were answered before."""
+        expect(Question, question, "The question")
         if question.flagged and self._flag is None:
             raise InvalidInput("The survey asks for a share as well; say flag=True or flag=False for this person.")
         honest = question.cohort.threshold - question.cohort.colluders

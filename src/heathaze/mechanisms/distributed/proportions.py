@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heathaze.domain.partition import Partition
+from heathaze.domain.quadtree import node_extent
 from heathaze.errors import InvalidInput
 from heathaze.inference.interval import check_confidence
 from heathaze.mechanisms.distributed.encodings import Regions
@@ -42,6 +44,31 @@ class Proportions:
 
     def __repr__(self) -> str:
         return f"<Proportions: {len(self.partition)} regions, {self.confidence:.0%} intervals>"
+
+    def to_table(self) -> dict[str, list[Any]]:
+        """A row for each region, as columns that pandas or a CSV writer take: where, which share, how sure, how many.
+
+        A region is a square less the squares cut out of it, so x and y are the sides of what it spans, and ``cells``
+        says how much of that is its own.
+        """
+        grid, nodes = self.partition.grid, self.partition.regions
+        rows = np.empty((len(nodes), 4), dtype=np.int64)
+        for level in np.unique(self.partition.levels[nodes]):
+            here = self.partition.levels[nodes] == level
+            rows[here] = np.stack(node_extent(grid, int(level), self.partition.codes[nodes[here]]), axis=1)
+        top, bottom, left, right = rows.T
+        one, other = grid.y_at(top), grid.y_at(bottom)  # which is north depends on the projection
+        return {
+            "x_min": grid.x_at(left).tolist(),
+            "x_max": grid.x_at(right).tolist(),
+            "y_min": np.minimum(one, other).tolist(),
+            "y_max": np.maximum(one, other).tolist(),
+            "cells": self.partition.region_areas.tolist(),
+            "share": self.share.tolist(),
+            "low": self.low.tolist(),
+            "high": self.high.tolist(),
+            "people": self.people.tolist(),
+        }
 
     @property
     def width(self) -> Floats:

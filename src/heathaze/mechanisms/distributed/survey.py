@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted
+from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted, expect
 from heathaze.mechanisms.distributed.cohort import Cohort
 from heathaze.mechanisms.distributed.device import check_terms
 from heathaze.mechanisms.distributed.encodings import Regions
@@ -149,6 +149,9 @@ class Survey:
     name: str = dataclasses.field(default_factory=lambda: os.urandom(16).hex())
     rounds: tuple[Round, ...] = ()
     simulated: bool = False
+
+    def __post_init__(self) -> None:
+        expect(Cohort, self.cohort, "The cohort")
 
     def __repr__(self) -> str:
         return f"<Survey: {type(self.mechanism).__name__}, {self.cohort.people} people, {len(self.rounds)} rounds told>"
