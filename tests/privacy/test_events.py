@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from heathaze.privacy.events import (
     Composition,
     DiscreteGaussian,
     DiscreteLaplace,
+    FineGaussian,
     LaplaceOnPaths,
     NoiseShares,
     RandomizedReport,
@@ -25,12 +27,13 @@ from heathaze.privacy.events import (
 RATIONALS = st.fractions(min_value=Fraction(1, 1000), max_value=1000)
 LAPLACE = st.builds(DiscreteLaplace, st.integers(1, 2**20), RATIONALS)
 GAUSSIAN = st.builds(DiscreteGaussian, st.integers(1, 2**20), RATIONALS)
+FINE = st.builds(FineGaussian, st.integers(1, 2**20), st.integers(2**16, 2**24), st.integers(1, 10**5))
 SPLITS = st.builds(BiasedSplits, st.integers(1, 2**20), RATIONALS, st.integers(1, 2**30))
 PATHS = st.builds(LaplaceOnPaths, st.integers(1, 2**20), RATIONALS)
 REPORT = st.builds(RandomizedReport, RATIONALS)
 SHARES = st.builds(NoiseShares, st.integers(1, 2**20), RATIONALS, RATIONALS)
 EVENTS = st.recursive(
-    LAPLACE | GAUSSIAN | SPLITS | PATHS | REPORT | SHARES,
+    LAPLACE | GAUSSIAN | FINE | SPLITS | PATHS | REPORT | SHARES,
     lambda inner: st.builds(Composition, st.lists(inner, max_size=3).map(tuple)),
 )
 DELTA = Fraction(1, 10**6)
@@ -205,3 +208,69 @@ def test_shares_beside_gaussian_noise_cost_their_epsilon_on_top() -> None:
     gaussian = DiscreteGaussian(1, Fraction(5))
     alone = price([gaussian], DELTA).epsilon
     assert price([NoiseShares(1, Fraction(2), Fraction(1)), gaussian], DELTA).epsilon == alone + Fraction(1, 2)
+
+
+# ── fine Gaussian noise ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sigma"),
+    [
+        (0.1, 1e-3, 17.404396203),
+        (0.1, 1e-5, 30.749566132),
+        (0.5, 1e-5, 7.031826676),
+        (1, 1e-3, 2.574657019),
+        (1, 1e-5, 3.730631635),
+        (1, 1e-6, 4.224678889),
+        (2, 1e-5, 1.993812446),
+        (4, 0.1, 0.485540335),
+        (10, 1e-3, 0.406059558),
+    ],
+)
+def test_fine_noise_costs_what_continuous_noise_costs(epsilon: float, delta: float, sigma: float) -> None:
+    """The errata's golden numbers; at ε = 10 the classical formula would have failed."""
+    steps = 2**22
+    found = float(price([FineGaussian(round(steps / sigma), steps, 500)], Fraction(delta)).epsilon)
+    assert found == pytest.approx(epsilon, rel=1e-5)
+    assert found < float(price([DiscreteGaussian(round(steps / sigma), Fraction(steps))], Fraction(delta)).epsilon)
+
+
+@given(st.lists(FINE, min_size=1, max_size=4))
+def test_fine_noise_never_costs_more_than_its_concentration(events: list[FineGaussian]) -> None:
+    plain = [DiscreteGaussian(event.sensitivity, Fraction(event.sigma)) for event in events]
+    assert price(events, DELTA).epsilon <= price(plain, DELTA).epsilon
+    assert price(events, DELTA).epsilon >= 0
+
+
+def test_fine_releases_compose_to_one() -> None:
+    """Four releases are one with half the noise, but for what the integers may add."""
+    four = price([FineGaussian(1000, 2**22, 10)] * 4, DELTA).epsilon
+    one = price([FineGaussian(2000, 2**22, 40)], DELTA).epsilon
+    assert float(four) == pytest.approx(float(one), rel=1e-6)
+    other = price([FineGaussian(1000, 2**22, 10), DiscreteGaussian(1000, Fraction(2**22))], DELTA).epsilon
+    assert other == price([DiscreteGaussian(1000, Fraction(2**22))] * 2, DELTA).epsilon
+
+
+def test_the_price_of_fine_noise_covers_the_discrete_law() -> None:
+    """The coarsest noise that is allowed, one number: δ summed over all integers, at the ε of the price."""
+    sigma, sensitivity = 2**16, 2**15
+    epsilon = float(price([FineGaussian(sensitivity, sigma, 1)], DELTA).epsilon)
+    x = np.arange(-12 * sigma, 12 * sigma + 1)
+    weight = np.exp(-(x**2) / (2.0 * sigma**2))
+    loss = (2.0 * x * sensitivity + sensitivity**2) / (2.0 * sigma**2)  # against noise moved by the sensitivity
+    delta = (weight * np.maximum(0, -np.expm1(epsilon - loss))).sum() / weight.sum()
+    assert 0.99 * float(DELTA) < delta <= float(DELTA)
+
+
+def test_a_delta_that_the_integers_use_up_falls_back() -> None:
+    tiny = Fraction(1, 2**100)
+    fine, plain = FineGaussian(2**19, 2**20, 3), DiscreteGaussian(2**19, Fraction(2**20))
+    assert price([fine], tiny) == price([plain], tiny)
+    # So does a sensitivity so small that the difference of two normal probabilities would be rounding alone.
+    fine, plain = FineGaussian(1, 2**20, 3), DiscreteGaussian(1, Fraction(2**20))
+    assert price([fine], DELTA) == price([plain], DELTA)
+
+
+def test_coarse_noise_is_not_fine() -> None:
+    with pytest.raises(PromiseBroken, match="has σ = 65535 steps; it needs at least 65536"):
+        FineGaussian(1, 2**16 - 1, 1)

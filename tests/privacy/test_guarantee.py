@@ -5,16 +5,17 @@ from fractions import Fraction
 
 import pytest
 
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.loss import Loss, decimal
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
 
+VISITS = [Unit.PERSON, Unit.PERSON_DAY, Unit.VISIT]
 LOSSES = [Loss(Fraction(1)), Loss(Fraction(1, 3)), Loss(Fraction(5, 2), Fraction(1, 10**6)), Loss(Fraction(100))]
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_the_sentence_says_everything(loss: Loss, unit: Unit) -> None:
     sentence = str(Guarantee(loss, unit))
@@ -34,7 +35,7 @@ def test_the_factor_is_spelled_out() -> None:
     assert "e^1 ≈ 2.72" in str(Guarantee(Loss(Fraction(1)), Unit.PERSON))
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_round_trip(loss: Loss, unit: Unit) -> None:
     guarantee = Guarantee(loss, unit)
@@ -68,7 +69,7 @@ WHOSE = {
 }
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if not loss.delta], ids=str)
 def test_the_local_sentence_says_everything(loss: Loss, unit: Unit) -> None:
     sentence = str(Guarantee(loss, unit, Adjacency.ANY_TWO, Trust.LOCAL))
@@ -86,7 +87,7 @@ def test_the_local_sentence_says_everything(loss: Loss, unit: Unit) -> None:
     assert "curator" not in sentence
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize(
     ("adjacency", "length"), [(Adjacency.PER_METRE, "metre"), (Adjacency.PER_LENGTH, "unit of length")]
 )
@@ -108,7 +109,7 @@ def test_the_caption_of_a_local_map() -> None:
 
 
 @pytest.mark.parametrize("adjacency", LOCAL)
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", VISITS)
 def test_local_round_trip(adjacency: Adjacency, unit: Unit) -> None:
     guarantee = Guarantee(Loss(Fraction(1, 3)), unit, adjacency, Trust.LOCAL)
     fields = json.loads(json.dumps(guarantee.to_dict()))
@@ -129,7 +130,7 @@ def summed(epsilon: Fraction = Fraction(1), colluders: int = 500, unit: Unit = U
     return Guarantee(Loss(epsilon), unit, Adjacency.ZERO_OUT, Trust.SECURE_SUM, colluders)
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize("colluders", [0, 500])
 def test_the_sentence_of_a_secure_sum_says_everything(unit: Unit, colluders: int) -> None:
     sentence = str(summed(Fraction(1, 3), colluders, unit))
@@ -157,7 +158,7 @@ def test_only_a_secure_sum_speaks_of_colluders_and_of_computation() -> None:
         assert "colluders" not in guarantee.to_dict()
 
 
-@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize("colluders", [0, 1, 2500])
 def test_secure_sum_round_trip(unit: Unit, colluders: int) -> None:
     guarantee = summed(Fraction(2, 7), colluders, unit)
@@ -170,3 +171,42 @@ def test_secure_sum_round_trip(unit: Unit, colluders: int) -> None:
 
 def test_the_caption_of_a_secure_sum() -> None:
     assert summed().short == "ε = 1 differential privacy · unit: person · adjacency: zero-out · trust: secure-sum"
+
+
+# ── sensors ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def hidden(trust: Trust = Trust.SENSORS, reach: str = "0.5 metres") -> Guarantee:
+    loss = Loss(Fraction(1), Fraction(1, 10**5))
+    return Guarantee(loss, Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
+
+
+@pytest.mark.parametrize("trust", [Trust.CENTRAL, Trust.SENSORS, Trust.ESCROW])
+def test_the_sentence_of_readings_says_what_is_not_protected(trust: Trust) -> None:
+    sentence = str(hidden(trust))
+    for phrase in (
+        "ε = 1 (δ = 1e-05)",
+        "moving sources of heat by at most 0.5 metres in all (strength times distance), with the same total strength",
+        "e^1 ≈ 2.72",
+        "not protected: how many sources there are and how strong",
+        "unit: source; adjacency: earth-mover within 0.5 metres",
+        trust.described,
+        "other readings of the same sources add up",
+    ):
+        assert phrase in sentence
+    assert sentence.startswith("Computational") == (trust is Trust.ESCROW)
+    assert Guarantee.from_dict(hidden(trust).to_dict()) == hidden(trust)
+
+
+def test_a_reach_belongs_to_sensors_alone() -> None:
+    with pytest.raises(PromiseBroken, match="A reach belongs to the adjacency"):
+        Guarantee(Loss(Fraction(1)), Unit.PERSON, reach="0.5 metres")
+    with pytest.raises(PromiseBroken, match="A reach belongs to the adjacency"):
+        Guarantee(Loss(Fraction(1)), Unit.SOURCE, Adjacency.EARTH_MOVER)
+    assert "within 0.5 metres" in hidden().short
+
+
+def test_sources_are_no_unit_of_visits() -> None:
+    for name in ("source", Unit.SOURCE):
+        with pytest.raises(InvalidInput, match="choose 'person', 'person-day' or 'visit'"):
+            Unit.parse(name)

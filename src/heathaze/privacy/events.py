@@ -48,6 +48,28 @@ class DiscreteGaussian:
 
 
 @dataclass(frozen=True)
+class FineGaussian:
+    """Discrete Gaussian noise on ``numbers`` integers of joint ℓ2 sensitivity ``sensitivity``, σ at least 2^16.
+
+    So fine that it is as good as continuous noise, which costs less than ρ tells (Balle and Wang 2018). Why that may be
+    said of the discrete one, and what it adds: ``mechanisms/sensors/readings.md``.
+    """
+
+    sensitivity: int
+    sigma: int
+    numbers: int
+
+    def __post_init__(self) -> None:
+        if self.sigma < 2**16:
+            raise PromiseBroken(f"Fine Gaussian noise has σ = {self.sigma} steps; it needs at least {2**16}.")
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ of zero-concentrated privacy, as of any discrete Gaussian."""
+        return Fraction(self.sensitivity**2, 2 * self.sigma**2)
+
+
+@dataclass(frozen=True)
 class LaplaceOnPaths:
     """Discrete Laplace counts of tree nodes chosen in view of earlier ones, every root-to-leaf path spending ≤ ε.
 
@@ -143,7 +165,9 @@ class Composition:
     events: tuple[Event, ...]
 
 
-Elementary = DiscreteLaplace | DiscreteGaussian | LaplaceOnPaths | BiasedSplits | RandomizedReport | NoiseShares
+Gaussian = DiscreteGaussian | FineGaussian
+Pure = DiscreteLaplace | LaplaceOnPaths | BiasedSplits | RandomizedReport | NoiseShares
+Elementary = Gaussian | Pure
 Event = Elementary | Composition
 
 
@@ -154,6 +178,11 @@ def flatten(event: Event) -> list[Elementary]:
     return [event]
 
 
+def is_gaussian(event: Event) -> bool:
+    """Has the event noise that costs a δ?"""
+    return any(isinstance(part, Gaussian) for part in flatten(event))
+
+
 def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
     """The loss of all events together, at the given δ.
 
@@ -161,8 +190,8 @@ def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
     Loss(epsilon=Fraction(3, 4), delta=Fraction(0, 1))
     """
     parts = [part for event in events for part in flatten(event)]
-    gaussian = [part for part in parts if isinstance(part, DiscreteGaussian)]
-    pure = sum((part.epsilon for part in parts if not isinstance(part, DiscreteGaussian)), Fraction(0))
+    gaussian = [part for part in parts if isinstance(part, Gaussian)]
+    pure = sum((part.epsilon for part in parts if not isinstance(part, Gaussian)), Fraction(0))
     if not gaussian:
         return Loss(pure)
     if delta <= 0:
@@ -171,7 +200,29 @@ def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
     # what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view of
     # what.
     rho = sum((part.rho for part in gaussian), Fraction(0))
-    return Loss(_epsilon_of_zcdp(rho, delta) + pure, delta)
+    epsilon = _epsilon_of_zcdp(rho, delta)
+    fine = [part for part in gaussian if isinstance(part, FineGaussian)]
+    if len(fine) == len(gaussian):
+        epsilon = min(epsilon, _epsilon_of_fine(fine, rho, delta))
+    return Loss(epsilon + pure, delta)
+
+
+def _epsilon_of_fine(fine: Sequence[FineGaussian], rho: Fraction, delta: Fraction) -> Fraction:
+    """ε of continuous noise, and what the integers may add: Gaussian mechanisms compose to one with μ² = Σ μ² = 2ρ."""
+    import numpy as np
+    from dp_accounting import get_epsilon_gaussian
+
+    numbers, sigma = sum(part.numbers for part in fine), min(part.sigma for part in fine)
+    mu = math.sqrt(2 * rho)
+    # Outside a ball of √B standard deviations less than 2^−99 of the noise lies.
+    radius = math.sqrt(2 * math.log(2) * (numbers + 200 * len(fine))) + mu
+    more = numbers / (23 * sigma**2) + radius**2 / (8 * sigma**2) + 1e-15
+    less = float(delta) * math.exp(-numbers / (23 * sigma**2)) - len(fine) * 2.0**-99
+    if less <= 0 or mu < 2.0**-12:  # smaller, the formula is a difference of equal floats
+        return _epsilon_of_zcdp(rho, delta)
+    with np.errstate(divide="ignore"):  # far from the solution δ is zero, and its logarithm infinite
+        epsilon = get_epsilon_gaussian(1 / mu, less * (1 - 1e-9))
+    return Fraction((epsilon + more) * (1 + 1e-9))
 
 
 def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:
@@ -190,6 +241,9 @@ def describe(event: Event) -> dict[str, Any]:
         return {"kind": "discrete-laplace", "sensitivity": event.sensitivity, "scale": str(event.scale)}
     if isinstance(event, DiscreteGaussian):
         return {"kind": "discrete-gaussian", "sensitivity": event.sensitivity, "sigma": str(event.sigma)}
+    if isinstance(event, FineGaussian):
+        numbers = {"sensitivity": event.sensitivity, "sigma": event.sigma, "numbers": event.numbers}
+        return {"kind": "fine-gaussian", **numbers}
     if isinstance(event, LaplaceOnPaths):
         return {"kind": "laplace-on-paths", "sensitivity": event.sensitivity, "epsilon": str(event.epsilon)}
     if isinstance(event, BiasedSplits):
@@ -209,6 +263,8 @@ def undescribe(fields: dict[str, Any]) -> Event:
         return DiscreteLaplace(int(fields["sensitivity"]), Fraction(fields["scale"]))
     if fields["kind"] == "discrete-gaussian":
         return DiscreteGaussian(int(fields["sensitivity"]), Fraction(fields["sigma"]))
+    if fields["kind"] == "fine-gaussian":
+        return FineGaussian(int(fields["sensitivity"]), int(fields["sigma"]), int(fields["numbers"]))
     if fields["kind"] == "laplace-on-paths":
         return LaplaceOnPaths(int(fields["sensitivity"]), Fraction(fields["epsilon"]))
     if fields["kind"] == "biased-splits":

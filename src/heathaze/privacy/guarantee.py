@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from heathaze.errors import PromiseBroken
 from heathaze.privacy.loss import Loss, decimal, decimal_up
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
@@ -19,6 +20,7 @@ _MORE = "each further report of the same person adds to it"
 class Guarantee:
     """One sentence a lawyer and an engineer both accept.
 
+    ``reach`` is how far sources may have moved, and in which unit, such as "0.5 m"; it is for sensors alone.
     ``colluders`` is how many devices of a shard may tell the server their noise; it is for a secure sum alone.
 
     >>> print(Guarantee(Loss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
@@ -30,6 +32,11 @@ class Guarantee:
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     trust: Trust = Trust.CENTRAL
     colluders: int = 0
+    reach: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.adjacency is Adjacency.EARTH_MOVER) != (self.reach is not None):
+            raise PromiseBroken("A reach belongs to the adjacency 'earth-mover', and that to a reach.")
 
     @property
     def epsilon(self) -> float:
@@ -40,13 +47,28 @@ class Guarantee:
         if self.trust is Trust.LOCAL:
             return f"{self._local_promise()}, whatever else is known; {self._terms()}; for one report alone: {_MORE}."
         delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"
+        if self.adjacency is Adjacency.EARTH_MOVER:
+            return self._sensors_promise(delta)
         # A secure sum hides the rest behind keys: nobody who could guess them is promised anything.
-        kind = "Computational differential" if self.trust is Trust.SECURE_SUM else "Differential"
         return (
-            f"{kind} privacy with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
+            f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
             f"{self.unit.described}, changes the probability of any outcome of this release by a factor of at most "
             f"{_factor(self.loss.epsilon)}, whatever else is known; {self._terms()}; for this release alone, other "
             "releases about the same people add up."
+        )
+
+    @property
+    def _kind(self) -> str:
+        return "Computational differential privacy" if self.trust.computational else "Differential privacy"
+
+    def _sensors_promise(self, delta: str) -> str:
+        """The promise of readings: where the sources are, and not what they are."""
+        return (
+            f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): moving {self.unit.described} by at most "
+            f"{self.reach} in all (strength times distance), with the same total strength, changes the probability of "
+            f"any outcome of these readings by a factor of at most {_factor(self.loss.epsilon)}, whatever else is "
+            f"known; not protected: how many sources there are and how strong; {self._terms()}; for these readings "
+            "alone, other readings of the same sources add up."
         )
 
     def _local_promise(self) -> str:
@@ -70,7 +92,8 @@ class Guarantee:
         )
 
     def _terms(self) -> str:
-        terms = f"unit: {self.unit.value}; adjacency: {self.adjacency.value}; trust: {self.trust.described}"
+        within = "" if self.reach is None else f" within {self.reach}"
+        terms = f"unit: {self.unit.value}; adjacency: {self.adjacency.value}{within}; trust: {self.trust.described}"
         if self.trust is not Trust.SECURE_SUM:
             return terms
         return f"{terms}, and at most {self.colluders} devices of a shard tell it their noise"
@@ -81,13 +104,13 @@ class Guarantee:
         per = "" if self.adjacency.length is None else f" per {self.adjacency.length}"
         kind = "geo-indistinguishability" if per else "differential privacy"
         return (
-            f"{self.loss}{per} {kind} · unit: {self.unit.value} · adjacency: {self.adjacency.value} · "
-            f"trust: {self.trust.value}"
+            f"{self.loss}{per} {kind} · unit: {self.unit.value} · adjacency: {self.adjacency.value}"
+            f"{'' if self.reach is None else f' within {self.reach}'} · trust: {self.trust.value}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain texts, for files; rationals as 'numerator/denominator'."""
-        fields = {
+        fields: dict[str, Any] = {
             "epsilon": str(self.loss.epsilon),
             "delta": str(self.loss.delta),
             "unit": self.unit.value,
@@ -95,7 +118,11 @@ class Guarantee:
             "trust": self.trust.value,
             "sentence": str(self),
         }
-        return fields | ({"colluders": self.colluders} if self.trust is Trust.SECURE_SUM else {})
+        if self.trust is Trust.SECURE_SUM:
+            fields["colluders"] = self.colluders
+        if self.reach is not None:
+            fields["reach"] = self.reach
+        return fields
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
@@ -106,6 +133,7 @@ class Guarantee:
             Adjacency(fields["adjacency"]),
             Trust(fields["trust"]),
             int(fields.get("colluders", 0)),
+            fields.get("reach"),
         )
 
 

@@ -36,7 +36,7 @@ from heathaze.errors import (
     LedgerMismatch,
     PromiseBroken,
 )
-from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, describe, flatten, price, undescribe
+from heathaze.privacy.events import DiscreteLaplace, Event, describe, is_gaussian, price, undescribe
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.loss import Number, decimal, exact, parse_epsilon
 from heathaze.privacy.trust import Adjacency
@@ -211,8 +211,12 @@ class Ledger:
     def _check_same_people(self, entries: Sequence[Entry], guarantee: Guarantee) -> None:
         if not entries:
             return
-        for name in ("unit", "adjacency"):
-            before, now = getattr(entries[0].guarantee, name).value, getattr(guarantee, name).value
+        first = entries[0].guarantee
+        for name, before, now in (
+            ("unit", first.unit.value, guarantee.unit.value),
+            ("adjacency", first.adjacency.value, guarantee.adjacency.value),
+            ("reach", first.reach, guarantee.reach),
+        ):
             if before != now:
                 raise LedgerMismatch(
                     f"The ledger {self.path} counts in {name} {before!r}, and this release promises {name} {now!r}; "
@@ -287,7 +291,7 @@ def _check_one_name(path: Path) -> None:
 
 def _check_declared(guarantee: Guarantee, event: Event) -> None:
     """The event, priced at the declared δ, must not cost more than the declared ε."""
-    if _is_gaussian(event) and guarantee.loss.delta == 0:
+    if is_gaussian(event) and guarantee.loss.delta == 0:
         raise PromiseBroken("A pure epsilon is declared, and the event has Gaussian noise, which has none.")
     cost = price([event], guarantee.loss.delta).epsilon
     if cost > guarantee.loss.epsilon:
@@ -299,16 +303,12 @@ def _check_declared(guarantee: Guarantee, event: Event) -> None:
 
 def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fraction:
     """ε of all charges together: the sum of what was declared, or the joint price once there is Gaussian noise."""
-    pure = [guarantee.loss.epsilon for guarantee, event in charges if not _is_gaussian(event)]
-    gaussian = [event for _, event in charges if _is_gaussian(event)]
+    pure = [guarantee.loss.epsilon for guarantee, event in charges if not is_gaussian(event)]
+    gaussian = [event for _, event in charges if is_gaussian(event)]
     if not gaussian:
         return sum(pure, Fraction(0))
     # Laplace noise of scale 1/ε stands for a pure charge of ε as declared, which may be more than its event costs.
     return price([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in pure if epsilon)], delta).epsilon
-
-
-def _is_gaussian(event: Event) -> bool:
-    return any(isinstance(part, DiscreteGaussian) for part in flatten(event))
 
 
 def _begin(path: Path, total: Fraction, delta: Fraction) -> None:

@@ -11,6 +11,8 @@ class Trust(enum.Enum):
     CENTRAL = "central"
     SECURE_SUM = "secure-sum"
     LOCAL = "local"
+    SENSORS = "sensors"
+    ESCROW = "escrow"
 
     @property
     def described(self) -> str:
@@ -19,7 +21,14 @@ class Trust(enum.Enum):
             Trust.CENTRAL: "a trusted curator held the raw data and ran Heathaze",
             Trust.SECURE_SUM: "a secure sum; the server follows the protocol and sees only noisy sums of many devices",
             Trust.LOCAL: "nobody; each device randomised its own position before anything left it",
+            Trust.SENSORS: "nobody but the sensors; each added its own noise before anything left it",
+            Trust.ESCROW: "the sensors and whoever holds the escrow key, who can take the noise off again; nobody else",
         }[self]
+
+    @property
+    def computational(self) -> bool:
+        """Does the promise hold only against those who cannot break its keys?"""
+        return self in (Trust.SECURE_SUM, Trust.ESCROW)
 
 
 class Adjacency(enum.Enum):
@@ -28,6 +37,9 @@ class Adjacency(enum.Enum):
     ZERO_OUT: the person still takes part and still adds their share of the noise, and sends nothing else; literally
     removing a device would also remove its noise, which no proof covers.
 
+    EARTH_MOVER: sources move by at most α in all, strength times distance, and their total strength stays the same
+    (errata E4-4). How many there are and how strong they are is not protected.
+
     The last two are distances, not changes: their ε is a price for each metre (or each unit of length of a plane)
     between two positions, so it never adds up with an ε of another kind.
     """
@@ -35,6 +47,7 @@ class Adjacency(enum.Enum):
     ADD_REMOVE = "add-remove"
     ZERO_OUT = "zero-out"
     ANY_TWO = "any-two-positions"
+    EARTH_MOVER = "earth-mover"
     PER_METRE = "per-metre"
     PER_LENGTH = "per-unit-of-length"
 
@@ -45,6 +58,7 @@ class Adjacency(enum.Enum):
             Adjacency.ADD_REMOVE: "adding or removing",
             Adjacency.ZERO_OUT: "replacing by nothing what is sent about",
             Adjacency.ANY_TWO: "exchanging any position for any other",
+            Adjacency.EARTH_MOVER: "moving",
             Adjacency.PER_METRE: "moving a position by a metre",
             Adjacency.PER_LENGTH: "moving a position by a unit of length",
         }[self]

@@ -13,18 +13,19 @@ class Unit(enum.Enum):
     PERSON = "person"
     PERSON_DAY = "person-day"
     VISIT = "visit"
+    SOURCE = "source"
 
     @classmethod
     def parse(cls, name: str | Unit) -> Unit:
-        """A unit by its name.
+        """A unit of visits by its name; sources are for sensors, which name their unit themselves.
 
         >>> Unit.parse("person-day")
         <Unit.PERSON_DAY: 'person-day'>
         """
-        try:
-            return cls(name)
-        except ValueError:
-            raise InvalidInput(f"There is no unit {name!r}; choose 'person', 'person-day' or 'visit'.") from None
+        unit = next((unit for unit in cls if name in (unit, unit.value)), cls.SOURCE)
+        if unit is cls.SOURCE:
+            raise InvalidInput(f"There is no unit {name!r}; choose 'person', 'person-day' or 'visit'.")
+        return unit
 
     @property
     def described(self) -> str:
@@ -33,4 +34,5 @@ class Unit(enum.Enum):
             Unit.PERSON: "one person, with all of their visits",
             Unit.PERSON_DAY: "one day of one person, with all visits of that day (a person's days add up)",
             Unit.VISIT: "one single visit (a person's visits add up)",
+            Unit.SOURCE: "sources of heat",
         }[self]
