@@ -2,5 +2,6 @@
 
 from heathaze.datasets.city import city
 from heathaze.datasets.mixtures import mixture
+from heathaze.datasets.rooms import room
 
-__all__ = ["city", "mixture"]
+__all__ = ["city", "mixture", "room"]

@@ -1,0 +1,170 @@
+"""A graph whose nodes are places: who is next to whom, how far, and how readily something passes along an edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A connected, undirected graph without loops. Nodes are numbered from 0.
+
+    ``weights`` say how readily heat, or a rumour, passes along an edge; ``lengths`` how far apart its ends are, which
+    is what a distance between nodes adds up. Both are 1 unless given.
+
+    Args:
+        nodes: How many.
+        edges: Pairs of nodes, shape (edges, 2), each pair once and in either direction.
+        weights: Positive, one for each edge.
+        lengths: Positive, one for each edge.
+
+    >>> path = Network.of([(0, 1), (1, 2)], lengths=[1, 5])
+    >>> path.nodes, path.laplacian().toarray().tolist()
+    (3, [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
+    """
+
+    nodes: int
+    edges: Integers
+    weights: Floats
+    lengths: Floats
+
+    def __post_init__(self) -> None:
+        nodes = _parse_nodes(self.nodes)
+        edges = _parse_edges(self.edges, nodes)
+        weights = _parse_numbers(self.weights, "weight", len(edges))
+        lengths = _parse_numbers(self.lengths, "length", len(edges))
+        for array in (edges, weights, lengths):
+            array.flags.writeable = False
+        object.__setattr__(self, "nodes", nodes)
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "lengths", lengths)
+        self._check_connected()
+
+    @classmethod
+    def of(
+        cls,
+        edges: npt.ArrayLike,
+        *,
+        nodes: int | None = None,
+        weights: npt.ArrayLike | None = None,
+        lengths: npt.ArrayLike | None = None,
+    ) -> Self:
+        """A network from pairs of nodes, checked; as many nodes as the largest number asks for, unless given."""
+        pairs = _pairs(edges)
+        count = int(pairs.max()) + 1 if nodes is None else nodes
+        ones = np.ones(len(pairs))
+        return cls(
+            count,
+            pairs,
+            ones if weights is None else np.asarray(weights),
+            ones if lengths is None else np.asarray(lengths),
+        )
+
+    def laplacian(self) -> csr_array:
+        """L = D − W of the weights."""
+        from scipy.sparse import csr_array, dia_array
+
+        between = self._symmetric(self.weights)
+        degrees = self.degrees()
+        return csr_array(dia_array((degrees[None, :], [0]), shape=between.shape) - between)
+
+    def adjacency(self) -> csr_array:
+        """The lengths of edges, symmetric."""
+        return self._symmetric(self.lengths)
+
+    def degrees(self) -> Floats:
+        """The weights of each node's edges, added up."""
+        both = np.concatenate([self.edges[:, 0], self.edges[:, 1]])
+        return np.bincount(both, np.concatenate([self.weights, self.weights]), minlength=self.nodes).astype(np.float64)
+
+    def same_as(self, other: Network) -> bool:
+        """Whether places and distances agree; weights, which say how heat passes, may differ."""
+        return self is other or (
+            self.nodes == other.nodes
+            and np.array_equal(self.edges, other.edges)
+            and np.array_equal(self.lengths, other.lengths)
+        )
+
+    def _symmetric(self, values: Floats) -> csr_array:
+        from scipy.sparse import csr_array
+
+        start, end = self.edges.T
+        entries = (np.concatenate([values, values]), (np.concatenate([start, end]), np.concatenate([end, start])))
+        return csr_array(entries, shape=(self.nodes, self.nodes))
+
+    def _check_connected(self) -> None:
+        from scipy.sparse.csgraph import connected_components
+
+        parts, _ = connected_components(self._symmetric(np.ones(len(self.edges))), directed=False)
+        if parts > 1:
+            raise InvalidInput(
+                f"The network has {parts} parts with no edge between them, so some places are infinitely far apart; "
+                "treat each part as a network of its own, or add the missing edges."
+            )
+
+
+def _pairs(edges: npt.ArrayLike) -> Integers:
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        raise InvalidInput("The network has no edges; give at least one pair of nodes.")
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InvalidInput(f"The edges have the shape {pairs.shape}; give pairs of nodes, shape (edges, 2).")
+    if pairs.dtype.kind not in "iu":
+        # Numbers read from a file are often floats; whole ones are taken.
+        if pairs.dtype.kind != "f" or not np.isfinite(pairs).all() or (pairs != np.floor(pairs)).any():
+            raise InvalidInput(f"The edges are of the kind {pairs.dtype}; number the nodes 0, 1, 2 and so on.")
+        if np.abs(pairs).max() >= 2.0**53:
+            raise InvalidInput("A node has a number of 2^53 or more; number the nodes 0, 1, 2 and so on.")
+    return pairs.astype(np.int64)
+
+
+def _parse_nodes(nodes: int) -> int:
+    if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 2 <= nodes <= 2**31:
+        raise InvalidInput(f"The number of nodes is {nodes!r}; give a whole number from 2 to 2^31.")
+    return int(nodes)
+
+
+def _parse_edges(edges: npt.ArrayLike, nodes: int) -> Integers:
+    pairs = _pairs(edges)
+    outside = (pairs < 0) | (pairs >= nodes)
+    if outside.any():
+        raise InvalidInput(
+            f"An edge names the node {pairs[outside][0]}; the {nodes} nodes have the numbers 0 to {nodes - 1}."
+        )
+    loops = pairs[:, 0] == pairs[:, 1]
+    if loops.any():
+        raise InvalidInput(f"An edge leads from node {pairs[loops][0, 0]} to itself; leave loops out.")
+    names = np.sort(pairs.min(axis=1) * nodes + pairs.max(axis=1))
+    if (twice := names[1:][np.diff(names) == 0]).size:
+        one, other = divmod(int(twice[0]), nodes)
+        raise InvalidInput(
+            f"The edge between nodes {one} and {other} is given more than once; give it once, in either direction."
+        )
+    return pairs
+
+
+def _parse_numbers(values: npt.ArrayLike, what: str, edges: int) -> Floats:
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"The {what}s of edges are no numbers; give one positive number for each edge.") from error
+    if numbers.shape != (edges,):
+        raise InvalidInput(f"The {what}s have the shape {numbers.shape}; give one for each of the {edges} edges.")
+    wrong = ~(np.isfinite(numbers) & (numbers > 0))
+    if wrong.any():
+        found = numbers[wrong][0]
+        raise InvalidInput(f"The {what} of an edge is {found}; give a positive number, and leave out what is no edge.")
+    return numbers

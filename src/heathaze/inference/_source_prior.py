@@ -1,0 +1,191 @@
+"""What is believed of sources before any reading: how many there are, and how strong each is.
+
+Strengths that are not known are believed to be alike, more or less: each is normal about a common ``centre`` c with
+standard deviation ``spread`` · c, cut to what is positive. Centre and spread are unknown themselves and found with the
+sources, so equal sources are recognised as equal, and unequal ones as what they are.
+
+Given everything else, the strength of one source enters the likelihood as exp(s·b − s²·g/2), a normal law too. Its
+product with the prior is a normal law cut to an interval: a strength can be integrated out and drawn exactly, and moves
+in place need not care for strength.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+SPREADS = np.array([0.1, 0.3, 1.0])
+"""How alike strengths may be: nearly equal, similar, or anything from nothing to a few times the usual."""
+
+ODDS = np.array([4.0, 1.0, 1.0]) / 6
+"""How likely each is: sources are of one kind unless readings tell otherwise."""
+
+WIDE = 1.0
+"""Standard deviation of the logarithm of the centre about what readings suggest."""
+
+_NARROW = 1e-5
+"""An interval of so many standard deviations is flat."""
+
+_FAR = 1e4
+"""So many standard deviations beyond the mean a normal law is an exponential one, to eight digits."""
+
+_TINY = 1e-280
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Number and strengths of sources.
+
+    ``number[k]`` is the logarithm of the probability of k sources, −∞ where there cannot be so many. A strength is
+    ``low`` if that equals ``high``; uniform between them if ``high`` is finite; otherwise like the others, and their
+    sum is about ``total``.
+    """
+
+    number: Floats
+    low: float
+    high: float
+    total: float = 1.0
+
+    @property
+    def most(self) -> int:
+        """The largest number of sources."""
+        return len(self.number) - 1
+
+    @property
+    def fixed(self) -> bool:
+        """Whether strengths are known."""
+        return self.low == self.high
+
+    @property
+    def alike(self) -> bool:
+        """Whether strengths are unknown, and so drawn about a common centre."""
+        return math.isinf(self.high)
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of sources is known."""
+        return int(np.isfinite(self.number).sum()) == 1
+
+    def draw(self, number: Integers, uniforms: Floats) -> tuple[Floats, Floats, Floats]:
+        """Centres, spreads and strengths for uniform numbers of shape (particles, most + 2); 0 beyond the number."""
+        from scipy.special import ndtri
+
+        centre, spread = np.ones(len(number)), np.ones(len(number))
+        if self.alike:
+            about = ndtri(uniforms[:, 0].clip(2.0**-54, 1 - 2.0**-53))
+            centre = self.total / number * np.exp(WIDE * about)
+            spread = SPREADS[np.searchsorted(np.cumsum(ODDS)[:-1], uniforms[:, 1], side="right")]
+        flat = np.zeros(uniforms[:, 2:].size)
+        many, wide = np.repeat(centre, self.most), np.repeat(spread, self.most)
+        strengths = self.conditional(many, wide, flat, flat, uniforms[:, 2:].ravel()).reshape(-1, self.most)
+        return centre, spread, np.where(np.arange(self.most) < number[:, None], strengths, 0.0)
+
+    def log_number(self, number: Integers, centre: Floats) -> Floats:
+        """Of the number of sources and, where they are alike, of the logarithm of the centre."""
+        if not self.alike:
+            return self.number[number]
+        about = np.log(centre * np.maximum(number, 1) / self.total) / WIDE
+        return np.asarray(self.number[number] - about**2 / 2)
+
+    def log_strengths(self, centre: Floats, spread: Floats, strengths: Floats) -> Floats:
+        """Of all strengths, shape (particles, any); zeros are no sources."""
+        from scipy.special import log_ndtr
+
+        present = strengths > 0
+        if self.fixed:
+            return np.zeros(len(strengths))
+        if not self.alike:
+            outside = present & ((strengths < self.low) | (strengths > self.high))
+            flat = -present.sum(axis=1) * math.log(self.high - self.low)
+            return np.where(outside.any(axis=1), -np.inf, flat)
+        deviation = centre * spread
+        squares = np.where(present, (strengths - centre[:, None]) / deviation[:, None], 0.0) ** 2
+        each = np.log(deviation) + math.log(2 * math.pi) / 2 + log_ndtr(1 / spread)
+        return np.asarray(-squares.sum(axis=1) / 2 - present.sum(axis=1) * each)
+
+    def _combined(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> tuple[Floats, Floats]:
+        """The normal law of the prior times exp(s·b − s²·g/2) is exp(s·b' − s²·g'/2): b' and g'."""
+        if not self.alike:
+            return pull, np.maximum(weight, _TINY)
+        precise = 1 / (centre * spread) ** 2
+        return pull + centre * precise, weight + precise
+
+    def best(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> Floats:
+        """The logarithm of the same at the best strength: quick, and nearly proportional to :meth:`log_integral`."""
+        if self.fixed:
+            return np.asarray(self.low * pull - self.low**2 * weight / 2)
+        b, g = self._combined(centre, spread, pull, weight)
+        strength = np.clip(b / g, self.low, self.high)
+        return np.asarray(strength * (b - strength * g / 2))
+
+    def log_integral(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> Floats:
+        """log ∫ p(s) exp(s·b − s²·g/2) ds for b = ``pull`` and g = ``weight``: the evidence for one source.
+
+        Where sources are alike it is, with b' and g' of the product and z = −b'/√g',
+
+            log √(2π/g') + log(e^{z²/2} Φ(−z))  −  the same without data.
+        """
+        from scipy.special import log_ndtr
+
+        if self.fixed:
+            return np.asarray(self.low * pull - self.low**2 * weight / 2)
+        b, g = self._combined(centre, spread, pull, weight)
+        height = 0.5 * np.log(2 * math.pi / g)
+        if self.alike:
+            whole = np.log(centre * spread * math.sqrt(2 * math.pi)) + 1 / (2 * spread**2) + log_ndtr(1 / spread)
+            return np.asarray(height + _log_tail(-b / np.sqrt(g)) - whole)
+        middle, root = b / g, np.sqrt(g)
+        share = _log_between((self.low - middle) * root, (self.high - middle) * root)
+        return np.asarray(share + height + b * middle / 2 - math.log(self.high - self.low))
+
+    def conditional(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats, uniforms: Floats) -> Floats:
+        """A strength from the density p(s) exp(s·b − s²·g/2), for each b = ``pull`` and g = ``weight``."""
+        from scipy.special import log_ndtr, ndtri_exp
+
+        if self.fixed:
+            return np.full(len(pull), self.low)
+        b, g = self._combined(centre, spread, pull, weight)
+        root = np.sqrt(g)
+        if self.alike:
+            z = -b / root
+            far = z > _FAR
+            log = np.log1p(-uniforms)
+            tail = -log / np.where(far, -b, 1.0)
+            body = -z - ndtri_exp(np.minimum(log + log_ndtr(-np.where(far, 0.0, z)), -_TINY))
+            return np.maximum(np.where(far, tail, body / root), _TINY)
+        middle = b / g
+        low, high = (self.low - middle) * root, (self.high - middle) * root
+        # Of two mirror images the one whose mass lies below zero keeps its digits.
+        mirrored = low + high > 0
+        a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
+        log_a, log_b = log_ndtr(a), log_ndtr(b)
+        inside = log_b + np.log(np.maximum(uniforms + (1 - uniforms) * np.exp(log_a - log_b), _TINY))
+        drawn = ndtri_exp(np.minimum(inside, log_b))
+        drawn = np.where(b - a < _NARROW, a + uniforms * (b - a), drawn)
+        return np.clip(middle + np.where(mirrored, -drawn, drawn) / root, max(self.low, _TINY), self.high)
+
+
+def _log_tail(z: Floats) -> Floats:
+    """log(e^{z²/2} Φ(−z)); the power overflows on one side and is lost against Φ on the other."""
+    from scipy.special import erfcx, log_ndtr
+
+    above, below = np.maximum(z, 0), np.minimum(z, 0)
+    return np.asarray(np.where(z > 0, np.log(erfcx(above / math.sqrt(2)) / 2), below**2 / 2 + log_ndtr(-below)))
+
+
+def _log_between(low: Floats, high: Floats) -> Floats:
+    """log(Φ(high) − Φ(low))."""
+    from scipy.special import log_ndtr
+
+    mirrored = low + high > 0
+    a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
+    log_b = log_ndtr(b)
+    wide = log_b + np.log(np.maximum(-np.expm1(log_ndtr(a) - log_b), _TINY))
+    flat = np.log(np.maximum(b - a, _TINY)) - ((a + b) / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
+    return np.asarray(np.where(b - a < _NARROW, flat, wide))

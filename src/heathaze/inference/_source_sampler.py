@@ -1,0 +1,118 @@
+"""Guesses of sources from the posterior: annealed sequential Monte Carlo (Del Moral, Doucet and Jasra 2006).
+
+Guesses begin as draws from the prior. Readings are then heard louder and louder, each time by as much as half of the
+guesses can bear; guesses that fit badly are replaced by copies of those that fit well, and moves tell copies apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.inference._source_moves import Guesses, Moves
+from heathaze.inference._source_prior import Prior
+from heathaze.inference._source_space import Space
+from heathaze.privacy.randomness import Randomness
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_BORNE = 0.5
+"""Part of the guesses that must still count after readings are heard louder (effective sample size)."""
+
+_SURPRISE = 6.0
+"""Standard deviations by which the misfit of the best guess may exceed what noise explains."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Guesses from the posterior, and by how much the noise was taken to be larger than said."""
+
+    guesses: Guesses
+    widened: float
+    stages: int
+
+
+def sample(
+    space: Space,
+    prior: Prior,
+    readings: Floats,
+    bits: Randomness,
+    *,
+    guesses: int,
+    unseen: float,
+    rows: int,
+    sweeps: int = 2,
+    last: int = 6,
+) -> Sampled:
+    """Draw guesses.
+
+    Args:
+        space: Where sources may be.
+        prior: How many and how strong they may be.
+        readings: As the space's columns are: scaled to noise 1, shape (directions,).
+        bits: Where random bits come from.
+        guesses: How many.
+        unseen: Squared length of what turning the readings left out; no source explains that.
+        rows: Number of readings before turning.
+        sweeps: Rounds of moves for each stage.
+        last: Rounds of moves at the end.
+
+    No number of sources may explain the readings: the physics are not quite so, or more sources are at work. Noise is
+    then taken to be as large as what is left unexplained, rather than to be falsely sure: annealing ends early, at
+
+        β · (misfit of the best guess) = readings,
+    """
+    found = Guesses.drawn(space, prior, readings, guesses, bits)
+    moves = Moves(space, prior, bits, heat=0.0)
+    stages = 0
+    while moves.heat < 1:
+        misfit = found.misfit()
+        # How many standard deviations a chi-square of so many readings may vary, and what it then allows.
+        allowed = rows + _SURPRISE * math.sqrt(2 * rows) + _SURPRISE**2
+        least = float(misfit.min()) + unseen
+        if moves.heat * least > allowed:
+            break
+        louder = _louder(misfit, moves.heat, min(1.0, allowed / least * 1.01 if least > allowed else 1.0))
+        found = found.chosen(_resampled((moves.heat - louder) / 2 * (misfit - misfit.min()), bits))
+        moves.heat = louder
+        found.settle()
+        for _ in range(sweeps):
+            moves.sweep(found)
+        stages += 1
+    for _ in range(last):
+        moves.sweep(found)
+    found.settle()
+    return Sampled(found, 1 / math.sqrt(moves.heat), stages)
+
+
+def _louder(misfit: Floats, heat: float, most: float) -> float:
+    """The next heat, at most ``most``: as far as part of the guesses still counts."""
+    above = misfit - misfit.min()
+
+    def counting(step: float) -> float:
+        weights = np.exp(-step / 2 * above)
+        return float(weights.sum() ** 2 / (weights**2).sum() / len(above))
+
+    if counting(most - heat) >= _BORNE:
+        return most
+    low, high = 0.0, most - heat
+    # Halving the exponent: steps may be many orders of magnitude smaller than 1.
+    small = math.log(max(high, 1e-300)) - 80
+    big = math.log(high)
+    for _ in range(60):
+        middle = (small + big) / 2
+        small, big = (middle, big) if counting(math.exp(middle)) >= _BORNE else (small, middle)
+    low = math.exp(small)
+    return min(most, heat + low)
+
+
+def _resampled(log_weights: Floats, bits: Randomness) -> Integers:
+    """Which guesses go on, evenly spaced along the running sum of their weights."""
+    running = np.cumsum(np.exp(log_weights - log_weights.max()))
+    count = len(running)
+    marks = (np.arange(count) + bits.uniforms(1)[0]) / count * running[-1]
+    return np.asarray(np.minimum(np.searchsorted(running, marks, side="right"), count - 1))

@@ -1,0 +1,131 @@
+"""What all fields check alike: amounts, places of sensors, rows that are kept."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+def positive(value: float, name: str, meaning: str) -> float:
+    """A positive finite number, or a sentence."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not 0 < number < math.inf:
+        raise InvalidInput(f"{name} is {value!r}; give {meaning}, a positive number.")
+    return number
+
+
+def whole(value: int, name: str, meaning: str, most: int = 2**31) -> int:
+    """A whole number from 1, or a sentence."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
+        raise InvalidInput(f"{name} is {value!r}; give {meaning}, a whole number from 1 to {most}.")
+    return int(value)
+
+
+def spread(T: float, size: float) -> float:
+    """T, refused where √T is below a millionth of the size: a source would be seen by the sensor it sits on, or not."""
+    area = positive(T, "T", "diffusivity times time, an area")
+    if not 1e-12 * size**2 <= area <= 1e12 * size**2:
+        raise InvalidInput(
+            f"T is {T!r} on a length of {size:g}; give diffusivity times time, an area, with √T between a millionth "
+            "of that length and a million times it."
+        )
+    return area
+
+
+def coordinates(values: npt.ArrayLike, dimensions: int, what: str) -> Floats:
+    """Finite coordinates, shape (k, dimensions); where there is one dimension, plain numbers are taken as well."""
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"The positions of {what} are no numbers; give coordinates.") from error
+    if found.ndim == 1 and dimensions == 1:
+        found = found[:, None]
+    if found.ndim != 2 or found.shape[1] != dimensions:
+        raise InvalidInput(f"The positions of {what} have the shape {found.shape}; give the shape (k, {dimensions}).")
+    if not np.isfinite(found).all():
+        raise InvalidInput(f"A position among {what} is {_place(found[~np.isfinite(found).all(axis=1)][0])}.")
+    return found
+
+
+def sensor_places(values: npt.ArrayLike, size: Floats) -> Floats:
+    """Where sensors are: at least one, no two at one place, all between 0 and ``size``."""
+    places = coordinates(values, len(size), "sensors")
+    if len(places) == 0:
+        raise InvalidInput("There are no sensors; give the position of at least one.")
+    outside = ((places < 0) | (places > size)).any(axis=1)
+    if outside.any():
+        number = int(np.flatnonzero(outside)[0])
+        raise InvalidInput(
+            f"Sensor {number} lies at {_place(places[number])}, outside of 0 to {_place(size)}; sensors lie within."
+        )
+    order = np.lexsort(places.T)
+    same = np.flatnonzero((np.diff(places[order], axis=0) == 0).all(axis=1))
+    if same.size:
+        one, other = sorted(order[same[0] : same[0] + 2].tolist())
+        raise InvalidInput(
+            f"Sensors {one} and {other} both lie at {_place(places[one])}; give each place once, and average readings "
+            "that were taken at one place."
+        )
+    return places
+
+
+def kept_rows(rows: npt.ArrayLike, count: int, *, keep: bool) -> Integers:
+    """The numbers of the rows that stay, in order, from a mask or from numbers of rows to keep or to drop."""
+    found = np.asarray(rows)
+    if found.size == 0 and found.dtype != np.bool_:
+        found = found.astype(np.int64)
+    if found.dtype == np.bool_:
+        if found.shape != (count,):
+            raise InvalidInput(
+                f"The mask of readings has the shape {found.shape}; give one for each of {count} readings."
+            )
+        mask = found
+    elif found.dtype.kind in "iu" and found.ndim <= 1:
+        if ((found < 0) | (found >= count)).any():
+            wrong = np.atleast_1d(found)[np.atleast_1d((found < 0) | (found >= count))][0]
+            raise InvalidInput(f"There is no reading {wrong}; the {count} readings have the numbers 0 to {count - 1}.")
+        mask = np.zeros(count, dtype=np.bool_)
+        mask[found] = True
+    else:
+        raise InvalidInput(f"Readings are named by {found.dtype}; give a mask, or the numbers of readings.")
+    stay = np.flatnonzero(mask if keep else ~mask)
+    if stay.size == 0:
+        raise InvalidInput(f"None of the {count} readings is left; at least one must be.")
+    return stay
+
+
+def block(values: npt.ArrayLike, length: int, what: str) -> Floats:
+    """A vector of the right length, or a matrix of such columns."""
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim not in (1, 2) or found.shape[0] != length:
+        raise InvalidInput(f"The {what} have the shape {found.shape}; give {length} numbers, or columns of so many.")
+    return found
+
+
+def candidate_numbers(where: npt.ArrayLike, count: int) -> Integers:
+    """Numbers of candidates."""
+    found = np.asarray(where)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise InvalidInput(f"Places are given as {found.dtype} of shape {found.shape}; give numbers of candidates.")
+    if ((found < 0) | (found >= count)).any():
+        wrong = found[(found < 0) | (found >= count)][0]
+        raise InvalidInput(f"There is no place {wrong}; the {count} places have the numbers 0 to {count - 1}.")
+    return found.astype(np.int64)
+
+
+def _place(position: Floats) -> str:
+    return (
+        ", ".join(f"{value:g}" for value in position)
+        if len(position) == 1
+        else f"({', '.join(f'{v:g}' for v in position)})"
+    )
