@@ -98,19 +98,18 @@ def test_missing_readings_are_allowed(room: Heathaze) -> None:
     Path("room/readings.csv").write_text("\n".join(lines[:30] + lines[40:]) + "\n")
     assert room("sensors", *PROTECT, "--out", "protected.csv", "--quiet").code == 0
     assert np.isnan(ReadingsFile.read("protected.csv").values).sum() in (0, 10)
-    assert room("sensors", *LOCATE, "--quiet").code == 0
+    assert room("sensors", *LOCATE, "--number", 1, "--quiet").code == 0
 
 
 def test_a_graph(heathaze: Heathaze) -> None:
     edges = [(f"n{i}", f"n{(i + k) % 20}") for i in range(20) for k in (1, 3)]
     Path("edges.csv").write_text("from,to\n" + "".join(f"{a},{b}\n" for a, b in edges))
-    Path("readings.csv").write_text(
-        "sensor,time,value\n" + "".join(f"n{i},1,{1.0 if i == 4 else 0.1}\n" for i in range(20))
-    )
+    values = [f"n{i},1,{1.0 if i == 4 else 0.1}\n" for i in range(20)]
+    Path("readings.csv").write_text("sensor,time,value\n" + "".join(values))
     Path("truth.csv").write_text("node,strength\nn4,1\n")
     said = heathaze(
-        "sensors", "protect", "readings.csv", "--layout", "edges.csv", "--diffusivity", 0.3, "--reach", 1, "--epsilon", 8,
-        "--out", "protected.csv",
+        "sensors", "protect", "readings.csv", "--layout", "edges.csv", "--diffusivity", 0.3, "--reach", 1,
+        "--epsilon", 8, "--out", "protected.csv",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert "at most 1 unit of edge length in all" in said.out
@@ -135,8 +134,8 @@ def test_a_line(heathaze: Heathaze) -> None:
     Path("readings.csv").write_text("sensor,time,value\n" + "".join(f"s{i},5,{i / 9}\n" for i in range(1, 10)))
     Path("truth.csv").write_text("x,strength\n0.4,1\n")
     said = heathaze(
-        "sensors", "protect", "readings.csv", "--layout", "layout.csv", "--length", 1, "--diffusivity", 0.01, "--reach", 0.01,
-        "--epsilon", 4, "--delta", 0, "--out", "protected.csv",
+        "sensors", "protect", "readings.csv", "--layout", "layout.csv", "--length", 1, "--diffusivity", 0.01,
+        "--reach", 0.01, "--epsilon", 4, "--delta", 0, "--out", "protected.csv",
     )  # fmt: skip
     assert said.code == 0, said.err
     assert "pure, δ = 0" in said.out

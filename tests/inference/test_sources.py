@@ -412,5 +412,5 @@ def test_refusals(readings: np.ndarray, sigma: object, more: dict[str, object], 
 def test_a_box_has_nearly_square_cells() -> None:
     box = space_of("plate")
     assert isinstance(box, Box)
-    assert box.cells == (20, 13)
-    assert box.target_of(box.at(np.arange(260), Simulation(1))).tolist() == list(range(260))
+    assert box.cells == (15, 10)
+    assert box.target_of(box.at(np.arange(150), Simulation(1))).tolist() == list(range(150))

@@ -71,7 +71,7 @@ def test_the_readmes_python(new_york: Path) -> None:
 
 def test_the_readmes_shell(new_york: Path) -> None:
     lines = re.findall(r"^heathaze .*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(lines) == 5
+    assert len(lines) == 8
     bin_folder = str(Path(sys.executable).parent)
     lines[1] += " --cities 1"  # one synthetic city is enough to see that it runs
     lines[4] += " --size 32"
@@ -85,6 +85,7 @@ def test_the_readmes_shell(new_york: Path) -> None:
     assert (new_york / "plan.png").exists()
     assert (new_york / "nobody.html").exists()
     assert (new_york / "rehearsal.png").exists()
+    assert (new_york / "sources.png").exists()
 
 
 def test_the_python_of_the_guide_to_secure_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,6 +98,17 @@ def test_the_python_of_the_guide_to_secure_sums(tmp_path: Path, monkeypatch: pyt
     assert not names["release"].simulated
 
 
+def test_the_python_of_the_guide_to_sensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/guide/heat-through-walls.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "heat-through-walls.md", "exec"), names)
+    assert names["noisy"].guarantee.reach == "0.01 metres"
+    assert names["found"].found
+    assert isinstance(names["answer"], int)
+
+
 def test_every_page_that_is_named_exists() -> None:
     for page in (
         "README.md",
@@ -107,6 +119,7 @@ def test_every_page_that_is_named_exists() -> None:
         "docs/guide/better-maps.md",
         "docs/guide/trust-nobody.md",
         "docs/guide/trust-a-sum.md",
+        "docs/guide/heat-through-walls.md",
     ):
         text = (ROOT / page).read_text(encoding="utf-8")
         for name in re.findall(r"`((?:docs|papers|benchmarks|tests|src|examples)/[\w./-]*|[A-Z]+\.md)`", text):

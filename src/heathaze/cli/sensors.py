@@ -177,7 +177,8 @@ def example(
         "truth.csv": _csv("x,y,strength", ([*place, 1] for place in made.sources)),
         "README.txt": (
             "A made-up room with three sources of heat. In this folder:\n\n"
-            f"heathaze sensors protect readings.csv --layout layout.csv {physics} --reach 0.3 --epsilon 2 --out protected.csv\n"
+            f"heathaze sensors protect readings.csv --layout layout.csv {physics} --reach 0.2 --epsilon 4 "
+            "--out protected.csv\n"
             "heathaze sensors locate protected.csv --layout layout.csv --truth truth.csv --out sources.png\n"
         ),
     }

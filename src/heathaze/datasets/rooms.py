@@ -24,7 +24,7 @@ class Room:
 
 
 def room(seed: int = 0, sources: int = 3) -> Room:
-    """Forty sensors about evenly placed, and sources at least two metres apart.
+    """Forty sensors about evenly placed, and sources at least three metres apart.
 
     >>> room().sensors.shape, room().sources.shape
     ((40, 2), (3, 2))
@@ -35,6 +35,6 @@ def room(seed: int = 0, sources: int = 3) -> Room:
     placed: list[Floats] = []
     while len(placed) < sources:
         here = rng.uniform((1, 1), (SIZE[0] - 1, SIZE[1] - 1))
-        if all(np.hypot(*(here - other)) > 2 for other in placed):
+        if all(np.hypot(*(here - other)) > 3 for other in placed):
             placed.append(here)
     return Room(sensors.round(2), np.array(placed).round(2), np.ones(sources))

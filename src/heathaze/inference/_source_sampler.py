@@ -61,10 +61,10 @@ def sample(
         sweeps: Rounds of moves for each stage.
         last: Rounds of moves at the end.
 
-    No number of sources may explain the readings: the physics are not quite so, or more sources are at work. Noise is
-    then taken to be as large as what is left unexplained, rather than to be falsely sure: annealing ends early, at
+    It may be that no sources explain the readings: the physics are not quite so, or more sources are at work. Rather
+    than be falsely sure, noise is then taken to be larger, just so large that it may well leave that much unexplained:
 
-        β · (misfit of the best guess) = readings,
+        β · (misfit of the best guess) = m + 6·√(2m) + 36   for m readings; annealing ends at this β < 1.
     """
     found = Guesses.drawn(space, prior, readings, guesses, bits)
     moves = Moves(space, prior, bits, heat=0.0)
@@ -99,15 +99,13 @@ def _louder(misfit: Floats, heat: float, most: float) -> float:
 
     if counting(most - heat) >= _BORNE:
         return most
-    low, high = 0.0, most - heat
     # Halving the exponent: steps may be many orders of magnitude smaller than 1.
-    small = math.log(max(high, 1e-300)) - 80
-    big = math.log(high)
+    big = math.log(most - heat)
+    small = big - 80
     for _ in range(60):
         middle = (small + big) / 2
         small, big = (middle, big) if counting(math.exp(middle)) >= _BORNE else (small, middle)
-    low = math.exp(small)
-    return min(most, heat + low)
+    return min(most, heat + math.exp(small))
 
 
 def _resampled(log_weights: Floats, bits: Randomness) -> Integers:

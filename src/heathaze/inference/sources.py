@@ -92,6 +92,14 @@ class Sources:
         """The answer in units of strength, one for each candidate."""
         return self.shares * self.total
 
+    def density(self, field: Field) -> Floats:
+        """Where strength is likely to be: the mean of all guesses, a share for each candidate of the field."""
+        number, places, strengths = self.guesses
+        there = np.arange(places.shape[1]) < number[:, None]
+        shares = strengths / strengths.sum(axis=1, keepdims=True)
+        candidates = Apart.of(field).candidate(places[there])
+        return np.asarray(np.bincount(candidates, shares[there], minlength=field.shape[1]) / len(number))
+
 
 def find_sources(
     field: Field,

@@ -68,7 +68,7 @@ def draw_sources(
     panels = 2 if truth else 1
     lines = textwrap.wrap(caption, 72 * panels + 6)
     width, height = 4.35, 4.35 * _ratio(field)
-    below = 1.15 + 0.17 * len(lines)
+    below = 0.9 + 0.155 * len(lines)
     wide, tall = 0.35 + 5.5 * panels, height + 0.8 + below
     figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
     axes = [
@@ -88,7 +88,7 @@ def draw_sources(
             spine.set(color=_FAINT, linewidth=0.6)
     text: dict[str, Any] = {"color": _INK, "parse_math": False, "va": "top", "linespacing": 1.25}
     figure.text(0.2 / wide, 1 - 0.12 / tall, title, size=12, weight="bold", **text)
-    figure.text(0.2 / wide, (below - 0.55) / tall, "\n".join(lines), size=8, **text)
+    figure.text(0.2 / wide, (below - 0.72) / tall, "\n".join(lines), size=8, **text)
     FigureCanvasAgg(figure)
     # matplotlib would name itself and its address in the file.
     figure.savefig(path, format="png", metadata={"Software": None})
@@ -172,7 +172,10 @@ def _draw_plate(
     assert field.positions is not None
     low, high = (field.bounds[0], field.bounds[1]) if field.bounds is not None else _corners(field.positions)
     rows = len(np.unique(field.positions[:, 1]))
-    image = np.asarray(density).reshape(rows, -1)
+    from scipy.ndimage import gaussian_filter
+
+    # A thousand guesses on thousands of cells would be specks.
+    image = gaussian_filter(np.asarray(density).reshape(rows, -1), 1.0, mode="nearest")
     drawn = axes[0].imshow(
         100 * np.sqrt(image / max(image.max(), 1e-300)),
         extent=(low[0], high[0], low[1], high[1]),
@@ -186,7 +189,13 @@ def _draw_plate(
     for index, mark in enumerate(found):
         axes[0].add_patch(Circle((mark.place[0], mark.place[1]), mark.error, fill=False, ec="white", lw=1.2))
         axes[0].plot(
-            *mark.place[:2], "o", ms=4, color="white", label="found, 90 % within the circle" if not index else None
+            *mark.place[:2],
+            "o",
+            ms=5,
+            mfc="white",
+            mec=_FOUND,
+            ls="none",
+            label="found, 90 % within the circle" if not index else None,
         )
     if len(axes) > 1:
         _draw_moves(axes[1], field.positions, np.asarray(shares), truth)

@@ -10,8 +10,8 @@ is there, and each map is divided by its sum first: a metric compares where the 
 - Closer is smaller, in units of length: :func:`emd` (ℓ1 or Euclidean, a :class:`Distance` with two bounds that are
   proven; ``float()`` of it is the middle), :func:`sliced` (seen from many sides), :func:`sinkhorn_w2` (smoothed W₂);
   with the extra ``eval`` also :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
-- Between sources rather than maps: :func:`line_emd`, :func:`plane_emd`, :func:`graph_emd`, or :func:`source_emd`, which picks
-  by the field; :func:`recovery_floor` is what no estimate of sources can undercut.
+- Between sources rather than maps: :func:`line_emd`, :func:`plane_emd`, :func:`graph_emd`, or :func:`source_emd`, which
+  picks by the field; :func:`recovery_floor` is what no estimate of sources can undercut.
 
 Beside them, for plots: how far off an adversary guesses who sees a report, :func:`sampling_adversary` and
 :func:`bayes_adversary`. They are no privacy guarantee.

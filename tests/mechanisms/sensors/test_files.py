@@ -77,7 +77,7 @@ def test_a_layout_that_is_none_is_told_in_a_sentence(tmp_path: Path, text: str, 
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableData, match="Cannot read .*: no such file"):
+    with pytest.raises(UnreadableData, match=r"Cannot read .*: no such file"):
         Layout.read(tmp_path / "none.csv")
     (tmp_path / "picture.csv").write_bytes(b"\xff\xfe\x00\x80")
     with pytest.raises(UnreadableData, match="is not text"):

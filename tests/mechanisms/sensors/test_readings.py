@@ -117,7 +117,7 @@ def test_laplace_noise_keeps_a_pure_promise() -> None:
 
 
 def test_without_noise_readings_come_back_to_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readings_module, "discrete_gaussian", lambda scale, size, source: np.zeros(size, np.int64))
+    monkeypatch.setattr(readings_module, "discrete_gaussian", lambda _scale, size, _source: np.zeros(size, np.int64))
     mechanism = Readings(LINE, 0.01, 1, DELTA)
     truth = two_sources()
     truth[[3, 17]] = np.nan

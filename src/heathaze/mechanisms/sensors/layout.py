@@ -57,8 +57,8 @@ class Layout:
             return cls._of_edges(path, rows, columns)
         if not {"sensor", "x"} <= columns:
             raise UnreadableData(
-                f"{path} has the columns {', '.join(sorted(columns)) or 'none'}; a layout has sensor, x and perhaps y, or "
-                "from and to."
+                f"{path} has the columns {', '.join(sorted(columns)) or 'none'}; a layout has sensor, x and perhaps y, "
+                "or from and to."
             )
         axes = ("x", "y") if "y" in columns else ("x",)
         names = tuple(row["sensor"] for row in rows)

@@ -75,8 +75,8 @@ class Readings:
         found = sensitivity(self.field, math.nextafter(float(self.reach), math.inf))
         if found.failure >= self.delta and found.failure > 0:
             raise InvalidInput(
-                f"The sensitivity of so many sensors on so large a graph is known with probability 1 − {found.failure:.2g} "
-                f"alone, and delta is {decimal(self.delta)}; give a larger delta, such as 1e-9, or read fewer sensors."
+                f"The sensitivity of so many sensors is known but for a chance of {found.failure:.2g}, "
+                f"and delta is {decimal(self.delta)}; give a larger delta, such as 1e-9, or read fewer sensors."
             )
         return found
 
