@@ -1,4 +1,4 @@
-"""Basis pursuit on a line of 1,000 places and 500 sensors against cvxpy + Clarabel; a graph of 100,000 nodes alone.
+"""Basis pursuit on a line of 1,000 places and 500 sensors against cvxpy + Clarabel.
 
 python -m benchmarks.basis_pursuit
 """
@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.domain.network import Network
 from heathaze.inference.sparse_recovery import basis_pursuit
-from heathaze.mechanisms.sensors.diffusion import Graph, Line
+from heathaze.mechanisms.sensors.diffusion import Line
 
 SIGMA = 0.1
 RUNS = 3
 WANTED_RATIO = 5
-WANTED_SECONDS = 120
 SAME = 1e-4
 
 
@@ -30,13 +28,8 @@ def main() -> None:
     basis_pursuit(small, np.ones(10), SIGMA)
     _clarabel(small.matrix, np.ones(10), 1.0)
     ratio = _against_clarabel()
-    print(f"smallest ratio {ratio:.0f} (wanted: at least {WANTED_RATIO}): {_verdict(ratio >= WANTED_RATIO)}\n")
-    seconds = _large_graph()
-    print(f"{seconds:.1f} s (wanted: at most {WANTED_SECONDS}): {_verdict(seconds <= WANTED_SECONDS)}")
-
-
-def _verdict(reached: bool) -> str:
-    return "reached" if reached else "MISSED"
+    verdict = "reached" if ratio >= WANTED_RATIO else "MISSED"
+    print(f"smallest ratio {ratio:.0f} (wanted: at least {WANTED_RATIO}): {verdict}")
 
 
 def _against_clarabel() -> float:
@@ -68,25 +61,6 @@ def _clarabel(matrix: np.ndarray, readings: np.ndarray, reach: float) -> float:
         f = cvxpy.Variable(matrix.shape[1])
         within = [cvxpy.norm(matrix @ f - readings) <= reach, f >= 0, f <= 1]
         return float(cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(f)), within).solve(solver=cvxpy.CLARABEL))
-
-
-def _large_graph() -> float:
-    """Seconds by the clock for three sources among 100,000 nodes, every node a sensor."""
-    nodes, rng = 100_000, np.random.default_rng(4)
-    ring = np.stack([np.arange(nodes), (np.arange(nodes) + 1) % nodes], axis=1)
-    pairs = np.sort(np.concatenate([ring, rng.integers(0, nodes, (400_000, 2))]), axis=1)
-    field = Graph(Network.of(np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0), nodes=nodes), 0.1)
-    strengths = np.zeros(nodes)
-    strengths[rng.choice(nodes, 3, replace=False)] = 1
-    readings = field.apply(strengths) + 0.002 * rng.normal(size=nodes)
-    start = time.perf_counter()
-    found = basis_pursuit(field, readings, 0.002)
-    seconds = time.perf_counter() - start
-    held = np.count_nonzero(found.strengths)
-    print(
-        f"graph of {nodes} nodes: {found.objective:.6f} at {held} places, gap {found.gap:.1e}, {found.rounds} adjoints"
-    )
-    return seconds if found.gap <= SAME * found.objective else math.inf
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:

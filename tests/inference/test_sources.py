@@ -12,7 +12,8 @@ from scipy.stats import chi2
 from heathaze.domain.network import Network
 from heathaze.errors import InvalidInput
 from heathaze.inference._source_answer import median_shares, nearest_shares, transport
-from heathaze.inference._source_moves import Guesses, Moves
+from heathaze.inference._source_guesses import Guesses
+from heathaze.inference._source_moves import Moves
 from heathaze.inference._source_prior import Prior
 from heathaze.inference._source_problem import problem
 from heathaze.inference._source_space import Box, Space, normals

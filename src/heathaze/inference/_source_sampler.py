@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.inference._source_moves import Guesses, Moves
+from heathaze.inference._source_guesses import Guesses
+from heathaze.inference._source_moves import Moves
 from heathaze.inference._source_prior import Prior
 from heathaze.inference._source_space import Space
 from heathaze.privacy.randomness import Randomness
