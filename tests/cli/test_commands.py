@@ -131,7 +131,7 @@ def test_mechanisms_lists_each_with_a_page(heathaze: Heathaze) -> None:
         "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dense", "flat", "flat-top",
         "adaptive-quadtree", "flat-sum", "hierarchical", "count-min", "adaptive-grid-sum", "spatial-decomposition",
         "disk-area", "hybrid-uniform-exponential", "square-wave", "randomized-response", "unary-encoding",
-        "local-hashing", "planar-laplace", "subset-exponential",
+        "local-hashing", "planar-laplace", "subset-exponential", "readings", "escrow",
     ]  # fmt: skip
     defaults = [mechanism["name"] for mechanism in listed if "the default" in mechanism["for"]]
     assert defaults == ["adaptive-tree", "adaptive-quadtree", "disk-area"]

@@ -75,6 +75,12 @@ _DISTRIBUTED = {
 }
 """Page of each; none is for the command line, but for surveys of devices."""
 
+_SENSORS = {
+    "readings": "readings of sensors that hide where sources are, within a reach; the paper on sensors",
+    "escrow": "the same with noise that a key holder can take off again; off unless asked for",
+}
+"""For `heathaze sensors`, and `hz.sensors`."""
+
 _GUESSED = ("dense", "adaptive-grid", "uniform-grid")
 """Those that use a guess of the number of people."""
 
@@ -135,6 +141,7 @@ def _known(name: str, names: Iterable[str]) -> str:
         (_PURPOSES, "a curator: use it with `heathaze publish`"),
         (_LOCAL, "no curator: use `heathaze randomize`"),
         (_DISTRIBUTED, "devices to survey: use `hz.distributed`, and try it with `heathaze rehearse`"),
+        (_SENSORS, "sensors: use `heathaze sensors`"),
     ]
     for others, hint in elsewhere:
         if any(_letters(other) == plain for other in others):
@@ -154,6 +161,7 @@ def mechanisms(
     purposes = {key: ("central", use) for key, use in _PURPOSES.items()}
     purposes |= {key: ("distributed", use) for key, (_, use) in _DISTRIBUTED.items()}
     purposes |= {key: ("local", use) for key, (_, use) in _LOCAL.items()}
+    purposes |= {key: ("sensors", use) for key, use in _SENSORS.items()}
     if name is not None:
         name = _known(name, purposes)
         trust = purposes[name][0]
@@ -179,6 +187,6 @@ def mechanisms(
     out.print(
         "`heathaze mechanisms NAME` prints a page: promise, proof, cost, departures from the paper. Central ones are "
         "for `publish`, where a curator is trusted; distributed ones for surveys by secure sums (`rehearse`); local "
-        "ones for `randomize`, where nobody is trusted.",
+        "ones for `randomize`, where nobody is trusted; those of sensors for `heathaze sensors`.",
         markup=False,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heathaze.errors import BudgetExceeded, InvalidInput, LedgerMismatch
+from heathaze.errors import BudgetExceeded, InvalidInput, LedgerMismatch, PromiseBroken
 from heathaze.mechanisms.sensors import readings as readings_module
 from heathaze.mechanisms.sensors.device import Sensor
 from heathaze.mechanisms.sensors.diffusion import Graph, Line, Snapshots
@@ -211,13 +211,24 @@ def test_sensors_alone_do_what_a_curator_would(delta: float) -> None:
     truth = np.concatenate([field.apply(np.eye(100)[30]) for field in times])
     sensors = [Sensor(card) for _ in range(50)]
     answers = [sensor.read(truth[50 * time + place], time) for time in (0, 1) for place, sensor in enumerate(sensors)]
-    found = mechanism.collected(answers)
+    found = mechanism.collected(answers, card)
     noise = found.values - truth
     assert found.guarantee.trust is Trust.SENSORS
     assert found.guarantee.loss == mechanism.guarantee().loss
     assert 0.6 < noise.std() / mechanism.deviation < 1.5
     assert np.array_equal(np.rint(found.values / mechanism.step) * mechanism.step, found.values)
-    assert mechanism.collected(answers, escrow=True).guarantee.trust is Trust.ESCROW
+    assert mechanism.collected(answers, card, escrow=True).guarantee.trust is Trust.ESCROW
+    again = Readings(Snapshots(times), 0.01, 1, delta).collected(answers, card)
+    assert np.array_equal(again.values, found.values)
+
+
+def test_a_card_with_less_noise_than_is_owed_is_refused() -> None:
+    small, large = Readings(LINE, 0.01, 1, DELTA), Readings(LINE, 0.02, 1, DELTA)
+    with pytest.raises(PromiseBroken, match="The sensors' card has gaussian noise that costs ε = 2"):
+        large.collected(np.zeros(50), small.card())
+    assert small.collected(np.zeros(50), large.card()).deviation == pytest.approx(large.deviation)
+    with pytest.raises(PromiseBroken, match="and laplace noise of ε = 1 is promised"):
+        Readings(LINE, 0.01, 1, 0).collected(np.zeros(50), small.card())
 
 
 def test_a_card_covers_the_times_of_the_field() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import InvalidInput, TooLarge
+from heathaze.errors import InvalidInput, PromiseBroken, TooLarge
 from heathaze.inference.field import Field
 from heathaze.mechanisms.sensors.device import Card
 from heathaze.mechanisms.sensors.noisy_readings import NoisyReadings
@@ -83,28 +83,41 @@ class Readings:
     @functools.cached_property
     def _noise(self) -> tuple[int, int, int]:
         """Steps as a power of two, sensitivity in steps, and the scale of the noise in steps."""
-        readings = self.field.shape[0]
-        gaussian = self.delta > 0
-        change = self.sensitivity.l2 if gaussian else self.sensitivity.l1
+        change = self._change
         if not (math.isfinite(change) and change > 0):
             raise InvalidInput(
                 f"The sensitivity of the readings is {change}; there is nothing to hide or no end to it."
             )
-        ratio = _gaussian_ratio(self.epsilon, self.delta) if gaussian else 1 / float(self.epsilon)
+        ratio = _gaussian_ratio(self.epsilon, self.delta) if self.delta > 0 else 1 / float(self.epsilon)
         steps = math.floor(math.log2(change * ratio)) - FINENESS
-        # Rounding moves each reading by up to half a step, so two vectors come closer or go apart by one step each.
-        rounding = math.sqrt(readings) if gaussian else readings
-        counted = math.ceil(math.ldexp(change, -steps) * (1 + 1e-12) + rounding)
+        counted = self._counted(steps)
         scale = math.ceil(ratio * counted)
         if scale.bit_length() > 24:
             raise TooLarge(
-                f"{readings} readings are too many to be told apart from their rounding; protect fewer at a time."
+                f"{self.field.shape[0]} readings are too many beside their rounding; protect fewer at a time."
             )
-        # What the sensitivity may be wrong with, on large graphs, is taken off δ.
-        delta = self.delta - Fraction(self.sensitivity.failure)
-        while price([self._event(counted, scale)], delta).epsilon > self.epsilon:
+        while price([self._event(counted, scale)], self._delta).epsilon > self.epsilon:
             scale += 1 + scale // 10**6
         return steps, counted, scale
+
+    def _counted(self, steps: int) -> int:
+        """The sensitivity in steps of 2^steps.
+
+        Rounding moves each reading by up to half a step, so two readings come closer or go apart by at most one.
+        """
+        readings = self.field.shape[0]
+        rounding = math.sqrt(readings) if self.delta > 0 else readings
+        return math.ceil(math.ldexp(self._change, -steps) * (1 + 1e-12) + rounding)
+
+    @property
+    def _change(self) -> float:
+        """The sensitivity that the noise asks for, in the unit of a reading."""
+        return self.sensitivity.l2 if self.delta > 0 else self.sensitivity.l1
+
+    @property
+    def _delta(self) -> Fraction:
+        """What is left of δ after what the sensitivity may be wrong with, on large graphs."""
+        return self.delta - Fraction(self.sensitivity.failure)
 
     def _event(self, counted: int, scale: int) -> Event:
         if self.delta > 0:
@@ -125,8 +138,11 @@ class Readings:
     @property
     def deviation(self) -> float:
         """Standard deviation of the noise of each reading, in the unit of a reading."""
-        scale = self._noise[2] * self.step
-        return scale if self.delta > 0 else scale * math.sqrt(2)
+        steps, _, scale = self._noise
+        return self._deviation(steps, scale)
+
+    def _deviation(self, steps: int, scale: int) -> float:
+        return math.ldexp(scale if self.delta > 0 else scale * math.sqrt(2), steps)
 
     def guarantee(self, trust: Trust = Trust.CENTRAL) -> Guarantee:
         """What the readings promise: trusting whoever adds the noise."""
@@ -182,11 +198,29 @@ class Readings:
         steps, _, scale = self._noise
         return Card(steps, scale, "gaussian" if self.delta > 0 else "laplace", times, os.urandom(16).hex())
 
-    def collected(self, answers: npt.ArrayLike, *, escrow: bool = False) -> NoisyReadings:
-        """The answers of sensors that added their own noise, in steps, as readings; NaN where none came."""
+    def collected(self, answers: npt.ArrayLike, card: Card, *, escrow: bool = False) -> NoisyReadings:
+        """The answers of sensors that added their own noise, in steps, as readings; NaN where none came.
+
+        Args:
+            answers: One for each row of the field, time by time.
+            card: What the sensors were given.
+            escrow: Whether they drew their noise from a key.
+
+        Raises:
+            PromiseBroken: The card has less noise than these readings owe.
+        """
         values = self._checked(answers)
+        noise = "gaussian" if self.delta > 0 else "laplace"
+        cost = price([self._event(self._counted(card.steps), card.scale)], self._delta).epsilon
+        if card.noise != noise or cost > self.epsilon:
+            raise PromiseBroken(
+                f"The sensors' card has {card.noise} noise that costs ε = {decimal(cost)} here, and {noise} noise of "
+                f"ε = {decimal(self.epsilon)} is promised; use the readings that the card was made for."
+            )
         guarantee = self.guarantee(Trust.ESCROW if escrow else Trust.SENSORS)
-        return NoisyReadings(self.field, np.ldexp(values, self._noise[0]), self.deviation, guarantee)
+        return NoisyReadings(
+            self.field, np.ldexp(values, card.steps), self._deviation(card.steps, card.scale), guarantee
+        )
 
     def _checked(self, readings: npt.ArrayLike) -> Floats:
         try:
