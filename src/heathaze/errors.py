@@ -21,6 +21,8 @@
         ├── LedgerMismatch    opened with another total, or charged in another unit
         └── LedgerCorrupt     the file is damaged or was edited
 
+One stands apart: ``sensors.Refused`` is raised by a file that runs on sensors without the rest of Heathaze.
+
 Every message is a sentence: what is wrong, with which value, what to do. No message carries a coordinate, an id or a
 count taken from the data.
 """

@@ -229,6 +229,7 @@ def _draw_moves(axes: Axes, positions: Floats, shares: Floats, truth: Sequence[M
     for one, other in zip(*np.nonzero(plan > 1e-6), strict=True):
         (x, y), (u, v) = start[one], end[other]
         axes.plot([x, u], [y, v], color=_FOUND, lw=0.7, alpha=float(min(1.0, 0.1 + 8 * plan[one, other])))
+    axes.plot([], [], color=_FOUND, lw=0.9, label="way of the estimate's strength")
 
 
 def _cheapest_plan(start: Floats, here: Floats, end: Floats, there: Floats) -> Floats:
@@ -277,8 +278,8 @@ def _draw_graph(
         if truth:
             nodes = [int(mark.place[0]) for mark in truth]
             panel.plot(*places[nodes].T, "X", ms=9, color=_TRUTH, mec="white", mew=0.8, label="truth", ls="none")
-        panel.set_xlabel("slowest mode of heat", size=8, color=_INK)
-        panel.set_ylabel("second slowest", size=8, color=_INK)
+        panel.set_xlabel("nodes in order of the slowest mode of heat", size=8, color=_INK)
+        panel.set_ylabel("in order of the second slowest", size=8, color=_INK)
         _add_legend(panel)
 
 
@@ -292,7 +293,8 @@ def _slowest_modes(field: Field) -> Floats:
     else:
         # Shifted, since a Laplacian cannot be inverted; a fixed start makes the picture repeatable.
         modes = eigsh(laplacian, k=3, sigma=-1e-3, v0=np.ones(field.network.nodes))[1]
-    return np.asarray(modes[:, 1:3])
+    # Ranks: one node that hangs by a thread would push all others into a corner.
+    return np.argsort(np.argsort(modes[:, 1:3], axis=0), axis=0).astype(np.float64)
 
 
 def _draw_heaviest(axes: Sequence[Axes], shares: Floats, truth: Sequence[Mark], most: int = 20) -> None:
