@@ -20,7 +20,7 @@ from heathaze.mechanisms.sensors.readings import Readings
 from heathaze.privacy.randomness import Simulation
 
 NODES, EDGES = 100_000, 500_000
-TAU, SOURCES, STRENGTH = 1.0, 3, 20.0
+TAU, SOURCES, STRENGTH = 1.0, 3, 200.0
 WANTED_SECONDS, WANTED_GB = 120, 2
 
 

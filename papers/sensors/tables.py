@@ -1,0 +1,120 @@
+"""The tables of README.md, from the means of a full run and from its claims."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calibration import best_possible, calibrations
+from harness.claims import Claim, summary
+from harness.results import Point, Results
+from protocol import BEST, KNOWN, POSTERIOR, PRINTED, PURSUIT, UNIFORM
+
+Means = Mapping[str, Sequence[float]]
+"""Mean and standard error, named as in expected.json."""
+
+METHODS = (PURSUIT, POSTERIOR, KNOWN, UNIFORM)
+CLAIMS = ("fig. 1", "table", "fig. 2", "fig. 3", "EMD", "realised", "lab")
+"""How claims begin that have a place of their own."""
+
+
+def write_readme(path: Path, results: Results, config: Mapping[str, Any], claims: Sequence[Claim]) -> bool:
+    """Tables and claims between the marks of README.md; only if all data was there."""
+    if not results.sources("lab"):
+        return False
+    readme = with_tables(path.read_text(encoding="utf-8"), summary(results), config)
+    for start in CLAIMS:
+        chosen = [claim for claim in claims if claim.text.startswith(start)]
+        readme = _between(readme, f"claims, {start}", _claims(chosen, start))
+    path.write_text(readme, encoding="utf-8")
+    return True
+
+
+def with_tables(readme: str, means: Means, config: Mapping[str, Any]) -> str:
+    """README.md with its tables as the means have them."""
+    for name, rows in (
+        ("table, apart", _table(means, config, "apart")),
+        ("table, anywhere", _table(means, config, "anywhere")),
+        ("figure 3", _figure3(means, config)),
+        ("printed", _printed(config)),
+        ("lab", _lab(means, config)),
+    ):
+        readme = _between(readme, name, rows)
+    return readme
+
+
+def _between(readme: str, name: str, rows: Iterable[Sequence[str]]) -> str:
+    head, *body = rows
+    lines = [_line(head), "|" + "---|" * len(head), *map(_line, body)]
+    marks = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    readme, found = marks.subn(lambda mark: mark[1] + "\n".join(lines) + "\n" + mark[2], readme)
+    if found != 1:
+        raise ValueError(f"README.md has {found} places for {name}; it must have one.")
+    return readme
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+# ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _table(means: Means, config: Mapping[str, Any], places: str) -> Iterator[Sequence[str]]:
+    golden = config["golden"]
+    theirs = {PURSUIT: golden["basis_pursuit"], KNOWN: golden["posterior"], UNIFORM: golden["uniform"]}
+    yield "reach (σ)", *METHODS, "posterior / basis pursuit"
+    for reach in config["full"]["table"]["reaches"]:
+        point = Point("table", places, float(reach))
+        sigma = _of(means, point, UNIFORM, "sigma")[0]
+        cells = [f"{'none' if point.x == 0 else reach} ({sigma:.2g})"]
+        for method in METHODS:
+            mean, error = _of(means, point, method)
+            trial = f" (trial: {theirs[method][reach]:.3f})" if places == "apart" and method in theirs else ""
+            cells.append(f"{mean:.3f} ± {error:.3f}{trial}")
+        ratio = _of(means, point, POSTERIOR)[0] / _of(means, point, PURSUIT)[0]
+        yield *cells, f"{ratio:.2f}"
+
+
+def _figure3(means: Means, config: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    figure = config["full"]["figure3"]
+    yield "edges between communities", "method", "right community", "no answer", "mass in it", "EMD in edges"
+    for length in figure["runs"]:
+        point = Point("figure3", "block model", int(length))
+        low, high = best_possible(config, int(length), figure["graphs"])
+        yield f"length {length}", "no method can exceed", f"{low:.1%} to {high:.1%}", "", "", ""
+        for method in (PURSUIT, PRINTED, POSTERIOR, KNOWN, BEST):
+            right, silent, share = (_of(means, point, method, metric)[0] for metric in ("right", "nothing", "share"))
+            emd, error = _of(means, point, method)
+            yield "", method, f"{right:.0%}", f"{silent:.0%}", f"{share:.0%}", f"{emd:.2f} ± {error:.2f}"
+
+
+def _printed(config: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    yield "how σ is chosen", "where", "nominal ε", "δ", "μ = Δ₂/σ", "realised ε"
+    for row in calibrations(config):
+        found = row.realised
+        text = f"{found:,.0f}" if found >= 100 else f"{found:.3g}"
+        yield row.name, row.where, f"{row.nominal:g}", f"{row.delta:g}", f"{row.mu:.3g}", text
+
+
+def _lab(means: Means, config: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    yield "ε", *METHODS
+    for epsilon in config["full"]["lab"]["epsilons"]:
+        found = [_of(means, Point("lab", "lab", epsilon), method) for method in METHODS]
+        yield f"{epsilon:g}", *(f"{mean:.1f} ± {error:.1f}" for mean, error in found)
+
+
+def _of(means: Means, point: Point, method: str, metric: str = "EMD") -> Sequence[float]:
+    return means[f"{point.figure} | {point.source} | {point.x:g} | {method} | {metric}"]
+
+
+# ── claims ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _claims(claims: Sequence[Claim], start: str) -> Iterator[Sequence[str]]:
+    yield "claim", "theirs", "ours", "holds"
+    for claim in claims:
+        text = re.sub(rf"^{re.escape(start)}[:,] ", "", claim.text)
+        yield text, claim.paper, claim.ours, claim.verdict.removesuffix(", see README")
