@@ -193,7 +193,8 @@ def test_one_source_on_a_line_against_a_fine_grid() -> None:
 def test_readings_that_say_nothing_leave_the_prior() -> None:
     readings = 1e6 * np.random.default_rng(3).normal(size=50)
     found = find_sources(FIGURE_1, readings, 1e6, strengths=1.0)
-    assert found.number[1:] == pytest.approx(np.array([0.3, 1, 0.5, 0.25, 0.125]) / 2.175, abs=0.06)
+    odds = np.array([1, 1, 1 / 4, 1 / 16, 1 / 64])
+    assert found.number == pytest.approx(np.concatenate([[0.5], odds / odds.sum() / 2]), abs=0.05)
     _, where, _ = found.guesses
     first = np.sort(where[:, 0, 0])
     # Kolmogorov: beyond 2.7/√n with probability 1e-6.
@@ -415,3 +416,26 @@ def test_a_box_has_nearly_square_cells() -> None:
     assert isinstance(box, Box)
     assert box.cells == (15, 10)
     assert box.target_of(box.at(np.arange(150), Simulation(1))).tolist() == list(range(150))
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1.0])
+def test_readings_of_nothing_have_no_source(sigma: float) -> None:
+    """None is found in noise, at most one time in six; one of ten standard deviations is never overlooked."""
+    source = Simulation(21)
+    none, some = [], []
+    for _ in range(6):
+        noise = sigma * normals(source, 50)
+        none.append(find_sources(FIGURE_1, noise, sigma, guesses=300))
+        loud = 10 * sigma / np.linalg.norm(FIGURE_1.responses([[0.3]]))
+        some.append(find_sources(FIGURE_1, noise + loud * FIGURE_1.responses([[0.3]])[:, 0], sigma, guesses=300))
+    assert sum(not found.found for found in none) >= 5
+    assert all(found.number.sum() == pytest.approx(1) for found in none)
+    assert all(found.found and found.number[0] < 0.01 for found in some)
+    assert find_sources(FIGURE_1, noise, sigma, number=1, guesses=300).number[0] == 0
+
+
+def test_one_source_is_found_as_one() -> None:
+    clear = FIGURE_1.responses([[0.4]])[:, 0]
+    found = [find_sources(FIGURE_1, clear + 0.1 * normals(Simulation(seed), 50), 0.1, guesses=300) for seed in range(6)]
+    assert sum(len(one.found) == 1 for one in found) >= 5
+    assert "found; how many there are: 1:" in repr(found[0])

@@ -187,7 +187,7 @@ def test_the_sentence_of_readings_says_what_is_not_protected(trust: Trust) -> No
     for phrase in (
         "ε = 1 (δ = 1e-05)",
         "moving sources of heat by at most 0.5 metres in all (strength times distance), with the same total strength",
-        "e^1 ≈ 2.72",
+        "e^1 ≈ 2.72 and δ on top, whatever else is known, if they follow the stated physics",
         "not protected: how many sources there are and how strong",
         "unit: source; adjacency: earth-mover within 0.5 metres",
         trust.described,

@@ -33,10 +33,11 @@ def show_ledger(file: File, json: Json = False) -> None:
     _print(open_existing(file), json=json)
 
 
-def open_existing(file: Path) -> Ledger:
-    """A ledger that is there already; a new one must be opened on purpose, with a total."""
+def open_existing(file: Path, delta: float = 0) -> Ledger:
+    """A ledger that is there already; a new one must be opened on purpose, with a total, and a δ if one is needed."""
     if not file.exists():
-        raise LedgerError(f"There is no ledger {file}; open one with `heathaze ledger open {file} --total 2`.")
+        allowed = f" --delta {delta:g}" if delta else ""
+        raise LedgerError(f"There is no ledger {file}; open one with `heathaze ledger open {file} --total 2{allowed}`.")
     return Ledger.open(file)
 
 
@@ -56,13 +57,15 @@ def _print(ledger: Ledger, *, json: bool) -> None:
             }
         )
         return
+    at = f" at δ = {float(ledger.delta):g} (Gaussian noise adds up by its square)" if ledger.delta else ""
     out.print(
-        f"{float(ledger.spent):g} of {float(ledger.total):g} spent, {float(ledger.remaining):g} left; the chain of "
+        f"{float(ledger.spent):g} of {float(ledger.total):g} spent{at}, {float(ledger.remaining):g} left; the chain of "
         f"{len(entries)} entries is intact.",
         markup=False,
     )
     for entry in entries:
         promised = entry.guarantee
         per = "" if promised.adjacency.length is None else f" per {promised.adjacency.length}"
-        line = f"  {entry.number}  {entry.time}  {promised.loss}{per}  {promised.unit.value}  {entry.note}"
+        within = "" if promised.reach is None else f" within {promised.reach}"
+        line = f"  {entry.number}  {entry.time}  {promised.loss}{per}  {promised.unit.value}{within}  {entry.note}"
         out.print(line, markup=False)

@@ -32,6 +32,6 @@ def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
     if path.is_dir():
         raise CannotWrite(f"{path} is a directory; name a file to write.")
     if source is not None and Path(source).exists() and path.samefile(source):
-        raise CannotWrite(f"{path} is the file of visits itself; choose another name for the output.")
+        raise CannotWrite(f"{path} is one of the files that are read; choose another name for the output.")
     if not overwrite:
         raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")

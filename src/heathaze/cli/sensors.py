@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from heathaze.cli.console import Json, Quiet, out, say_json, steps
+from heathaze.cli.console import Json, Quiet, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.outputs import check_picture, check_place
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
@@ -37,7 +37,9 @@ Length = Annotated[float | None, typer.Option("--length", help="Of a line, in me
 Size = Annotated[
     tuple[float, float] | None, typer.Option("--size", metavar="WIDTH HEIGHT", help="Of a plate, in metres.")
 ]
-Walls = Annotated[str | None, typer.Option("--walls", help="open or insulated, of a plate.", show_default="open")]
+Walls = Annotated[
+    str | None, typer.Option("--walls", help="Of a plate: open, where heat leaves, or insulated, where it stays.")
+]
 
 
 @app.command(no_args_is_help=True)
@@ -66,15 +68,15 @@ def protect(
 ) -> None:
     """Add noise to readings, just enough that sources cannot be told from others within the reach.
 
-    Example: heathaze sensors protect readings.csv --layout layout.csv --size 12 8 --diffusivity 0.01 --reach 0.5
-    --epsilon 1 --out protected.csv
+    Values are what the sources add: subtract the background first. Example: heathaze sensors protect readings.csv
+    --layout layout.csv --size 12 8 --walls insulated --diffusivity 0.01 --reach 0.5 --epsilon 1 --out protected.csv
     """
     from heathaze.mechanisms.sensors.layout import Layout
     from heathaze.mechanisms.sensors.readings import Readings
     from heathaze.mechanisms.sensors.readings_file import ReadingsFile
 
-    check_place(output, overwrite=overwrite, source=str(file))
-    check_place(output, overwrite=overwrite, source=str(layout))
+    for source in (file, layout, ledger):
+        check_place(output, overwrite=overwrite, source=None if source is None else str(source))
     plan, raw = Layout.read(layout), ReadingsFile.read(file)
     if raw.about is not None:
         raise InvalidInput(f"{file} is protected already; noise on noise hides nothing more. Take the raw readings.")
@@ -84,7 +86,7 @@ def protect(
         mechanism = Readings(_field(plan, raw, physics), reach, epsilon, delta)
         deviation = mechanism.deviation
         begin("Adding noise")
-        budget = None if ledger is None else open_existing(ledger)
+        budget = None if ledger is None else open_existing(ledger, delta=delta)
         noisy = mechanism.protect(raw.values, ledger=budget)
     noisy.save(output, raw.sensors, raw.times, physics=physics)
     if json:
@@ -92,7 +94,12 @@ def protect(
         say_json({**about, "readings": int(np.isfinite(noisy.values).sum()), "written": [str(output)]})
     elif not quiet:
         out.print(str(noisy.guarantee), markup=False)
-        out.print(f"Noise of each reading: ± {deviation:.3g} (standard deviation).", markup=False)
+        out.print(
+            f"Noise of each reading: ± {deviation:.3g} (standard deviation). A source of strength 1 raises the reading "
+            f"of a sensor by at most {_largest(mechanism.field):.3g}; one that raises it twice as much has strength 2, "
+            "and is hidden within half the reach.",
+            markup=False,
+        )
         out.print(f"wrote {output}", style="bold", markup=False)
 
 
@@ -129,7 +136,7 @@ def locate(
     check_picture(picture, overwrite=overwrite)
     plan, readings = Layout.read(layout), ReadingsFile.read(file)
     sources = [] if truth is None else _true_sources(truth, plan)
-    about = readings.about or {}
+    about = _checked_about(file, readings)
     noise = sigma if sigma is not None else about.get("deviation")
     if noise is None:
         raise InvalidInput(f"{file} does not say how large its noise is; give --sigma, or protect it first.")
@@ -147,10 +154,16 @@ def locate(
         if picture is not None:
             _draw(field, found, sources, distance, plan, about, picture)
     told = _told(plan, found, distance, about)
+    if found.widened > 1 and not json:
+        err.print(
+            f"No sources in this physics explain the readings; their noise was taken to be {found.widened:.2g} times "
+            "what it is. Was the background subtracted? Are diffusivity, size and times right?",
+            markup=False,
+        )
     if json:
         say_json(told | ({} if picture is None else {"written": [str(picture)]}))
     elif not quiet:
-        _tell(told, field.unit)
+        _tell(told, _several(field))
         if picture is not None:
             out.print(f"wrote {picture}", style="bold", markup=False)
 
@@ -210,6 +223,11 @@ def _physics(
         raise InvalidInput(
             "Say how quickly heat spreads: --diffusivity, in square metres (on a graph, weights) a unit of time."
         )
+    if plan.dimensions == 2 and walls is None and "walls" not in before:
+        raise InvalidInput(
+            "Say whether heat leaves the plate: --walls open, or --walls insulated where it stays. Insulated ones need "
+            "more noise."
+        )
     sides = None if plan.dimensions == 0 else [length] if plan.dimensions == 1 and length is not None else size
     if plan.dimensions and sides is None and before.get("size") is None:
         wanted = "--length LENGTH" if plan.dimensions == 1 else "--size WIDTH HEIGHT"
@@ -248,7 +266,10 @@ def _true_sources(path: Path, plan: Layout) -> list[Mark]:
         places = [tuple(number(path, row, axis) for axis in axes) for row in rows]
     else:
         places = [(float(plan.number_of(row["node"])),) for row in rows]
-    return [Mark(place, number(path, row, "strength")) for place, row in zip(places, rows, strict=True)]
+    found = [Mark(place, number(path, row, "strength")) for place, row in zip(places, rows, strict=True)]
+    if any(mark.strength <= 0 for mark in found):
+        raise UnreadableData(f"{path} has a strength that is not positive; sources add heat.")
+    return found
 
 
 def _marks(found: Sources) -> list[Mark]:
@@ -292,12 +313,17 @@ def _draw(
         found.density(field),
         _marks(found),
         path=path,
-        title=f"{count} source{'s' if count > 1 else ''} found behind {len(plan.names)} sensors",
+        title=f"{count or 'No'} source{'' if count == 1 else 's'} found behind {len(plan.names)} sensors",
         caption=about["guarantee"]["sentence"] if "guarantee" in about else "The readings carry no guarantee.",
         truth=truth,
         sensors=plan.positions,
-        distance="" if distance is None else f"{distance:.3g} {field.unit}s on average",
+        distance="" if distance is None else f"{distance:.3g} {_several(field)} on average",
     )
+
+
+def _several(field: Field) -> str:
+    """The unit of length, in the plural."""
+    return field.unit.replace("unit", "units", 1) if field.unit.startswith("unit") else f"{field.unit}s"
 
 
 def _told(plan: Layout, found: Sources, distance: float | None, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -317,15 +343,44 @@ def _told(plan: Layout, found: Sources, distance: float | None, about: Mapping[s
         "number": found.number.tolist(),
         "total": found.total,
         "total_interval": list(found.total_interval),
+        "noise_widened": found.widened,
         **({} if distance is None else {"distance_to_truth": distance}),
         **({} if "guarantee" not in about else {"guarantee": about["guarantee"]["sentence"]}),
     }
 
 
+def _largest(field: Field) -> float:
+    """The most that a source of strength 1 adds to a reading, at any candidate place, or some thousand of them."""
+    where = np.unique(np.linspace(0, field.shape[1] - 1, 2000).astype(np.int64))
+    if field.bounds is None or field.positions is None:
+        return float(field.responses(where[:: max(1, field.shape[0] * len(where) // 2**24)]).max())
+    return float(field.responses(field.positions[where]).max())
+
+
+def _checked_about(path: Path, readings: ReadingsFile) -> dict[str, Any]:
+    """What the file says of itself, if it says it as we do."""
+    about = dict(readings.about or {})
+    physics, guarantee = about.get("physics", {}), about.get("guarantee", {"sentence": ""})
+    fine = (
+        isinstance(about.get("deviation", 1.0), int | float)
+        and isinstance(physics, dict)
+        and isinstance(physics.get("diffusivity", 1.0), int | float)
+        and isinstance(physics.get("size") or [], list)
+        and all(isinstance(side, int | float) for side in physics.get("size") or [])
+        and isinstance(guarantee, dict)
+        and isinstance(guarantee.get("sentence"), str)
+    )
+    if not fine:
+        raise UnreadableData(f"The first line of {path} was changed; take the file as `heathaze sensors` wrote it.")
+    return about
+
+
 def _tell(told: Mapping[str, Any], unit: str) -> None:
     from rich.table import Table
 
-    table = Table("source", "where", f"90 % within ({unit}s)", "strength", "90 %", "sure", box=None, pad_edge=False)
+    if not told["sources"]:
+        out.print("No source stands out: the readings are likelier without any.", style="bold", markup=False)
+    table = Table("source", "where", f"90 % within ({unit})", "strength", "90 %", "any there", box=None, pad_edge=False)
     for index, source in enumerate(told["sources"], start=1):
         where = source["node"] if "node" in source else ", ".join(f"{x:.3g}" for x in source["position"])
         low, high = source["strength_interval"]
@@ -337,13 +392,14 @@ def _tell(told: Mapping[str, Any], unit: str) -> None:
             f"{low:.3g} to {high:.3g}",
             f"{100 * source['probability']:.0f} %",
         )
-    out.print(table)
+    if told["sources"]:
+        out.print(table)
     chances = [f"{count}: {100 * chance:.0f} %" for count, chance in enumerate(told["number"]) if chance > 0.005]
     low, high = told["total_interval"]
     out.print(f"How many sources: {', '.join(chances)}. Total strength {told['total']:.3g} ({low:.3g} to {high:.3g}).")
     if "distance_to_truth" in told:
         out.print(
-            f"Distance to the truth: {told['distance_to_truth']:.3g} {unit}s on average (earth mover's; not private).",
+            f"Distance to the truth: {told['distance_to_truth']:.3g} {unit} on average (earth mover's; not private).",
             markup=False,
         )
     if "guarantee" in told:

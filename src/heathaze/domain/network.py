@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+_MANY = 10**6
+"""From so many nodes on, it is looked whether there are edges enough before anything of that size is made."""
+
 
 @dataclass(frozen=True, eq=False)
 class Network:
@@ -69,8 +72,8 @@ class Network:
         return cls(
             count,
             pairs,
-            ones if weights is None else np.asarray(weights),
-            ones if lengths is None else np.asarray(lengths),
+            ones if weights is None else _parse_numbers(weights, "weight", len(pairs)),
+            ones if lengths is None else _parse_numbers(lengths, "length", len(pairs)),
         )
 
     def laplacian(self) -> csr_array:
@@ -108,6 +111,11 @@ class Network:
     def _check_connected(self) -> None:
         from scipy.sparse.csgraph import connected_components
 
+        if self.nodes > max(2 * len(self.edges), _MANY):
+            raise InvalidInput(
+                f"The network has {self.nodes} nodes and edges for at most {2 * len(self.edges)} of them; "
+                "number the nodes 0, 1, 2 and so on, and leave out those without an edge."
+            )
         parts, _ = connected_components(self._symmetric(np.ones(len(self.edges))), directed=False)
         if parts > 1:
             raise InvalidInput(
@@ -117,7 +125,10 @@ class Network:
 
 
 def _pairs(edges: npt.ArrayLike) -> Integers:
-    pairs = np.asarray(edges)
+    try:
+        pairs = np.asarray(edges)
+    except ValueError as error:
+        raise InvalidInput("Not all edges are pairs; give two nodes for each edge.") from error
     if pairs.size == 0:
         raise InvalidInput("The network has no edges; give at least one pair of nodes.")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
@@ -133,8 +144,15 @@ def _pairs(edges: npt.ArrayLike) -> Integers:
 
 def _parse_nodes(nodes: int) -> int:
     if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 2 <= nodes <= 2**31:
-        raise InvalidInput(f"The number of nodes is {nodes!r}; give a whole number from 2 to 2^31.")
+        raise InvalidInput(f"The number of nodes is {_shown(nodes)}; give a whole number from 2 to 2^31.")
     return int(nodes)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes out no number of more than 4,300 digits.
+        return "a number of thousands of digits"
 
 
 def _parse_edges(edges: npt.ArrayLike, nodes: int) -> Integers:
@@ -159,7 +177,7 @@ def _parse_edges(edges: npt.ArrayLike, nodes: int) -> Integers:
 def _parse_numbers(values: npt.ArrayLike, what: str, edges: int) -> Floats:
     try:
         numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"The {what}s of edges are no numbers; give one positive number for each edge.") from error
     if numbers.shape != (edges,):
         raise InvalidInput(f"The {what}s have the shape {numbers.shape}; give one for each of the {edges} edges.")

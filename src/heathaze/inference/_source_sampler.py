@@ -30,11 +30,16 @@ _SURPRISE = 6.0
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Guesses from the posterior, and by how much the noise was taken to be larger than said."""
+    """Guesses from the posterior, and by how much the noise was taken to be larger than said.
+
+    ``evidence`` is the logarithm of how much likelier the readings are with sources, on average over the prior, than
+    with none.
+    """
 
     guesses: Guesses
     widened: float
     stages: int
+    evidence: float
 
 
 def sample(
@@ -69,7 +74,8 @@ def sample(
     """
     found = Guesses.drawn(space, prior, readings, guesses, bits)
     moves = Moves(space, prior, bits, heat=0.0)
-    stages = 0
+    silent = float(readings @ readings)
+    stages, evidence = 0, 0.0
     while moves.heat < 1:
         misfit = found.misfit()
         # How many standard deviations a chi-square of so many readings may vary, and what it then allows.
@@ -78,7 +84,10 @@ def sample(
         if moves.heat * least > allowed:
             break
         louder = _louder(misfit, moves.heat, min(1.0, allowed / least * 1.01 if least > allowed else 1.0))
-        found = found.chosen(_resampled((moves.heat - louder) / 2 * (misfit - misfit.min()), bits))
+        weights = (moves.heat - louder) / 2 * (misfit - misfit.min())
+        # Without sources all of the readings is misfit.
+        evidence += float(np.log(np.exp(weights).mean()) + (louder - moves.heat) / 2 * (silent - misfit.min()))
+        found = found.chosen(_resampled(weights, bits))
         moves.heat = louder
         found.settle()
         for _ in range(sweeps):
@@ -87,7 +96,7 @@ def sample(
     for _ in range(last):
         moves.sweep(found)
     found.settle()
-    return Sampled(found, 1 / math.sqrt(moves.heat), stages)
+    return Sampled(found, 1 / math.sqrt(moves.heat), stages, evidence)
 
 
 def _louder(misfit: Floats, heat: float, most: float) -> float:

@@ -6,8 +6,9 @@ reversible jumps), and everything reported is read off them: the answer with the
 each source with error bars, and how many there are. Where readings say nothing, guesses are everywhere, and so is the
 answer.
 
-At least one source is taken to exist: shares and distances have no meaning without any, and the guarantee of readings
-does not hide whether there is one. Readings without a source show in strengths whose intervals reach to nearly zero.
+Whether there is a source at all is asked first, at even odds, unless the number is given as known: where none is
+likeliest, none is found. Readings that may as well be of nothing do not say where anything is, and the answer is then
+spread over all places.
 
 Everything is post-processing of readings that are private already; number and strengths of sources, which their
 guarantee does not protect, may be given as known.
@@ -40,9 +41,8 @@ GUESSES = 1000
 MAX_SOURCES = 20
 """More are a density rather than sources, and take long."""
 
-_FIRST = 0.3
-_FALL = 0.5
-"""Probabilities of 1, 2, 3, … sources are as 0.3, 1, 0.5, 0.25, …: few are likelier than many, and one alone is not
+_FALL = 0.25
+"""Probabilities of 1, 2, 3, 4, … sources are as 1, 1, 1/4, 1/16, …: few are likelier than many, and one is not
 presumed, since whoever looks for sources in a blur of heat and presumes one will find it in the middle."""
 
 
@@ -69,7 +69,7 @@ class Sources:
     """What readings say about sources.
 
     Attributes:
-        found: As many sources as there most likely are, the strongest first.
+        found: As many sources as there most likely are, the strongest first; none if that is likeliest.
         number: Probability of 0, 1, 2, … sources.
         shares: Of all strength, one for each candidate: the answer that is nearest to the truth on average.
         total: Strength of all sources together, the median.
@@ -86,6 +86,10 @@ class Sources:
     total_interval: tuple[float, float]
     widened: float
     guesses: tuple[Integers, npt.NDArray[np.generic], Floats]
+
+    def __repr__(self) -> str:
+        chances = ", ".join(f"{count}: {chance:.0%}" for count, chance in enumerate(self.number) if chance > 0.005)
+        return f"<Sources: {len(self.found)} found; how many there are: {chances}; total strength {self.total:.3g}>"
 
     @property
     def strengths(self) -> Floats:
@@ -139,11 +143,15 @@ def find_sources(
         raise InvalidInput(f"guesses is {guesses!r}; give a whole number from 100.")
     bits = Simulation(0) if randomness is None else randomness
     posed = problem(field, values, noise, bits)
-    prior = Prior(posed.number(numbers), low, high, posed.total())
+    weighed = posed.number(numbers)
+    prior = Prior(weighed, low, high, posed.total())
     drawn = sample(posed.space, prior, posed.readings, bits, guesses=int(guesses), unseen=posed.unseen, rows=posed.rows)
     held = drawn.guesses
     places = held.places if field.bounds is not None else posed.space.named(held.places)
-    return _summary(field, held.number, places, held.strengths, held.misfit(), drawn.widened)
+    # Of the prior, only so much lies on the candidates that are considered.
+    for_some = drawn.evidence + math.log(np.exp(weighed).sum() / np.exp(numbers).sum())
+    none = 0.0 if number is not None else 1 / (1 + math.exp(min(for_some, 700.0)))
+    return _summary(field, held.number, places, held.strengths, held.misfit(), drawn.widened, none)
 
 
 def _summary(
@@ -153,26 +161,36 @@ def _summary(
     strengths: Floats,
     misfit: Floats,
     widened: float,
+    none: float,
 ) -> Sources:
+    """Everything that is told, from guesses and the probability that there is no source at all."""
     totals = strengths.sum(axis=1)
     apart = Apart.of(field)
-    likely = np.bincount(number, minlength=strengths.shape[1] + 1) / len(number)
+    likely = np.bincount(number, minlength=strengths.shape[1] + 1) / len(number) * (1 - none)
+    likely[0] = none
     most = int(np.argmax(likely))
-    same = np.flatnonzero(number == most)
-    # As many as settle the intervals; matching takes time for each.
-    same = same[np.unique(np.linspace(0, len(same) - 1, 400).astype(np.int64))]
-    first = int(np.argmin(misfit[same]))
-    sources = named(places[same, :most], strengths[same, :most], first, apart.between, apart.middle)
+    sources = [] if most == 0 else _named(number, places, strengths, misfit, most, apart)
     found = [_source(field, one, number, places, apart) for one in sources]
     return Sources(
         tuple(sorted(found, key=lambda source: -source.strength)),
         likely,
-        _shares(field, number, places, strengths / totals[:, None], apart),
+        _spread(_shares(field, number, places, strengths / totals[:, None], apart), none),
         float(np.median(totals)),
         _interval(totals),
         widened,
         (number, places, strengths),
     )
+
+
+def _named(
+    number: Integers, places: npt.NDArray[np.generic], strengths: Floats, misfit: Floats, most: int, apart: Apart
+) -> list[Named]:
+    """The sources of all guesses of so many, each with its likes in the other guesses."""
+    same = np.flatnonzero(number == most)
+    # As many as settle the intervals; matching takes time for each.
+    same = same[np.unique(np.linspace(0, len(same) - 1, 400).astype(np.int64))]
+    first = int(np.argmin(misfit[same]))
+    return list(named(places[same, :most], strengths[same, :most], first, apart.between, apart.middle))
 
 
 def _source(field: Field, one: Named, number: Integers, places: npt.NDArray[np.generic], apart: Apart) -> Source:
@@ -206,6 +224,12 @@ def _shares(field: Field, number: Integers, places: npt.NDArray[np.generic], sha
     answer = np.zeros(field.shape[1])
     np.add.at(answer, apart.candidate(anchored.places), anchored.shares)
     return np.asarray(answer / answer.sum())
+
+
+def _spread(shares: Floats, none: float) -> Floats:
+    """The answer, spread over all places as far as there may be no source at all: wholly where that is even odds."""
+    evenly = min(1.0, 2 * none)
+    return np.asarray((1 - evenly) * shares + evenly / len(shares))
 
 
 def _interval(values: Floats) -> tuple[float, float]:
@@ -250,7 +274,7 @@ def _parse_number(at_most: int, number: int | None) -> Floats:
         log = np.full(number + 1, -np.inf)
         log[number] = 0.0
         return log
-    odds = np.concatenate([[0.0, _FIRST], _FALL ** np.arange(at_most - 1)])
+    odds = np.concatenate([[0.0, 1.0], _FALL ** np.arange(at_most - 1)])
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(odds / odds.sum()))
 

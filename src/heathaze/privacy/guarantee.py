@@ -53,7 +53,7 @@ class Guarantee:
         return (
             f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
             f"{self.unit.described}, changes the probability of any outcome of this release by a factor of at most "
-            f"{_factor(self.loss.epsilon)}, whatever else is known; {self._terms()}; for this release alone, other "
+            f"{_factor(self.loss)}, whatever else is known; {self._terms()}; for this release alone, other "
             "releases about the same people add up."
         )
 
@@ -66,9 +66,9 @@ class Guarantee:
         return (
             f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): moving {self.unit.described} by at most "
             f"{self.reach} in all (strength times distance), with the same total strength, changes the probability of "
-            f"any outcome of these readings by a factor of at most {_factor(self.loss.epsilon)}, whatever else is "
-            f"known; not protected: how many sources there are and how strong; {self._terms()}; for these readings "
-            "alone, other readings of the same sources add up."
+            f"any outcome of these readings by a factor of at most {_factor(self.loss)}, whatever else is known, if "
+            "they follow the stated physics; not protected: how many sources there are and how strong; "
+            f"{self._terms()}; for these readings alone, other readings of the same sources add up."
         )
 
     def _local_promise(self) -> str:
@@ -82,7 +82,7 @@ class Guarantee:
             return (
                 f"Local differential privacy with ε = {decimal(self.loss.epsilon)} (pure, δ = 0): exchanging the "
                 f"position {whose} for any other changes the probability of any report by a factor of at most "
-                f"{_factor(self.loss.epsilon)}"
+                f"{_factor(self.loss)}"
             )
         unit = self.adjacency.length
         return (
@@ -137,7 +137,8 @@ class Guarantee:
         )
 
 
-def _factor(epsilon: Fraction) -> str:
-    value = float(epsilon)
+def _factor(loss: Loss) -> str:
+    value = float(loss.epsilon)
     # "At most" is rounded up, never to nearest.
-    return f"e^{decimal(epsilon)}" + (f" ≈ {decimal_up(math.exp(value), 3)}" if value < 20 else "")
+    rounded = f" ≈ {decimal_up(math.exp(value), 3)}" if value < 20 else ""
+    return f"e^{decimal(loss.epsilon)}{rounded}" + (" and δ on top" if loss.delta else "")

@@ -2,9 +2,11 @@
 
 import json
 import math
+import os
 import pickle
 import subprocess
 import sys
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -73,12 +75,30 @@ def test_a_reading_is_rounded_to_the_nearest_step(value: float, steps: int) -> N
     assert abs(found * 2.0**steps - value) <= 2.0**steps / 2
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, "20", None, True, 1e300])
+HUGE = pytest.param(10**400, id="huge")
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, "20", None, True, 1e300, HUGE, 2.0**47])
 def test_what_is_no_reading_is_refused(value: Any) -> None:
     sensor = Sensor(card())
     with pytest.raises(Refused, match="The reading"):
         sensor.read(value, 0)
     assert isinstance(sensor.read(1.0, 0), int)  # nothing was lost
+
+
+@pytest.mark.parametrize("value", ["20,5", "20.5", b"20.5"])
+def test_text_is_refused_in_its_own_sentence_and_not_quoted(value: Any) -> None:
+    with pytest.raises(Refused, match="The reading is text; give a number") as refusal:
+        Sensor(card()).read(value, 0)
+    assert "20" not in str(refusal.value).replace("20.5.", "")
+
+
+def test_readings_stay_below_two_to_the_fifty_steps() -> None:
+    """Above, the float itself would be rounded by more than the sensitivity counts."""
+    assert quantised(2.0**50 - 1, 0) == 2**50 - 1
+    for value in (2.0**50, -(2.0**50), 2**50):
+        with pytest.raises(Refused, match=r"has 2\^50 steps of the card or more"):
+            quantised(value, 0)
 
 
 @pytest.mark.parametrize("time", [-1, 5, 1.0, True, "0", None])
@@ -127,7 +147,7 @@ def test_a_crash_while_writing_gives_no_answer(tmp_path: Path, monkeypatch: pyte
 
     sensor = Sensor(card(), memory=tmp_path / "memory")
     sensor.read(1.0, 0)
-    monkeypatch.setattr(device.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Refused, match="no space left on device; nothing left the sensor"):
         sensor.read(1.0, 1)
     monkeypatch.undo()
@@ -148,6 +168,75 @@ def test_two_processes_on_one_memory_never_both_answer(tmp_path: Path) -> None:
         said = list(pool.map(ask, sensors))
     assert said.count("answered") == 1
     assert sum("Another process answers for this sensor" in words for words in said) == 7
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_two_threads_never_both_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: bool) -> None:
+    def slow(value: float, steps: int) -> int:
+        time.sleep(0.02)
+        return quantised(value, steps)
+
+    monkeypatch.setattr(device, "quantised", slow)
+    sensor = Sensor(card(times=1), memory=tmp_path / "memory" if memory else None)
+
+    def ask(_: int) -> str:
+        try:
+            sensor.read(1.0, 0)
+        except Refused as refusal:
+            return str(refusal)
+        return "answered"
+
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(ask, range(8)))
+    assert said.count("answered") == 1
+    assert sum("Time 0 was answered already" in words for words in said) == 7
+
+
+def test_the_memory_is_the_same_file_whatever_the_folder_is_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    sensor = Sensor(card(), memory="memory")
+    monkeypatch.chdir(tmp_path / "two")
+    sensor.read(1.0, 0)
+    assert (tmp_path / "one/memory").exists()
+    assert not (tmp_path / "two/memory").exists()
+
+
+def test_a_symbolic_link_leads_to_one_memory(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "memory")
+    Sensor(card(), memory=tmp_path / "link").read(1.0, 0)
+    assert (tmp_path / "link").is_symlink()
+    with pytest.raises(Refused, match="Time 0 was answered already"):
+        Sensor(card(), memory=tmp_path / "memory").read(1.0, 0)
+
+
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    with pytest.raises(Refused, match=r"leads nowhere|is not the memory"):
+        Sensor(card(), memory=tmp_path / "one")
+
+
+def test_a_memory_with_a_second_name_is_refused(tmp_path: Path) -> None:
+    sensor = Sensor(card(), memory=tmp_path / "memory")
+    sensor.read(1.0, 0)
+    os.link(tmp_path / "memory", tmp_path / "again")
+    for name in ("memory", "again"):
+        with pytest.raises(Refused, match="has a second name"):
+            Sensor(card(), memory=tmp_path / name)
+    with pytest.raises(Refused, match="has a second name"):
+        sensor.read(1.0, 1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
+def test_a_memory_is_for_its_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / ".memory.part").write_text("left by a crash")
+    (tmp_path / ".memory.part").chmod(0o644)
+    Sensor(card(), memory=tmp_path / "memory").read(1.0, 0)
+    assert (tmp_path / "memory").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"next": -1, "key": null, "card": ""}', "\x00"])
@@ -184,6 +273,7 @@ def test_a_card_comes_back_from_its_text() -> None:
         ({"scale": 1.5}, "scale 1.5"),
         ({"times": 0}, "times 0"),
         ({"name": "short"}, "32 hexadecimal digits"),
+        ({"escrow": 1}, "escrow 1; expected true or false"),
         ({"extra": 1}, "cannot be read"),
     ],
 )

@@ -239,6 +239,33 @@ def test_no_eigenvalue_exceeds_the_bound_of_the_series() -> None:
         assert values.max() <= 1 + 1e-12
 
 
+def exact_kernel(edges: list[tuple[int, int]], weights: list[float], tau: float, nodes: int) -> Any:
+    """exp(−τL) with 40 digits."""
+    mp = pytest.importorskip("mpmath")
+    with mp.workdps(40):
+        laplacian = mp.zeros(nodes)
+        for (one, other), weight in zip(edges, weights, strict=True):
+            for row, column, sign in ((one, one, 1), (other, other, 1), (one, other, -1), (other, one, -1)):
+                laplacian[row, column] += sign * mp.mpf(weight)
+        values, vectors = mp.eigsy(laplacian)
+        return vectors * mp.diag([mp.exp(-mp.mpf(tau) * value) for value in values]) * vectors.T
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rounding_stays_within_what_a_graph_says_of_it(seed: int) -> None:
+    """Weights from 1e-3 to 1e5 and thousands of terms, where errors are far more than the 1e-15 left out."""
+    coins = Simulation(seed)
+    nodes = 2 + seed % 6
+    edges = [(k, k + 1) for k in range(nodes - 1)] + [(k, k + 2) for k in range(nodes - 2)]
+    weights = (10 ** (8 * coins.uniforms(len(edges)) - 3)).tolist()
+    tau = min(10 ** float(4 * coins.uniforms(1)[0]), 2e6 / sum(weights))
+    graph = Graph(edges, tau, weights=weights)
+    exact = exact_kernel(edges, weights, tau, nodes)
+    found = graph.apply(np.eye(nodes))
+    errors = np.array([[float(found[i, j] - exact[i, j]) for j in range(nodes)] for i in range(nodes)])
+    assert np.linalg.norm(errors, ord=2) <= 1e-14 + graph.rounding / 2
+
+
 # ── bad input ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -281,6 +308,13 @@ def test_times_that_are_none(value: Any) -> None:
         (lambda: Graph([(0, 1)], 0.1, []), "There are no sensors"),
         (lambda: Graph([(0, 1)], 0.1, [0.5]), "sensors are float64"),
         (lambda: Graph(Network.of([(0, 1)]), 0.1, nodes=2), "A network has its own nodes"),
+        (lambda: Graph(Network.of([(0, 1)]), 0.1, weights=np.ones(1)), "A network has its own nodes"),
+        (lambda: Graph(Network.of([(0, 1), (1, 2)]), 0.1, lengths=np.ones(2)), "A network has its own nodes"),
+        (lambda: Graph([(0, 2**31 - 1)], 0.1), "2147483648 nodes and edges for at most 2 of them"),
+        (lambda: Graph([(0, 1), (1,)], 0.1), "Not all edges are pairs"),
+        (lambda: Graph([(0, 1)], 0.1, nodes=10**5000), "number of nodes is a number of thousands of digits"),
+        (lambda: Graph([(0, 1), (1, 2)], 0.1, weights=[1, 10**400]), "weights of edges are no numbers"),
+        (lambda: Graph([(0, 1), (1, 2)], 0.1, weights=[1, (2, 3)]), "weights of edges are no numbers"),
         (lambda: Graph([(0, 1)], 0.1).responses([2]), "There is no place 2"),
         (lambda: Graph([(0, 1)], 0.1).responses([0.5]), "Places are given as float64"),
         (lambda: Linear([[1, float("nan")]], [0, 1]), "matrix holds nan"),
@@ -292,11 +326,18 @@ def test_times_that_are_none(value: Any) -> None:
         (lambda: Linear(csr_array([[0.0, 0], [0, 0]]), [0, 1]), "2 of the matrix's 2 columns are zero"),
         (lambda: Linear([1, 2], [0, 1]), r"matrix has the shape \(2,\)"),
         (lambda: Linear([["a", "b"]], [0, 1]), "no number"),
+        (lambda: Linear([[1, 10**400]], [0, 1]), "no number"),
+        (lambda: Linear([[1, 2]], [(0, 1), (2,)]), "Not all places have as many coordinates"),
+        (lambda: Linear([[1, 2]], [0, 10**400]), "positions of places are no numbers"),
         (lambda: Linear([[1, 2]], [0, 1, 2]), "2 columns and there are 3 places"),
         (lambda: Linear([[1, 2]], [0, 0]), "Places 0 and 1 have the same position"),
         (lambda: Linear([[1, 2]]), "either the positions"),
         (lambda: Linear([[1, 2]], [0, 1], network=Network.of([(0, 1)])), "either the positions"),
         (lambda: Snapshots([]), "no snapshots"),
+        (lambda: Snapshots(3), "list of fields; found one int"),  # type: ignore[arg-type]
+        (lambda: Snapshots(Line(5, 5, 0.1)), "list of fields; found one Line"),  # type: ignore[arg-type]
+        (lambda: Snapshots([3]), "Snapshot 0 is a int and no field"),
+        (lambda: Snapshots([Line(5, 5, 0.1), MATRIX]), "Snapshot 1 is a ndarray and no field"),
         (lambda: Snapshots([Line(5, 5, 0.1), Line(6, 5, 0.1)]), "Snapshot 1 has 6 places"),
         (lambda: Snapshots([Line(5, 5, 0.1), Line(5, 5, 0.1, length=2)]), "other positions of its places"),
         (lambda: Snapshots([Line(2, 5, 0.1), Graph([(0, 1)], 1)]), "another network"),
@@ -307,6 +348,32 @@ def test_times_that_are_none(value: Any) -> None:
 def test_a_sentence_for_what_cannot_be(make: Any, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         make()
+
+
+@pytest.mark.parametrize("value", [10**400, 10**5000, 1e300, 1e-300], ids=["400", "5000", "1e300", "1e-300"])
+def test_numbers_beyond_all_physics(value: Any) -> None:
+    for make in (
+        lambda: Line(5, 5, value),
+        lambda: Line(5, 5, 0.1, length=value),
+        lambda: Line(5, 5, value, length=value),
+        lambda: Plate((1, 1), [(0.5, 0.5)], value),
+        lambda: Plate((value, 1), [(0.5, 0.5)], 0.1),
+        lambda: Plate((value, value), [(0, 0)], value),
+    ):
+        with pytest.raises(InvalidInput, match=r"(T|length|width of the plate) is ") as error:
+            make()
+        assert len(str(error.value)) < 250
+    if value > 1:
+        with pytest.raises((InvalidInput, TooLarge), match=r"tau (is|times)"):
+            Graph([(0, 1)], value)
+        with pytest.raises(InvalidInput, match="n is "):
+            Line(value, 5, 0.1)
+
+
+def test_the_size_is_looked_at_before_anything_is_made() -> None:
+    """Positions of 2^31 sensors would take 16 GiB."""
+    with pytest.raises(TooLarge, match="A line of 1 places and 2147483648 sensors"):
+        Line(1, 2**31, 0.1)
 
 
 def test_what_does_not_fit() -> None:

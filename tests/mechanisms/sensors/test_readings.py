@@ -1,5 +1,6 @@
 """Readings keep their promise on the worst neighbours, and known bugs are caught."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -8,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heathaze.errors import BudgetExceeded, InvalidInput, LedgerMismatch, PromiseBroken
+from heathaze.errors import BudgetExceeded, InvalidInput, LedgerMismatch, PromiseBroken, TooLarge
 from heathaze.mechanisms.sensors import readings as readings_module
 from heathaze.mechanisms.sensors.device import Sensor
-from heathaze.mechanisms.sensors.diffusion import Graph, Line, Snapshots
+from heathaze.mechanisms.sensors.diffusion import Graph, Line, Linear, Snapshots
 from heathaze.mechanisms.sensors.readings import Readings
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.events import price
@@ -167,10 +168,13 @@ def test_the_ledger_is_charged_before_any_noise_and_refuses_what_is_too_much(
     ("values", "words"),
     [
         (np.zeros(49), "There are 49 readings, and the field has 50 rows"),
-        (np.full(50, np.inf), "A reading is infinite"),
+        (np.full(50, np.inf), "Some reading is infinite"),
         (np.full(50, np.nan), "There is no reading at all"),
-        (["x"] * 50, "A reading is not a number"),
-        (np.full(50, 1e30), "does not fit into 62 bits"),
+        (["x"] * 50, "Some reading is not a number"),
+        ([10**400] * 50, "Some reading is not a number"),
+        (np.zeros((5, 10)), r"have the shape \(5, 10\), and must have \(50,\)"),
+        (np.full(50, 1e30), r"A reading has 2\^50 steps"),
+        (np.full(50, 1e300), r"A reading has 2\^50 steps"),
     ],
 )
 def test_bad_readings_are_refused_and_cost_nothing(tmp_path: Path, values: Any, words: str) -> None:
@@ -188,6 +192,10 @@ def test_bad_readings_are_refused_and_cost_nothing(tmp_path: Path, values: Any, 
         ({"reach": math.nan}, "reach is nan"),
         ({"reach": math.inf}, "reach is inf"),
         ({"reach": "far"}, "reach is 'far'"),
+        ({"reach": 10**400}, "reach is above 1e100; give a number between"),
+        ({"reach": 10**5000}, "reach is above 1e100"),
+        ({"reach": 1e101}, "reach is above 1e100"),
+        ({"reach": 1e-101}, "reach is below 1e-100"),
         ({"epsilon": 0}, "epsilon is 0"),
         ({"delta": 1}, "delta is 1"),
         ({"delta": -1e-5}, "delta is -1e-05"),
@@ -207,7 +215,8 @@ def test_parameters_that_promise_nothing_are_refused(changed: dict[str, Any], wo
 def test_sensors_alone_do_what_a_curator_would(delta: float) -> None:
     times = [Line(100, 50, T) for T in (0.05, 0.1)]
     mechanism = Readings(Snapshots(times), 0.01, 1, delta)
-    card = mechanism.card(times=2)
+    card = mechanism.card()
+    assert card.times == 2
     truth = np.concatenate([field.apply(np.eye(100)[30]) for field in times])
     sensors = [Sensor(card) for _ in range(50)]
     answers = [sensor.read(truth[50 * time + place], time) for time in (0, 1) for place, sensor in enumerate(sensors)]
@@ -217,7 +226,6 @@ def test_sensors_alone_do_what_a_curator_would(delta: float) -> None:
     assert found.guarantee.loss == mechanism.guarantee().loss
     assert 0.6 < noise.std() / mechanism.deviation < 1.5
     assert np.array_equal(np.rint(found.values / mechanism.step) * mechanism.step, found.values)
-    assert mechanism.collected(answers, card, escrow=True).guarantee.trust is Trust.ESCROW
     again = Readings(Snapshots(times), 0.01, 1, delta).collected(answers, card)
     assert np.array_equal(again.values, found.values)
 
@@ -232,11 +240,130 @@ def test_a_card_with_less_noise_than_is_owed_is_refused() -> None:
 
 
 def test_a_card_covers_the_times_of_the_field() -> None:
+    """The field knows its times; nobody else is asked."""
+    once = Readings(LINE, 0.01, 1, DELTA)
+    thrice = Readings(Snapshots([Line(100, 50, T) for T in (0.05, 0.1, 0.2)]), 0.01, 1, DELTA)
+    uneven = Readings(Snapshots([Line(100, 50, 0.05), Line(100, 20, 0.05)]), 0.01, 1, DELTA)
+    assert [mechanism.card().times for mechanism in (once, thrice, uneven)] == [1, 3, 1]
+    with pytest.raises(TypeError):
+        once.card(2)  # type: ignore[call-arg, arg-type]
+    assert once.card().name != once.card().name
+
+
+def test_a_card_for_other_times_is_refused() -> None:
     mechanism = Readings(LINE, 0.01, 1, DELTA)
-    for times in (0, 3, 1.0, True):
-        with pytest.raises(InvalidInput, match="sensors times readings each"):
-            mechanism.card(times)  # type: ignore[arg-type]
-    assert mechanism.card().name != mechanism.card().name
+    with pytest.raises(PromiseBroken, match="card covers 50 times, and the field has 1"):
+        mechanism.collected(np.zeros(50), dataclasses.replace(mechanism.card(), times=50))
+
+
+@pytest.mark.parametrize(("escrow", "trust"), [(False, Trust.SENSORS), (True, Trust.ESCROW)])
+def test_a_card_is_charged_before_it_exists(tmp_path: Path, escrow: bool, trust: Trust) -> None:
+    ledger = Ledger.open(tmp_path / "sources.ledger", total=1, delta=DELTA)
+    mechanism = Readings(LINE, 0.01, 1, DELTA)
+    card = mechanism.card(escrow=escrow, ledger=ledger)
+    (entry,) = ledger.entries()
+    assert entry.guarantee == mechanism.collected(np.zeros(50), card).guarantee
+    assert entry.guarantee.trust is trust
+    assert entry.event == mechanism.event
+    with pytest.raises(BudgetExceeded):
+        mechanism.card(escrow=escrow, ledger=ledger)
+    assert len(ledger.entries()) == 1
+
+
+def test_answers_are_whole_numbers_or_missing() -> None:
+    mechanism = Readings(LINE, 0.01, 1, DELTA)
+    card = mechanism.card()
+    answers = np.arange(50.0)
+    answers[7] = np.nan
+    found = mechanism.collected(answers, card).values
+    assert np.isnan(found[7])
+    assert found[8] == 8 * mechanism.step
+    for wrong in (0.5, 2.0**53):
+        answers[3] = wrong
+        with pytest.raises(InvalidInput, match="An answer is no whole number"):
+            mechanism.collected(answers, card)
+    with pytest.raises(InvalidInput, match=r"The answers have the shape \(1, 50\), and must have \(50,\)"):
+        mechanism.collected(np.zeros((1, 50)), card)
+
+
+def test_readings_are_saved_with_as_many_names_as_there_are(tmp_path: Path) -> None:
+    noisy = Readings(LINE, 0.01, 1, DELTA).protect(two_sources())
+    names = [f"s{place}" for place in range(50)]
+    for sensors, times in ((names[:49], [0.0]), (names, [0.0, 1.0]), ([], [])):
+        with pytest.raises(InvalidInput, match=f"There are {len(sensors)} sensors and {len(times)} times, and 50"):
+            noisy.save(tmp_path / "out.csv", sensors, times)
+    assert not (tmp_path / "out.csv").exists()
+    noisy.save(tmp_path / "out.csv", names, [0.0])
+
+
+# ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("delta", [0, DELTA])
+def test_rounding_is_in_the_sensitivity_also_that_of_the_floats(delta: float) -> None:
+    """The worst floats below 2^50 steps: each an eighth of a step off, and then rounded, away from each other."""
+    mechanism = Readings(LINE, 0.01, 1, delta)
+    steps = mechanism._noise[0]
+    change = mechanism.sensitivity.l2 if delta else mechanism.sensitivity.l1
+    rounding = 1.25 * (math.sqrt(50) if delta else 50)
+    assert mechanism._counted(steps) >= math.ldexp(change, -steps) + rounding
+    top = 2.0**50 - 0.125
+    assert top - math.nextafter(top, 0) == 0.125
+
+
+@pytest.mark.parametrize("delta", [0, 1e-20, 1e-5])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1e-4])
+def test_a_small_epsilon_gets_its_noise_or_a_sentence_at_once(
+    monkeypatch: pytest.MonkeyPatch, epsilon: float, delta: float
+) -> None:
+    turns = 0
+
+    def counted(*told: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        assert turns < 30
+        return price(*told)
+
+    monkeypatch.setattr(readings_module, "price", counted)
+    mechanism = Readings(LINE, 0.02, epsilon, delta)
+    try:
+        _, sensitivity, scale = mechanism._noise
+    except TooLarge as refusal:
+        assert "give a larger epsilon, or protect fewer readings" in str(refusal)  # noqa: PT017
+    else:
+        assert scale.bit_length() <= 24
+        assert price([mechanism._event(sensitivity, scale)], mechanism.delta).epsilon <= mechanism.epsilon
+
+
+def test_a_price_that_never_falls_ends_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Readings, "_price", lambda *_: Fraction(1000001, 1000000))
+    with pytest.raises(TooLarge, match=r"50 readings at ε = 1, δ = 1e-05 need noise of more than 2\^24 steps"):
+        Readings(LINE, 0.02, 1, DELTA).card()
+
+
+@pytest.mark.parametrize(
+    ("reach", "text"),
+    [
+        ("0.9999991", "0.9999991 metres"),
+        ("1/3", "1/3 metres"),
+        (1, "1 metre"),
+        ("1.0000001", "1.0000001 metres"),
+        (0.01, "0.01 metres"),
+        ("12345678", "12345678 metres"),
+        (1e-100, "1e-100 metres"),
+    ],
+)
+def test_the_reach_is_promised_as_it_is(reach: Any, text: str) -> None:
+    """Rounded up, it would promise more than the noise keeps."""
+    assert Readings(LINE, reach, 1, DELTA).guarantee().reach == text
+
+
+@pytest.mark.parametrize("size", [1e-110, 1e110])
+@pytest.mark.parametrize("delta", [0, DELTA])
+def test_absurd_units_are_refused(size: float, delta: float) -> None:
+    field = Linear(size * np.eye(3), np.array([[0.0], [1.0], [2.0]]))
+    with pytest.raises(InvalidInput, match=r"must be from 1e-100 to 1e100; .* the units are absurd"):
+        Readings(field, 1, 1, delta).card()
 
 
 def test_on_a_graph_the_reach_is_counted_in_edges() -> None:

@@ -112,6 +112,29 @@ def test_floats_do_not_promise_more_than_they_know() -> None:
     assert 1e-14 < sensitivity(complete(50, 1.0), 1).l2 < 1e-11
 
 
+HEAVY = [0.5059294394174021, 0.4262648940106697, 74092.25163827078, 0.4864979309060384, 0.5969510947656707]
+HEAVY.append(0.9348500085947953)
+
+
+def test_one_heavy_edge_and_a_long_time() -> None:
+    """8,028 terms, whose rounding is more than 1e-12 of a response. The truth is from 50 digits (mpmath)."""
+    edges, tau = [(i, j) for j in range(4) for i in range(j)], 14.36188553032218
+    once = Graph(edges, tau, [3, 2], weights=HEAVY)
+    for field in (once, Snapshots([once, once])):
+        found = sensitivity(field, 1)
+        count = field.shape[0] / 2
+        assert math.sqrt(count) * 7.5e-13 <= found.l2 < 1e-8
+        assert found.l1 >= found.l2
+    assert 7.49e-13 < once.rounding < 1e-8
+
+
+def test_one_heavy_edge_where_edges_are_screened(screened: pytest.MonkeyPatch) -> None:
+    graph = Graph([(i, j) for j in range(4) for i in range(j)], 14.36188553032218, [3, 2], weights=HEAVY)
+    found = sensitivity(Snapshots([graph, graph]), 1, randomness=Simulation(1))
+    assert found.l2 >= math.sqrt(2) * graph.rounding
+    assert found.l1 >= found.l2
+
+
 # ── never below the truth ───────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -13,21 +13,44 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
+MOST_LENGTH = 1e30
+"""Lengths lie between its inverse and this: squares and cubes of them are numbers too."""
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: not all digits of a huge number."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no number of more than 4,300 digits.
+        return "a number of thousands of digits"
+    return text if len(text) <= 80 else f"{text[:40]}… ({len(text)} characters)"
+
+
 def positive(value: float, name: str, meaning: str) -> float:
     """A positive finite number, or a sentence."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not 0 < number < math.inf:
-        raise InvalidInput(f"{name} is {value!r}; give {meaning}, a positive number.")
+        raise InvalidInput(f"{name} is {shown(value)}; give {meaning}, a positive number.")
+    return number
+
+
+def length(value: float, name: str, meaning: str) -> float:
+    """A positive number whose powers are numbers as well, or a sentence."""
+    number = positive(value, name, meaning)
+    if not 1 / MOST_LENGTH <= number <= MOST_LENGTH:
+        raise InvalidInput(
+            f"{name} is {shown(value)}; give {meaning}, between {1 / MOST_LENGTH:g} and {MOST_LENGTH:g}."
+        )
     return number
 
 
 def whole(value: int, name: str, meaning: str, most: int = 2**31) -> int:
     """A whole number from 1, or a sentence."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
-        raise InvalidInput(f"{name} is {value!r}; give {meaning}, a whole number from 1 to {most}.")
+        raise InvalidInput(f"{name} is {shown(value)}; give {meaning}, a whole number from 1 to {most}.")
     return int(value)
 
 
@@ -36,8 +59,8 @@ def spread(T: float, size: float) -> float:
     area = positive(T, "T", "diffusivity times time, an area")
     if not 1e-12 * size**2 <= area <= 1e12 * size**2:
         raise InvalidInput(
-            f"T is {T!r} on a length of {size:g}; give diffusivity times time, an area, with √T between a millionth "
-            "of that length and a million times it."
+            f"T is {shown(T)} on a length of {size:g}; give diffusivity times time, an area, with √T between a "
+            "millionth of that length and a million times it."
         )
     return area
 
@@ -46,7 +69,7 @@ def coordinates(values: npt.ArrayLike, dimensions: int, what: str) -> Floats:
     """Finite coordinates, shape (k, dimensions); where there is one dimension, plain numbers are taken as well."""
     try:
         found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"The positions of {what} are no numbers; give coordinates.") from error
     if found.ndim == 1 and dimensions == 1:
         found = found[:, None]

@@ -81,8 +81,10 @@ def _all_rows(field: Field, network: Network) -> tuple[Rate, Rate]:
         sizes += np.einsum("nb,nb->n", responses, responses)
         totals += np.abs(responses).sum(axis=1)
     best = []
-    for moved, size in ((np.sqrt(squares), math.sqrt(sizes.max())), (sums, float(totals.max()))):
-        rates = (moved * (1 + SAFETY) + FLOOR * size) / network.lengths
+    rounding = _rounding(field)
+    floors = max(FLOOR * math.sqrt(sizes.max()), rounding), max(FLOOR * totals.max(), math.sqrt(readings) * rounding)
+    for moved, floor in zip((np.sqrt(squares), sums), floors, strict=True):
+        rates = (moved * (1 + SAFETY) + floor) / network.lengths
         best.append(Rate(float(rates.max()), "exact", _ends(network, int(rates.argmax()))))
     return best[0], best[1]
 
@@ -154,7 +156,7 @@ def _by_quadrature(screen: _Screen) -> Iterator[_Bounds]:
     if not graphs:
         return
     # exp(−τL) makes nothing longer, so no response is longer than 1 in each snapshot.
-    screen.floor = FLOOR * math.sqrt(len(graphs))
+    screen.floor = max(FLOOR * math.sqrt(len(graphs)), _rounding(screen.field))
     # By Jensen ‖M_i − M_j‖² ≥ 2 exp(−τ(d_i + d_j + 2w)) where all nodes are read: edges to begin with.
     network = graphs[0].network
     leaving = network.degrees()[network.edges].sum(axis=1) + 2 * network.weights
@@ -204,7 +206,7 @@ def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[_Bounds]:
         drawn = look
         share = look * lowest_share(look, FAILURE / len(LOOKS) / (len(edges) + nodes))
         if not _graphs(screen.field):
-            screen.floor = FLOOR * math.sqrt(sizes.max() / share)
+            screen.floor = max(FLOOR * math.sqrt(sizes.max() / share), _rounding(screen.field))
         yield _Bounds((np.sqrt(squares / share) * (1 + SAFETY) + screen.floor) / screen.network.lengths, random=True)
 
 
@@ -218,12 +220,20 @@ def _graphs(field: Field) -> list[Graph]:
     return []
 
 
+def _rounding(field: Field) -> float:
+    """What rounding may do to the readings of a unit source, in ‖·‖₂, in all the graphs that a field has."""
+    if isinstance(field, Snapshots):
+        return math.hypot(*(_rounding(part) for part in field.fields))
+    return field.rounding if isinstance(field, Graph) else 0.0
+
+
 def _sum_bound(field: Field, network: Network, squared: Rate) -> Rate:
     """‖·‖₁ ≤ √readings · ‖·‖₂; and where no response is negative, at most the totals of both ends."""
     value = math.sqrt(field.shape[0]) * squared.value
     if getattr(field, "nonnegative", False):
         totals = field.adjoint(np.ones(field.shape[0]))
-        both = totals[network.edges].sum(axis=1) * (1 + SAFETY) / network.lengths
+        rounding = 2 * math.sqrt(field.shape[0]) * _rounding(field)
+        both = (totals[network.edges].sum(axis=1) * (1 + SAFETY) + rounding) / network.lengths
         value = min(value, float(both.max()))
     return Rate(value, "bound", squared.where)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -26,7 +27,7 @@ MOST_TERMS = 20_000
 """Of the Chebyshev series; it needs about √(70 τ · largest degree)."""
 
 _LEFT_OUT = 1e-15
-"""Sum of the Chebyshev coefficients that are left out: no reading of a unit source errs by more."""
+"""Sum of the Chebyshev coefficients that are left out; what rounding adds is :attr:`Graph.rounding`."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -46,7 +47,8 @@ class Graph:
 
         exp(−τL) = e^(−z) Σ_k (2 − [k = 0]) (−1)^k I_k(z) T_k(x)
 
-    whose coefficients have absolute sum 1 and |T_k| ≤ 1, so that what is left out of the series bounds its error.
+    whose coefficients have absolute sum 1 and |T_k| ≤ 1, so that what is left out of the series bounds its error, but
+    for rounding.
 
     >>> pair = Graph([(0, 1)], 0.5)
     >>> pair.apply(np.array([1.0, 0.0])).round(4).tolist()  # (1 ± e^(−1)) / 2
@@ -73,7 +75,7 @@ class Graph:
         lengths: npt.ArrayLike | None = None,
     ) -> None:
         if isinstance(edges, Network):
-            if (nodes, weights, lengths) != (None, None, None):
+            if any(given is not None for given in (nodes, weights, lengths)):
                 raise InvalidInput("A network has its own nodes, weights and lengths; give them there alone.")
             network = edges
         else:
@@ -83,9 +85,9 @@ class Graph:
         object.__setattr__(self, "network", network)
         object.__setattr__(self, "tau", positive(tau, "tau", "diffusivity times time"))
         object.__setattr__(self, "sensors", read)
-        if self.tau * network.degrees().max() > MOST_TERMS**2 / 100:
+        if (product := self.tau * float(network.degrees().max())) > MOST_TERMS**2 / 100:
             raise TooLarge(
-                f"tau times the largest degree is {self.tau * network.degrees().max():.3g}, more than "
+                f"tau times the largest degree is {product:.3g}, more than "
                 f"{MOST_TERMS**2 / 100:.3g}; use a smaller tau or smaller weights, or leave out nodes of huge degree."
             )
 
@@ -151,6 +153,22 @@ class Graph:
         return len(self._series[0]) * int(self._laplacian.nnz)
 
     @functools.cached_property
+    def rounding(self) -> float:
+        """What rounding may do to the readings of a unit source, in ‖·‖₂; see ``diffusion.md``.
+
+        4 √r · u · z,   u = 2^−53, z = τΛ/2, r the most neighbours that a node has, and itself
+        """
+        most = int(np.diff(self._laplacian.indptr).max())
+        return 4 * math.sqrt(most) * 2.0**-53 * self.tau * self._bound / 2
+
+    @functools.cached_property
+    def _bound(self) -> float:
+        """Λ, which no eigenvalue of L exceeds."""
+        degrees = self.network.degrees()
+        # |L| = 2D − L = D + W, and a matrix without negative entries has no eigenvalue above its largest row sum.
+        return float(((2 * degrees**2 - self._laplacian @ degrees) / degrees).max()) * (1 + 1e-12)
+
+    @functools.cached_property
     def _laplacian(self) -> csr_array:
         return self.network.laplacian()
 
@@ -174,15 +192,12 @@ class Graph:
         from scipy.sparse import csr_array, eye_array
         from scipy.special import ive
 
-        degrees = self.network.degrees()
-        # |L| = 2D − L = D + W, and a matrix without negative entries has no eigenvalue above its largest row sum.
-        bound = float(((2 * degrees**2 - self._laplacian @ degrees) / degrees).max()) * (1 + 1e-12)
-        z = self.tau * bound / 2
+        z = self.tau * self._bound / 2
         coefficients = 2 * ive(np.arange(int(np.ceil(12 * np.sqrt(z) + 40))), z)
         coefficients[0] /= 2
         left_out = np.cumsum(coefficients[::-1])[::-1]
         coefficients = coefficients[: max(2, int(np.searchsorted(-left_out, -_LEFT_OUT)))]
-        return coefficients, csr_array(2 * eye_array(self.network.nodes) - (4 / bound) * self._laplacian)
+        return coefficients, csr_array(2 * eye_array(self.network.nodes) - (4 / self._bound) * self._laplacian)
 
     @functools.cached_property
     def _dense(self) -> Floats | None:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.mechanisms.sensors._checks import block, coordinates, kept_rows, positive, sensor_places, spread, whole
+from heathaze.mechanisms.sensors._checks import block, coordinates, kept_rows, sensor_places, spread, whole
+from heathaze.mechanisms.sensors._checks import length as parse_length
 from heathaze.mechanisms.sensors._kernel import Axis
 from heathaze.mechanisms.sensors._taylor import Taylor
 
@@ -22,7 +23,7 @@ MOST_ENTRIES = 2**26
 
 @dataclass(frozen=True, eq=False, init=False)
 class Line:
-    """Heat on an interval, seen by sensors along it; the ends are open, so heat leaves.
+    """Heat on an interval, seen by sensors along it. The ends are open: heat that passes them is gone.
 
         A[j, i] = g(i·length/n − s_j),   g(z) = exp(−z²/4T) / √(4πT)
 
@@ -52,22 +53,19 @@ class Line:
     def __init__(
         self, n: int, m: int | None, T: float, *, length: float = 1.0, sensors: npt.ArrayLike | None = None
     ) -> None:
-        size = positive(length, "length", "the length of the line in metres")
+        size = parse_length(length, "length", "the length of the line in metres")
         places = whole(n, "n", "how many candidate places there are")
         if sensors is None:
             if m is None:
                 raise InvalidInput("Neither m nor sensors is given; say how many sensors there are, or where they are.")
             count = whole(m, "m", "how many sensors there are")
+            _check_fits(places, count)
             where = size * np.arange(1, count + 1)[:, None] / count
         else:
             where = sensor_places(sensors, np.array([size]))
             if m is not None and m != len(where):
                 raise InvalidInput(f"m is {m!r}, and the positions of {len(where)} sensors are given; leave out one.")
-        if places * len(where) > MOST_ENTRIES:
-            raise TooLarge(
-                f"A line of {places} places and {len(where)} sensors has {places * len(where)} numbers, more than "
-                f"{MOST_ENTRIES}; use fewer candidate places, since sources are also looked for between them."
-            )
+            _check_fits(places, len(where))
         where.flags.writeable = False
         object.__setattr__(self, "n", places)
         object.__setattr__(self, "T", spread(T, size))
@@ -128,3 +126,12 @@ class Line:
     @functools.cached_property
     def _axis(self) -> Axis:
         return Axis(self.length, self.sensors[:, 0], self.T)
+
+
+def _check_fits(places: int, sensors: int) -> None:
+    """Before anything of that size is made."""
+    if places * sensors > MOST_ENTRIES:
+        raise TooLarge(
+            f"A line of {places} places and {sensors} sensors has {places * sensors} numbers, more than "
+            f"{MOST_ENTRIES}; use fewer candidate places, since sources are also looked for between them."
+        )

@@ -43,8 +43,7 @@ class Linear:
             raise InvalidInput("Give either the positions of the places or their network, so that distances are known.")
         places = None
         if positions is not None:
-            raw = np.asarray(positions)
-            places = coordinates(positions, raw.shape[1] if raw.ndim == 2 else 1, "places")
+            places = coordinates(positions, _dimensions(positions), "places")
             _refuse_same_place(places)
             places.flags.writeable = False
         count = network.nodes if network is not None else len(places) if places is not None else 0
@@ -100,6 +99,14 @@ class Linear:
         return self.only(kept_rows(rows, self.shape[0], keep=False))
 
 
+def _dimensions(positions: npt.ArrayLike) -> int:
+    try:
+        shape = np.shape(positions)
+    except ValueError as error:
+        raise InvalidInput("Not all places have as many coordinates as the first; give as many for each.") from error
+    return shape[1] if len(shape) == 2 else 1
+
+
 def _is_operator(matrix: Any) -> bool:
     return not isinstance(matrix, np.ndarray) and hasattr(matrix, "rmatvec")
 
@@ -116,7 +123,7 @@ def _parse_matrix(matrix: Any) -> Any:
     else:
         try:
             found = np.array(matrix, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InvalidInput("The matrix holds something that is no number; give an array of numbers.") from error
         if found.ndim != 2 or found.size == 0:
             raise InvalidInput(

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
-from heathaze.mechanisms.sensors._checks import block, coordinates, kept_rows, positive, sensor_places, spread, whole
+from heathaze.mechanisms.sensors._checks import (
+    block,
+    coordinates,
+    kept_rows,
+    length,
+    sensor_places,
+    shown,
+    spread,
+    whole,
+)
 from heathaze.mechanisms.sensors._kernel import Axis
 from heathaze.mechanisms.sensors._taylor import Taylor
 
@@ -34,7 +43,7 @@ class Plate:
         shape: Width and height in metres.
         sensors: Where they are, in metres from the lower left corner, shape (m, 2).
         T: Diffusivity times time, an area.
-        walls: "open" or "insulated".
+        walls: "open", where heat leaves, or "insulated", where it stays. The ends of a line are always open.
         candidates: Cells across the longer side; a candidate place is the middle of each. Rows run upwards, and within
             a row places run to the right, so ``strengths.reshape(plate.grid_shape)`` is a map.
 
@@ -65,10 +74,12 @@ class Plate:
         try:
             width, height = shape
         except (TypeError, ValueError):
-            raise InvalidInput(f"The shape of the plate is {shape!r}; give its width and height in metres.") from None
+            raise InvalidInput(
+                f"The shape of the plate is {shown(shape)}; give its width and height in metres."
+            ) from None
         size = (
-            positive(width, "The width of the plate", "metres"),
-            positive(height, "The height of the plate", "metres"),
+            length(width, "The width of the plate", "metres"),
+            length(height, "The height of the plate", "metres"),
         )
         if walls not in ("open", "insulated"):
             raise InvalidInput(f"walls is {walls!r}; give 'open' where heat leaves, or 'insulated' where it stays.")

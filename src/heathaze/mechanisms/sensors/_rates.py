@@ -11,7 +11,8 @@ SAFETY = 1e-9
 """Relative: what sums of rounded numbers may lose."""
 
 FLOOR = 1e-12
-"""Of the largest response to a unit source: no difference of responses is known better (errata E4-8)."""
+"""Of the largest response to a unit source: no difference of responses is known better (errata E4-8).
+On graphs where tau times the degrees is large, rounding is more than that: ``Graph.rounding``."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,6 +16,9 @@ from heathaze.mechanisms.sensors._checks import block, kept_rows
 from heathaze.mechanisms.sensors._taylor import Taylor
 
 Floats = npt.NDArray[np.float64]
+
+_WHAT_A_FIELD_HAS = ("shape", "positions", "bounds", "network", "apply", "adjoint", "responses")
+_ABSENT = object()
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -34,9 +38,17 @@ class Snapshots:
     fields: tuple[Any, ...]
 
     def __init__(self, fields: Sequence[Any]) -> None:
-        stack = tuple(fields)
+        try:
+            stack = tuple(fields)
+        except TypeError:
+            raise InvalidInput(f"Snapshots are made of a list of fields; found one {type(fields).__name__}.") from None
         if not stack:
             raise InvalidInput("There are no snapshots to stack; give at least one field.")
+        for number, field in enumerate(stack):
+            if any(inspect.getattr_static(field, name, _ABSENT) is _ABSENT for name in _WHAT_A_FIELD_HAS):
+                raise InvalidInput(
+                    f"Snapshot {number} is a {type(field).__name__} and no field; give lines, plates, graphs or others."
+                )
         for number, field in enumerate(stack[1:], start=1):
             if reason := _difference(stack[0], field):
                 raise InvalidInput(

@@ -14,12 +14,16 @@ import json
 import math
 import os
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 VERSION = 1
+
+MOST_STEPS = 2**50
+"""Readings stay below this many steps: the last place of their floats is then an eighth of a step at most."""
 
 
 class Refused(ValueError):
@@ -36,6 +40,7 @@ class Card:
         noise: "gaussian" or "laplace".
         times: How many readings the promise covers; they are numbered 0 … times − 1.
         name: 32 hexadecimal digits, drawn anew for every plan of readings: no two plans share an escrow key.
+        escrow: Whether sensors draw their noise from a key, so that its holder can take it off again.
     """
 
     steps: int
@@ -43,6 +48,7 @@ class Card:
     noise: str
     times: int
     name: str
+    escrow: bool = False
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -52,6 +58,8 @@ class Card:
             raise Refused(f"The card's noise is {self.noise!r}; expected 'gaussian' or 'laplace'.")
         if type(self.name) is not str or not re.fullmatch("[0-9a-f]{32}", self.name):
             raise Refused("The card's name is not 32 hexadecimal digits; get the card from Readings.card.")
+        if type(self.escrow) is not bool:
+            raise Refused(f"The card has escrow {self.escrow!r}; expected true or false.")
         for name, least in (("scale", 1), ("times", 1), ("steps", -(2**10))):
             value = getattr(self, name)
             if type(value) is not int or value < least:
@@ -103,6 +111,15 @@ class KeyedBits:
         return out
 
 
+@dataclass(frozen=True, repr=False)
+class _State:
+    """What a sensor remembers: its next time, the key of that time, and the SHA-256 of its first key."""
+
+    next: int = 0
+    key: bytes | None = None
+    first: str | None = None
+
+
 class Sensor:
     """One sensor: adds its own noise to each reading, once for each time, and remembers which times are gone.
 
@@ -112,9 +129,11 @@ class Sensor:
 
     Args:
         card: What the sensor needs to know.
-        memory: A file to remember in. Without one a sensor that restarts forgets, and must get a new card.
-        key: 32 bytes for escrow, from ``Escrow.key_for(name)``; only with a memory. The memory then holds the key of
-            the next time alone: it is replaced after each answer, so a stolen sensor does not betray what it said.
+        memory: A file to remember in, readable by its owner alone. Without one a sensor that restarts forgets, and must
+            get a new card.
+        key: 32 bytes from ``Escrow.key_for(card, sensor)``, for a card with escrow and the first start alone. From then
+            on the memory holds the key of the next time and no other: it is replaced with each answer, so a stolen
+            sensor does not betray what it said. Do not keep the first key on the sensor.
         bits: Leave it out; tests give others.
     """
 
@@ -122,89 +141,135 @@ class Sensor:
         self, card: Card, *, memory: str | Path | None = None, key: bytes | None = None, bits: Bits | None = None
     ) -> None:
         if key is not None and (type(key) is not bytes or len(key) != 32):
-            raise Refused("A sensor's escrow key has 32 bytes; get it from Escrow.key_for.")
-        if key is not None and memory is None:
+            raise Refused("A sensor's escrow key has 32 bytes; get it from Escrow.key_for(card, sensor).")
+        if key is not None and not card.escrow:
+            raise Refused("There is a key, and the card is without escrow; leave out the key, or get a card with it.")
+        if card.escrow and memory is None:
             raise Refused("Under escrow a sensor needs a memory: after a restart it would use the same noise again.")
         self.card = card
-        self._memory = None if memory is None else Path(memory)
-        self._next, self._key = self._remembered(key)
+        self._lock = threading.Lock()
+        self._memory = None if memory is None else _resolved(memory)
+        self._state = self._begun(key)
         self._bits = SystemBits() if bits is None else bits
 
     def __repr__(self) -> str:
-        return f"<Sensor: {self.card.times - self._next} of {self.card.times} readings left>"
+        return f"<Sensor: {self.card.times - self._state.next} of {self.card.times} readings left>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A Sensor cannot be copied: the copy would answer for the same times again.")
 
     def read(self, value: float, time: int) -> int:
-        """The reading of one time with noise, in steps.
+        """The reading of one time with noise, in steps. Threads wait for each other.
 
         Raises:
             Refused: The time is gone or beyond the card, or the value is no number; nothing left.
         """
         if type(time) is not int or not 0 <= time < self.card.times:
             raise Refused(f"The time is {time!r}; the card covers whole numbers from 0 to {self.card.times - 1}.")
-        if time < self._next:
-            raise Refused(f"Time {time} was answered already, or passed; the next is {self._next}.")
-        exactly = quantised(value, self.card.steps)
-        bits = self._bits
-        key = self._key
-        if key is not None:
-            for _ in range(time - self._next):
-                key = next_key(key)
-            bits, key = KeyedBits(key), next_key(key)
-        self._remember(time + 1, key)
-        return exactly + noise(self.card, bits)
+        with self._lock:
+            start = self._state
+            if time < start.next:
+                raise Refused(f"Time {time} was answered already, or passed; the next is {start.next}.")
+            exactly = quantised(value, self.card.steps)
+            bits, key = self._bits, start.key
+            if key is not None:
+                for _ in range(time - start.next):
+                    key = next_key(key)
+                bits, key = KeyedBits(key), next_key(key)
+            self._remember(start, _State(time + 1, key, start.first))
+            return exactly + noise(self.card, bits)
 
-    def _remembered(self, key: bytes | None) -> tuple[int, bytes | None]:
-        if self._memory is None or not self._memory.exists():
-            return 0, key
+    def _begun(self, key: bytes | None) -> _State:
+        """What the memory holds. Under escrow a new one is written at once, so that the key is needed only then."""
+        if self._memory is None or not self.card.escrow:
+            return self._stored() or _State()
+        with _held(self._memory):
+            found = self._stored()
+            if found is None and key is None:
+                raise Refused(
+                    f"The card is with escrow, and there is neither a key nor a memory at {self._memory}; "
+                    "give the key that Escrow.key_for(card, sensor) makes, once."
+                )
+            if found is None and key is not None:
+                found = _State(0, key, _digest(key))
+                self._write(found)
+        if found is None or (key is not None and _digest(key) != found.first):
+            raise Refused(f"{self._memory} was begun with another key; give that one, or none: it is remembered.")
+        return found
+
+    def _stored(self) -> _State | None:
+        """What is on the disk; nothing if there is no memory yet."""
+        path = self._memory
+        if path is None:
+            return None
         try:
-            found = json.loads(self._memory.read_text(encoding="utf-8"))
-            gone, held, card = found["next"], found["key"], found["card"]
+            links = path.stat().st_nlink
+            found = json.loads(path.read_text(encoding="utf-8"))
+            gone, held, first, card = found["next"], found["key"], found["first"], found["card"]
             kept = None if held is None else bytes.fromhex(held)
-            if type(gone) is not int or gone < 0 or (kept is not None and len(kept) != 32):
+            if type(gone) is not int or gone < 0 or type(card) is not str or (kept is None) != (first is None):
                 raise ValueError
+            if kept is not None and (len(kept) != 32 or not re.fullmatch("[0-9a-f]{64}", first)):
+                raise ValueError
+        except FileNotFoundError:
+            return None
         except (OSError, ValueError, LookupError, TypeError):
-            raise Refused(f"{self._memory} is not the memory of a sensor; name the right file.") from None
+            raise Refused(f"{path} is not the memory of a sensor; name the right file.") from None
+        if links > 1:  # writing puts a new file under one name, and the other would keep the old times
+            raise Refused(f"The memory {path} has a second name (a hard link); remove it, or make it a symbolic link.")
         if card != self.card.to_json():
-            raise Refused(f"{self._memory} belongs to another card; a new card needs a new memory.")
-        if (key is None) != (kept is None):
-            raise Refused(
-                f"{self._memory} was begun {'without' if kept is None else 'with'} escrow; go on in that way."
-            )
-        return gone, kept
+            raise Refused(f"{path} belongs to another card; a new card needs a new memory.")
+        if (kept is not None) != self.card.escrow:
+            raise Refused(f"{path} is not the memory of a sensor; name the right file.")
+        return _State(gone, kept, first)
 
-    def _remember(self, gone: int, key: bytes | None) -> None:
+    def _remember(self, start: _State, then: _State) -> None:
         if self._memory is not None:
             with _held(self._memory):
-                if self._remembered(self._key)[0] != self._next:
-                    raise Refused(f"Another process answers for this sensor ({self._memory}); nothing left this one.")
-                known: dict[str, Any] = {"next": gone, "key": None if key is None else key.hex()}
-                _replace(self._memory, json.dumps(known | {"card": self.card.to_json()}))
-        self._next, self._key = gone, key
+                if (self._stored() or _State()) != start:
+                    raise Refused(
+                        f"Another process answers for this sensor, or its memory is gone ({self._memory}); "
+                        "nothing left this one."
+                    )
+                self._write(then)
+        self._state = then
+
+    def _write(self, state: _State) -> None:
+        if self._memory is not None:
+            key = None if state.key is None else state.key.hex()
+            known = {"next": state.next, "key": key, "first": state.first, "card": self.card.to_json()}
+            _replace(self._memory, json.dumps(known))
 
 
 def quantised(value: float, steps: int) -> int:
-    """A number in steps of 2^steps, rounded to the nearest: exact, since it is a shift of the binary point.
+    """A number in steps of 2^steps, rounded to the nearest: a shift of the binary point, below 2^50 steps.
+
+    No message quotes the value: it is raw.
 
     >>> quantised(20.3, -2), quantised(-0.125, -2)
     (81, 0)
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, str | bytes):
+        raise Refused("The reading is text; give a number, such as 20.5.")
+    known = type(value) is not bool and isinstance(value, int | float)
+    if not known or (isinstance(value, float) and not math.isfinite(value)):
         raise Refused("The reading is not a finite number; leave out what was not measured.")
     try:
         shifted = math.ldexp(value, -steps)
-    except OverflowError:
+    except OverflowError:  # also a whole number that no float holds
         shifted = math.inf
-    if abs(shifted) >= 2**62:
-        raise Refused("The reading does not fit into 62 bits of the card's steps; see that the unit is the right one.")
+    if abs(shifted) >= MOST_STEPS:
+        raise Refused("The reading has 2^50 steps of the card or more; see that the unit is the right one.")
     return round(shifted)
 
 
 def next_key(key: bytes) -> bytes:
     """The key of the time after this one; there is no way back."""
     return hmac.digest(key, b"next", hashlib.sha256)
+
+
+def _digest(key: bytes) -> str:
+    return hashlib.sha256(key).hexdigest()
 
 
 # ── exact noise ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,6 +326,17 @@ def _gaussian(sigma: int, bits: Bits) -> int:
             return proposed
 
 
+# ── the memory ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _resolved(path: str | Path) -> Path:
+    """The file itself, once and for all: neither a symbolic link nor the current folder may lead elsewhere later."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError):  # links in a circle
+        raise Refused(f"The memory {path} leads nowhere; name a file.") from None
+
+
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
     """Only one process at a time, where the operating system can see to it; a crash lets go."""
@@ -283,7 +359,9 @@ def _replace(path: Path, text: str) -> None:
     """Write beside the file and put it in its place: there is always the old one or the new one, on the disk."""
     draft = path.with_name(f".{path.name}.part")
     try:
-        with draft.open("w", encoding="utf-8") as file:
+        draft.unlink(missing_ok=True)  # left by a crash
+        # For the owner alone: under escrow it holds a key.
+        with open(draft, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

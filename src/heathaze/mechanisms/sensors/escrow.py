@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import operator
 import os
 from collections.abc import Mapping
 
@@ -49,16 +50,26 @@ class Escrow(Secret):
         return self._master
 
     def key_for(self, card: Card, sensor: str) -> bytes:
-        """The first key of a sensor under a card, to be written into it once and nowhere else."""
+        """The first key of a sensor under a card, to be given to it once, at its first start, and kept nowhere else."""
+        if not card.escrow:
+            raise InvalidInput("The card is without escrow; make one with Readings.card(escrow=True).")
+        if not isinstance(sensor, str):
+            raise InvalidInput(f"The sensor is {sensor!r}; give its name, a text.")
         return hmac.digest(self._master, json.dumps([card.to_json(), sensor]).encode(), "sha256")
 
     def remove(self, card: Card, sensor: str, readings: Mapping[int, int]) -> dict[int, int]:
-        """What a sensor read at each time, in steps, without its noise: exactly what it was given."""
+        """What a sensor read at each time, in steps, without its noise: exactly what it was given.
+
+        With another name, card or master key other noise is taken off, and nothing shows it.
+        """
         key, at, found = self.key_for(card, sensor), 0, {}
-        for time in sorted(readings):
+        for time, answer in readings.items():
             if type(time) is not int or not 0 <= time < card.times:
                 raise InvalidInput(f"The time is {time!r}; the card covers whole numbers from 0 to {card.times - 1}.")
+            if isinstance(answer, bool) or not hasattr(answer, "__index__"):
+                raise InvalidInput(f"The answer of time {time} is no whole number; give what the sensor answered.")
+        for time in sorted(readings):
             while at < time:
                 key, at = next_key(key), at + 1
-            found[time] = readings[time] - noise(card, KeyedBits(key))
+            found[time] = operator.index(readings[time]) - noise(card, KeyedBits(key))
         return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import SimulatedRelease
+from heathaze.errors import InvalidInput, SimulatedRelease
 from heathaze.inference.field import Field
 from heathaze.mechanisms.sensors.readings_file import ReadingsFile
 from heathaze.privacy.guarantee import Guarantee
@@ -65,6 +65,11 @@ class NoisyReadings:
         if self.simulated:
             raise SimulatedRelease(
                 "These readings were made with simulated randomness; they hide nothing, so are not saved."
+            )
+        if len(sensors) * len(times) != len(self.values):
+            raise InvalidInput(
+                f"There are {len(sensors)} sensors and {len(times)} times, and {len(self.values)} readings; "
+                "give the name of each sensor and each time once."
             )
         about = {"deviation": self.deviation, "guarantee": self.guarantee.to_dict()}
         more = {} if physics is None else {"physics": dict(physics)}

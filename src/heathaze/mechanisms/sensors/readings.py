@@ -6,6 +6,7 @@ import functools
 import math
 import os
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, PromiseBroken, TooLarge
 from heathaze.inference.field import Field
-from heathaze.mechanisms.sensors.device import Card
+from heathaze.mechanisms.sensors._snapshots import Snapshots
+from heathaze.mechanisms.sensors.device import MOST_STEPS, Card
 from heathaze.mechanisms.sensors.noisy_readings import NoisyReadings
 from heathaze.mechanisms.sensors.sensitivity import Sensitivity, sensitivity
 from heathaze.privacy.events import DiscreteLaplace, Event, FineGaussian, price
@@ -29,7 +31,20 @@ from heathaze.privacy.unit import Unit
 Floats = npt.NDArray[np.float64]
 
 FINENESS = 21
-"""Noise is 2^21 to 2^22 steps: what rounding readings to steps may add to their sensitivity is then lost in it."""
+"""Noise is 2^21 to 2^22 steps, and more by what rounding adds; how much that is, ``readings.md`` says."""
+
+ROUNDING = 1.25
+"""Steps by which rounding may change the difference of two readings.
+
+Rounding to steps moves each by half a step at most. Below 2^50 steps the last place of a float is an eighth of a step
+at most, so each may also be an eighth off what it stands for. Twice both is 1.25.
+"""
+
+_BITS = 24
+"""Of the scale of the noise: what the exact samplers can take."""
+
+_LEAST, _MOST = Fraction(1, 10**100), Fraction(10**100)
+"""Of reach and sensitivity: beyond, floats would over- or underflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +78,8 @@ class Readings:
         object.__setattr__(self, "delta", _delta(self.delta))
 
     def __repr__(self) -> str:
-        return (
-            f"<Readings: {self.field.shape[0]} readings, reach {decimal(self.reach)}, {Loss(self.epsilon, self.delta)}>"
-        )
+        rows, loss = self.field.shape[0], Loss(self.epsilon, self.delta)
+        return f"<Readings: {rows} readings, reach {_exactly(self.reach)}, {loss}>"
 
     # ── how much noise ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -83,36 +97,40 @@ class Readings:
     @functools.cached_property
     def _noise(self) -> tuple[int, int, int]:
         """Steps as a power of two, sensitivity in steps, and the scale of the noise in steps."""
-        change = self._change
-        if not (math.isfinite(change) and change > 0):
-            raise InvalidInput(
-                f"The sensitivity of the readings is {change}; there is nothing to hide or no end to it."
-            )
         ratio = _gaussian_ratio(self.epsilon, self.delta) if self.delta > 0 else 1 / float(self.epsilon)
-        steps = math.floor(math.log2(change * ratio)) - FINENESS
+        steps = math.floor(math.log2(self._change * ratio)) - FINENESS
         counted = self._counted(steps)
         scale = math.ceil(ratio * counted)
-        if scale.bit_length() > 24:
+        least = 1  # doubles: where the price hardly falls, the loop still ends after a few turns, with too many bits
+        while scale.bit_length() <= _BITS and (cost := self._price(counted, scale)) > self.epsilon:
+            scale = max(scale + least, math.ceil(scale * cost / self.epsilon))
+            least *= 2
+        if scale.bit_length() > _BITS:
             raise TooLarge(
-                f"{self.field.shape[0]} readings are too many beside their rounding; protect fewer at a time."
+                f"{self.field.shape[0]} readings at {Loss(self.epsilon, self.delta)} need noise of more than 2^{_BITS} "
+                "steps, too much to draw exactly; give a larger epsilon, or protect fewer readings at a time."
             )
-        while price([self._event(counted, scale)], self._delta).epsilon > self.epsilon:
-            scale += 1 + scale // 10**6
         return steps, counted, scale
 
-    def _counted(self, steps: int) -> int:
-        """The sensitivity in steps of 2^steps.
+    def _price(self, counted: int, scale: int) -> Fraction:
+        return price([self._event(counted, scale)], self._delta).epsilon
 
-        Rounding moves each reading by up to half a step, so two readings come closer or go apart by at most one.
-        """
+    def _counted(self, steps: int) -> int:
+        """The sensitivity in steps of 2^steps, and what rounding adds to it: ROUNDING for each reading."""
         readings = self.field.shape[0]
-        rounding = math.sqrt(readings) if self.delta > 0 else readings
+        rounding = ROUNDING * (math.sqrt(readings) if self.delta > 0 else readings)
         return math.ceil(math.ldexp(self._change, -steps) * (1 + 1e-12) + rounding)
 
     @property
     def _change(self) -> float:
         """The sensitivity that the noise asks for, in the unit of a reading."""
-        return self.sensitivity.l2 if self.delta > 0 else self.sensitivity.l1
+        change = self.sensitivity.l2 if self.delta > 0 else self.sensitivity.l1
+        if not _LEAST <= change <= _MOST:
+            raise InvalidInput(
+                f"The sensitivity of the readings is {change:g}, and must be from 1e-100 to 1e100; either the sensors "
+                "see nothing of the sources, or the units are absurd: see to those of lengths, times and readings."
+            )
+        return change
 
     @property
     def _delta(self) -> Fraction:
@@ -146,7 +164,7 @@ class Readings:
 
     def guarantee(self, trust: Trust = Trust.CENTRAL) -> Guarantee:
         """What the readings promise: trusting whoever adds the noise."""
-        reach = f"{decimal(self.reach)} {_several(self.field.unit, self.reach)}"
+        reach = f"{_exactly(self.reach)} {_several(self.field.unit, self.reach)}"
         return Guarantee(Loss(self.epsilon, self.delta), Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
 
     def parameters(self) -> dict[str, Any]:
@@ -161,18 +179,19 @@ class Readings:
         """Noise for readings that one party holds: look at them, charge the ledger, draw.
 
         Args:
-            readings: One number for each row of the field; NaN where none was taken.
+            readings: One number for each row of the field, time by time and at each time in the field's order of
+                sensors; NaN where none was taken.
             ledger: The budget of these sources. Charged before any noise exists; nothing happens if it does not allow.
             randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
         """
         values = self._checked(readings)
         steps, _, scale = self._noise
         there = np.isfinite(values)
-        exactly = np.rint(np.ldexp(values[there], -steps))
-        if (np.abs(exactly) >= 2.0**62).any():
-            raise InvalidInput(
-                f"A reading does not fit into 62 bits of steps of {self.step:g}; see that the unit is right."
-            )
+        with np.errstate(over="ignore", under="ignore"):
+            shifted = np.ldexp(values[there], -steps)
+        if (np.abs(shifted) >= MOST_STEPS).any():
+            raise InvalidInput(f"A reading has 2^50 steps of {self.step:g} or more; see that the unit is right.")
+        exactly = np.rint(shifted)
         guarantee = self.guarantee()
         if ledger is not None:
             ledger.charge(guarantee, self.event)
@@ -186,55 +205,85 @@ class Readings:
             self.field, noisy, self.deviation, guarantee, simulated=type(source) is not SecureRandomness
         )
 
-    def card(self, times: int = 1) -> Card:
-        """What each sensor needs to add its own noise in the field, ``times`` readings each.
+    @property
+    def times(self) -> int:
+        """How often each sensor reads: the number of snapshots, where all have as many readings; else once."""
+        if isinstance(self.field, Snapshots) and len({part.shape[0] for part in self.field.fields}) == 1:
+            return len(self.field.fields)
+        return 1
 
-        All of them are covered by the promise: the field has a row for each sensor and time.
-        """
-        if type(times) is not int or times < 1 or self.field.shape[0] % times:
-            raise InvalidInput(
-                f"times is {times!r}; the field has {self.field.shape[0]} rows, sensors times readings each."
-            )
-        steps, _, scale = self._noise
-        return Card(steps, scale, "gaussian" if self.delta > 0 else "laplace", times, os.urandom(16).hex())
+    def card(self, *, escrow: bool = False, ledger: Ledger | None = None) -> Card:
+        """What each sensor needs to add its own noise in the field, once for each of :attr:`times`.
 
-    def collected(self, answers: npt.ArrayLike, card: Card, *, escrow: bool = False) -> NoisyReadings:
-        """The answers of sensors that added their own noise, in steps, as readings; NaN where none came.
+        Every card is a promise of its own. Sensors with a second card answer again, and that costs again.
 
         Args:
-            answers: One for each row of the field, time by time.
-            card: What the sensors were given.
-            escrow: Whether they drew their noise from a key.
+            escrow: Whether sensors draw their noise from a key, so that its holder can take it off again.
+            ledger: The budget of these sources. Charged before there is a card; none is made if it does not allow.
+        """
+        steps, _, scale = self._noise
+        noise = "gaussian" if self.delta > 0 else "laplace"
+        card = Card(steps, scale, noise, self.times, os.urandom(16).hex(), escrow)
+        if ledger is not None:
+            ledger.charge(self._guarantee_of(card), self.event)
+        return card
+
+    def collected(self, answers: npt.ArrayLike, card: Card) -> NoisyReadings:
+        """The answers of sensors that added their own noise, in steps, as readings.
+
+        Args:
+            answers: Whole numbers, one for each row of the field, time by time and at each time in the field's order of
+                sensors; NaN where none came.
+            card: What the sensors were given. It was paid for when it was made.
 
         Raises:
-            PromiseBroken: The card has less noise than these readings owe.
+            PromiseBroken: The card has less noise than these readings owe, or is for another number of times.
         """
-        values = self._checked(answers)
+        values = self._checked(answers, "answer")
+        there = np.isfinite(values)
+        if (np.rint(values[there]) != values[there]).any() or (np.abs(values[there]) >= 2.0**53).any():
+            raise InvalidInput(
+                "An answer is no whole number below 2^53; give what Sensor.read returned, and NaN where nothing came."
+            )
+        if card.times != self.times:
+            raise PromiseBroken(
+                f"The sensors' card covers {card.times} times, and the field has {self.times}; "
+                "use the readings that the card was made for."
+            )
         noise = "gaussian" if self.delta > 0 else "laplace"
-        cost = price([self._event(self._counted(card.steps), card.scale)], self._delta).epsilon
+        cost = self._price(self._counted(card.steps), card.scale)
         if card.noise != noise or cost > self.epsilon:
             raise PromiseBroken(
                 f"The sensors' card has {card.noise} noise that costs ε = {decimal(cost)} here, and {noise} noise of "
                 f"ε = {decimal(self.epsilon)} is promised; use the readings that the card was made for."
             )
-        guarantee = self.guarantee(Trust.ESCROW if escrow else Trust.SENSORS)
         return NoisyReadings(
-            self.field, np.ldexp(values, card.steps), self._deviation(card.steps, card.scale), guarantee
+            self.field,
+            np.ldexp(values, card.steps),
+            self._deviation(card.steps, card.scale),
+            self._guarantee_of(card),
         )
 
-    def _checked(self, readings: npt.ArrayLike) -> Floats:
+    def _guarantee_of(self, card: Card) -> Guarantee:
+        return self.guarantee(Trust.ESCROW if card.escrow else Trust.SENSORS)
+
+    def _checked(self, readings: npt.ArrayLike, noun: str = "reading") -> Floats:
         try:
             values = np.asarray(readings, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput("A reading is not a number; leave it empty (NaN) if none was taken.") from None
-        if values.shape != self.field.shape[:1]:
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInput(f"Some {noun} is not a number; leave it empty (NaN) if there is none.") from None
+        rows = self.field.shape[0]
+        if values.ndim != 1:
             raise InvalidInput(
-                f"There are {values.size} readings, and the field has {self.field.shape[0]} rows: one each."
+                f"The {noun}s have the shape {values.shape}, and must have ({rows},): one for each row of the field, "
+                "time by time and at each time in the field's order of sensors."
             )
+        if len(values) != rows:
+            raise InvalidInput(f"There are {len(values)} {noun}s, and the field has {rows} rows: one each.")
         if np.isinf(values).any():
-            raise InvalidInput("A reading is infinite; leave it empty (NaN) if none was taken.")
+            raise InvalidInput(f"Some {noun} is infinite; leave it empty (NaN) if there is none.")
         if not np.isfinite(values).any():
-            raise InvalidInput("There is no reading at all; nothing was charged.")
+            raise InvalidInput(f"There is no {noun} at all; nothing was charged.")
         return values
 
 
@@ -261,9 +310,29 @@ def _positive(name: str, value: Number) -> Fraction:
         number = exact(value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise InvalidInput(f"{name} is {value!r}; give a positive number.") from None
+    if abs(number) > _MOST or 0 < number < _LEAST:
+        raise InvalidInput(f"{name} is {'above 1e100' if number > 1 else 'below 1e-100'}; give a number between them.")
     if number <= 0:
         raise InvalidInput(f"{name} is {value}; give a positive number.")
     return number
+
+
+def _exactly(value: Fraction) -> str:
+    """A number as a text that means it and no other: a decimal where it ends, else the fraction.
+
+    >>> _exactly(Fraction("0.9999991")), _exactly(Fraction(1, 3)), _exactly(Fraction(2))
+    ('0.9999991', '1/3', '2')
+    """
+    short = f"{float(value):.6g}"
+    if Fraction(short) == value:
+        return short
+    places, power = 0, 1
+    while power % value.denominator and places < 400:
+        places, power = places + 1, power * 10
+    if power % value.denominator:
+        return str(value)
+    digits = Decimal(value.numerator * (power // value.denominator)).as_tuple().digits
+    return f"{Decimal((0, digits, -places)):f}"
 
 
 def _delta(value: Number) -> Fraction:

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
-from heathaze.mechanisms.sensors.layout import read_table
+from heathaze.mechanisms.sensors._checks import shown
+from heathaze.mechanisms.sensors.layout import Row, has_decimal_comma, read_table
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,13 +57,14 @@ class ReadingsFile:
                 f"{path} lacks the column {sorted(missing)[0]!r}; readings have sensor, time and value."
             )
         found: dict[tuple[float, str], float] = {}
-        for place, row in enumerate(rows, start=1):
-            key = (_parsed(path, place, "time", row["time"]), row["sensor"])
+        for row in rows:
+            key = (_parsed(path, row, "time"), row["sensor"])
             if key in found:
                 raise UnreadableData(
-                    f"Row {place} of {path} is a second reading of the same sensor and time; keep one, or average them."
+                    f"Line {row.line} of {path} is a second reading of the same sensor and time; "
+                    "keep one, or average them."
                 )
-            found[key] = _parsed(path, place, "value", row["value"]) if row["value"] else math.nan
+            found[key] = _parsed(path, row, "value") if row["value"] else math.nan
         sensors = tuple(dict.fromkeys(sensor for _, sensor in found))
         times = tuple(sorted({time for time, _ in found}))
         values = np.array([found.get((time, sensor), math.nan) for time in times for sensor in sensors])
@@ -85,15 +87,18 @@ class ReadingsFile:
             raise CannotWrite(f"Cannot write {path}: {(problem.strerror or 'refused').lower()}.") from None
 
 
-def _parsed(path: str | Path, place: int, column: str, text: str) -> float:
+def _parsed(path: str | Path, row: Row, column: str) -> float:
     try:
-        value = float(text)
+        value = float(row[column])
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise UnreadableData(
-            f"The {column} in row {place} of {path} is not a finite number; leave an unknown value empty."
+        todo = (
+            "times are numbers, counted since heat was set free" if column == "time" else "leave an unknown value empty"
         )
+        if has_decimal_comma(row[column]):
+            todo = "write a point, not a comma"
+        raise UnreadableData(f"The {column} in line {row.line} of {path} is not a finite number; {todo}.")
     return value
 
 
@@ -105,10 +110,10 @@ def _about(path: str | Path) -> dict[str, Any] | None:
     try:
         about = json.loads(first[len(_MARK) :])
         version = about.pop("version")
-    except (ValueError, LookupError, AttributeError, TypeError):
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError):
         raise UnreadableData(
             f"The first line of {path} cannot be read; take the file as `heathaze sensors` wrote it."
         ) from None
     if version != VERSION:
-        raise InvalidInput(f"{path} is of version {version}; this program knows {VERSION}: use a newer one.")
+        raise InvalidInput(f"{path} is of version {shown(version)}; this program knows {VERSION}: use a newer one.")
     return dict(about)

@@ -78,7 +78,8 @@ def sensitivity(
         Δ = reach · max ‖M_i − M_j‖ / d(i, j)
 
     over edges of a network, over pairs of candidates elsewhere; between candidates, reach · sup of the norm of the
-    Jacobian. Rounded up: times 1 + 1e-9, plus 1e-12 of the largest response over the distance (errata E4-6, E4-8).
+    Jacobian. Rounded up: times 1 + 1e-9, plus 1e-12 of the largest response over the distance, on graphs plus what
+    rounding may do if that is more (errata E4-6, E4-8).
 
     Args:
         field: What is read; several snapshots as one :class:`~heathaze.mechanisms.sensors.diffusion.Snapshots`.
