@@ -93,6 +93,54 @@ def test_a_ledger_pays_and_refuses(room: Heathaze) -> None:
     assert not Path("two.csv").exists()
 
 
+def test_an_empty_room_has_no_source(room: Heathaze) -> None:
+    lines = Path("room/readings.csv").read_text().splitlines()
+    empty = [line.rsplit(",", 1)[0] + ",0" for line in lines[1:]]
+    Path("room/readings.csv").write_text("\n".join([lines[0], *empty]) + "\n")
+    assert room("sensors", *PROTECT, "--out", "protected.csv", "--quiet").code == 0
+    said = room("sensors", *LOCATE, "--out", "empty.png")
+    assert said.code == 0, said.err
+    # Likelier without any, unless the noise is unusual; what is said fits what is drawn either way.
+    assert ("No source stands out" in said.out) == ("source  where" not in said.out)
+    assert Path("empty.png").stat().st_size > 10_000
+
+
+def test_a_background_that_was_not_subtracted_is_noticed(room: Heathaze) -> None:
+    lines = Path("room/readings.csv").read_text().splitlines()
+    warm = [f"{line.rsplit(',', 1)[0]},{float(line.rsplit(',', 1)[1]) + 21.5}" for line in lines[1:]]
+    Path("room/readings.csv").write_text("\n".join([lines[0], *warm]) + "\n")
+    assert room("sensors", *PROTECT, "--out", "protected.csv", "--quiet").code == 0
+    said = room("sensors", *LOCATE)
+    assert "No sources in this physics explain the readings" in said.err
+
+
+def test_the_output_is_none_of_the_inputs(room: Heathaze) -> None:
+    Ledger.open("sources.ledger", total=2, delta=1e-5)
+    said = room("sensors", *PROTECT, "--ledger", "sources.ledger", "--out", "sources.ledger", "--overwrite")
+    assert said.code == 1
+    assert Ledger.open("sources.ledger").spent == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"deviation": "abc"},
+        {"physics": "x"},
+        {"physics": {"diffusivity": "x"}},
+        {"physics": {"size": 12}},
+        {"guarantee": {}},
+    ],
+)
+def test_a_first_line_that_was_changed_is_noticed(room: Heathaze, changed: dict[str, object]) -> None:
+    room("sensors", *PROTECT, "--out", "protected.csv", "--quiet")
+    first, rest = Path("protected.csv").read_text().split("\n", 1)
+    mark, about = "# heathaze readings ", json.loads(first.removeprefix("# heathaze readings "))
+    Path("protected.csv").write_text(mark + json.dumps(about | changed) + "\n" + rest)
+    said = room("sensors", *LOCATE)
+    assert said.code == 1
+    assert "The first line of protected.csv was changed" in said.err
+
+
 def test_missing_readings_are_allowed(room: Heathaze) -> None:
     lines = Path("room/readings.csv").read_text().splitlines()
     Path("room/readings.csv").write_text("\n".join(lines[:30] + lines[40:]) + "\n")
@@ -175,6 +223,9 @@ def test_protect_refuses_in_a_sentence_and_writes_nothing(
 def test_what_is_missing_is_named(room: Heathaze) -> None:
     said = room("sensors", "protect", "room/readings.csv", "--layout", "room/layout.csv", "--reach", 1, "--epsilon", 1,
                 "--out", "protected.csv", "--diffusivity", 0.01)  # fmt: skip
+    assert "Say whether heat leaves the plate: --walls open, or --walls insulated" in said.err
+    said = room("sensors", "protect", "room/readings.csv", "--layout", "room/layout.csv", "--reach", 1, "--epsilon", 1,
+                "--out", "protected.csv", "--diffusivity", 0.01, "--walls", "open")  # fmt: skip
     assert "Say how large the plate is: --size WIDTH HEIGHT" in said.err
     said = room("sensors", "locate", "room/readings.csv", "--layout", "room/layout.csv", *PHYSICS)
     assert "does not say how large its noise is; give --sigma" in said.err

@@ -265,7 +265,7 @@ def _true_sources(path: Path, plan: Layout) -> list[Mark]:
     if plan.dimensions:
         places = [tuple(number(path, row, axis) for axis in axes) for row in rows]
     else:
-        places = [(float(plan.number_of(row["node"])),) for row in rows]
+        places = [(float(plan.number_of(row["node"], what="node")),) for row in rows]
     found = [Mark(place, number(path, row, "strength")) for place, row in zip(places, rows, strict=True)]
     if any(mark.strength <= 0 for mark in found):
         raise UnreadableData(f"{path} has a strength that is not positive; sources add heat.")
