@@ -10,7 +10,6 @@ Prints a table of claim, the paper's value and ours. Exits with 1 when a claim d
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from claims import all_claims
 from experiments import plan
 from figures import draw_all
 from harness.claims import Claim
+from harness.readme import writes_readme
 from harness.reproduce import Paper, reproduce
 from harness.results import Config, Results
 from protocol import HERE, measure
@@ -34,20 +34,12 @@ def main(arguments: list[str] | None = None) -> int:
 
     def claims(results: Results, config: Config, expected: dict) -> list[Claim]:
         found = all_claims(results, config, expected)
-        if _writes(arguments):
+        if writes_readme(arguments):
             written = write_readme(HERE / "README.md", results, found)
             print("wrote README.md" if written else "README.md is kept: it needs all data sets.")
         return found
 
     return reproduce(Paper(HERE, __doc__, files, plan, measure, claims, draw_all), arguments)
-
-
-def _writes(arguments: list[str] | None) -> bool:
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--write-expected", action="store_true")
-    options, _ = parser.parse_known_args(arguments)
-    return options.write_expected and not options.quick
 
 
 if __name__ == "__main__":

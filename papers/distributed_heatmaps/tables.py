@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from experiments import table1
 from figures import NAMES, ROWS
 from harness.claims import Claim, summary
+from harness.readme import between
 from harness.results import Point, Results
 
 Means = Mapping[str, Sequence[float]]
@@ -50,7 +51,7 @@ def write_readme(path: Path, results: Results, claims: Sequence[Claim]) -> bool:
     readme = with_tables(path.read_text(encoding="utf-8"), summary(results))
     for start in ("table 1", "table 2", "table 3", "fig."):
         chosen = [claim for claim in claims if claim.text.startswith(start)]
-        readme = _between(readme, f"claims, {start}", _claims(chosen))
+        readme = between(readme, f"claims, {start}", _claims(chosen))
     path.write_text(readme, encoding="utf-8")
     return True
 
@@ -58,22 +59,8 @@ def write_readme(path: Path, results: Results, claims: Sequence[Claim]) -> bool:
 def with_tables(readme: str, means: Means) -> str:
     """README.md with tables 1, 2 and 3 as the means have them."""
     for name, rows in (("table 1", _table1(means)), ("table 2", _table2(means)), ("table 3", _table3(means))):
-        readme = _between(readme, name, rows)
+        readme = between(readme, name, rows)
     return readme
-
-
-def _between(readme: str, name: str, rows: Iterable[Sequence[str]]) -> str:
-    head, *body = rows
-    lines = [_line(head), "|" + "---|" * len(head), *map(_line, body)]
-    marks = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-    readme, found = marks.subn(lambda mark: mark[1] + "\n".join(lines) + "\n" + mark[2], readme)
-    if found != 1:
-        raise ValueError(f"README.md has {found} places for {name}; it must have one.")
-    return readme
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 # ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────

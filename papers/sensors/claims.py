@@ -13,7 +13,6 @@ from protocol import BEST, KNOWN, POSTERIOR, PRINTED, PURSUIT, UNIFORM
 
 DEPARTURES = frozenset(
     {
-        "fig. 1: nearer than basis pursuit (posterior)",
         "fig. 3: the right community in 90 % of runs (basis pursuit)",
         "fig. 3: the right community in 90 % of runs (basis pursuit, printed radius)",
         "fig. 3: the right community in 90 % of runs (posterior)",

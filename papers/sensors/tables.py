@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from calibration import best_possible, calibrations
 from harness.claims import Claim, summary
+from harness.readme import between
 from harness.results import Point, Results
 from protocol import BEST, KNOWN, POSTERIOR, PRINTED, PURSUIT, UNIFORM
 
@@ -27,7 +28,7 @@ def write_readme(path: Path, results: Results, config: Mapping[str, Any], claims
     readme = with_tables(path.read_text(encoding="utf-8"), summary(results), config)
     for start in CLAIMS:
         chosen = [claim for claim in claims if claim.text.startswith(start)]
-        readme = _between(readme, f"claims, {start}", _claims(chosen, start))
+        readme = between(readme, f"claims, {start}", _claims(chosen, start))
     path.write_text(readme, encoding="utf-8")
     return True
 
@@ -41,22 +42,8 @@ def with_tables(readme: str, means: Means, config: Mapping[str, Any]) -> str:
         ("printed", _printed(config)),
         ("lab", _lab(means, config)),
     ):
-        readme = _between(readme, name, rows)
+        readme = between(readme, name, rows)
     return readme
-
-
-def _between(readme: str, name: str, rows: Iterable[Sequence[str]]) -> str:
-    head, *body = rows
-    lines = [_line(head), "|" + "---|" * len(head), *map(_line, body)]
-    marks = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-    readme, found = marks.subn(lambda mark: mark[1] + "\n".join(lines) + "\n" + mark[2], readme)
-    if found != 1:
-        raise ValueError(f"README.md has {found} places for {name}; it must have one.")
-    return readme
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 # ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────

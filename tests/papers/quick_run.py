@@ -1,9 +1,15 @@
 """A paper's quick run, as a user starts it."""
 
+import contextlib
+import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 PAPERS = Path(__file__).resolve().parents[2] / "papers"
 
@@ -55,3 +61,19 @@ def check_quick_run(script, least, words):
     for word in words:
         assert word in done.stdout
     assert times(script.parent) == before, "a quick run writes nothing"
+
+
+@contextlib.contextmanager
+def modules_of(paper: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
+    """How to import a module of a paper's folder; modules of the same name in other folders are left alone."""
+    before = dict(sys.modules)
+    for folder in (paper.parent, paper):
+        monkeypatch.syspath_prepend(str(folder))
+    names = {path.stem for path in paper.glob("*.py")}
+    for name in names:
+        sys.modules.pop(name, None)
+    yield importlib.import_module
+    for name in names:
+        sys.modules.pop(name, None)
+        if name in before:
+            sys.modules[name] = before[name]

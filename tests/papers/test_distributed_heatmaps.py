@@ -1,14 +1,12 @@
 """The paper's claims hold on a quick run, and a run in which they do not says so."""
 
-import importlib
 import json
-import sys
 import tomllib
 
 import numpy as np
 import pytest
 
-from tests.papers.quick_run import PAPERS, check_quick_run, quick_run, replaced_config
+from tests.papers.quick_run import PAPERS, check_quick_run, modules_of, quick_run, replaced_config
 
 PAPER = PAPERS / "distributed_heatmaps"
 
@@ -69,17 +67,8 @@ def test_what_is_committed_is_complete():
 
 @pytest.fixture
 def module_of(monkeypatch):
-    """A module of the paper's folder; modules of the same name in other folders are left alone."""
-    before = dict(sys.modules)
-    for folder in (PAPERS, PAPER):
-        monkeypatch.syspath_prepend(str(folder))
-    for path in PAPER.glob("*.py"):
-        sys.modules.pop(path.stem, None)
-    yield importlib.import_module
-    for name in {path.stem for path in PAPER.glob("*.py")}:
-        sys.modules.pop(name, None)
-        if name in before:
-            sys.modules[name] = before[name]
+    with modules_of(PAPER, monkeypatch) as found:
+        yield found
 
 
 @pytest.fixture
