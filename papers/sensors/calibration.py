@@ -115,12 +115,15 @@ def stacked_rate(config: Mapping[str, Any]) -> float:
 # ── figure 3 ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def best_possible(config: Mapping[str, Any], length: int, graphs: int, runs: int = 2000) -> tuple[float, float]:
+def best_possible(
+    config: Mapping[str, Any], length: int, graphs: int, *, epsilon: float | None = None, runs: int = 2000
+) -> tuple[float, float]:
     """How often the likelier community is the right one when one unit source is known to exist: smallest, largest.
 
     Over the graphs, by so many draws each; a source at every node equally likely. No method can do better.
     """
-    found = [_best_on(number, length, frozen(config["graph"]), runs) for number in range(graphs)]
+    settings = config["graph"] if epsilon is None else {**config["graph"], "epsilon": epsilon}
+    found = [_best_on(number, length, frozen(settings), runs) for number in range(graphs)]
     return min(found), max(found)
 
 

@@ -17,6 +17,8 @@ Means = Mapping[str, Sequence[float]]
 """Mean and standard error, named as in expected.json."""
 
 METHODS = (PURSUIT, POSTERIOR, KNOWN, UNIFORM)
+CEILING = (4, 6, 8)
+"""Privacy losses at which figure 3 is asked for the best there is."""
 CLAIMS = ("fig. 1", "table", "fig. 2", "fig. 3", "EMD", "realised", "lab")
 """How claims begin that have a place of their own."""
 
@@ -39,6 +41,7 @@ def with_tables(readme: str, means: Means, config: Mapping[str, Any]) -> str:
         ("table, apart", _table(means, config, "apart")),
         ("table, anywhere", _table(means, config, "anywhere")),
         ("figure 3", _figure3(means, config)),
+        ("ceiling", _ceiling(config)),
         ("printed", _printed(config)),
         ("lab", _lab(means, config)),
     ):
@@ -76,6 +79,14 @@ def _figure3(means: Means, config: Mapping[str, Any]) -> Iterator[Sequence[str]]
             right, silent, share = (_of(means, point, method, metric)[0] for metric in ("right", "nothing", "share"))
             emd, error = _of(means, point, method)
             yield "", method, f"{right:.0%}", f"{silent:.0%}", f"{share:.0%}", f"{emd:.2f} ± {error:.2f}"
+
+
+def _ceiling(config: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    """From which ε on the community can be known."""
+    yield "ε", "no method can exceed"
+    for epsilon in CEILING:
+        low, high = best_possible(config, 1, config["full"]["figure3"]["graphs"], epsilon=epsilon)
+        yield f"{epsilon:g}", f"{low:.1%} to {high:.1%}"
 
 
 def _printed(config: Mapping[str, Any]) -> Iterator[Sequence[str]]:
