@@ -189,3 +189,16 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PAIRS", 3)
     with pytest.raises(TooLarge, match="2 places have too much and 2 too little"):
         plane_emd([(0, 0), (1, 0)], [1, 1], [(0, 1), (1, 1)], [1, 1])
+
+
+def test_dust_on_every_place_does_not_stop_the_program() -> None:
+    """Masses of many orders of magnitude: sums that agree but for rounding once contradicted each other."""
+    rng = np.random.default_rng(8)
+    places = rng.uniform((0, 0), (12, 8), (2700, 2))
+    truth, true_places = np.ones(3), np.array([(8.58, 3.98), (5.15, 5.41), (10.27, 6.81)])
+    estimate = np.zeros(2700)
+    estimate[rng.choice(2700, 12, replace=False)] = rng.random(12)
+    clean = plane_emd(true_places, truth, places, estimate)
+    for dust in (1e-16, 1e-13, 1e-10, 1e-7):
+        found = plane_emd(true_places, truth, places, estimate / estimate.sum() + dust)
+        assert found == pytest.approx(clean, abs=2700 * dust * 15 + 1e-6)

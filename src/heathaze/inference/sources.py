@@ -228,6 +228,8 @@ def _shares(field: Field, number: Integers, places: npt.NDArray[np.generic], sha
 
 def _spread(shares: Floats, none: float) -> Floats:
     """The answer, spread over all places as far as there may be no source at all: wholly where that is even odds."""
+    if none < 1e-3:
+        return shares
     evenly = min(1.0, 2 * none)
     return np.asarray((1 - evenly) * shares + evenly / len(shares))
 

@@ -180,10 +180,11 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
         rows = coo_array(
             (np.ones(2 * len(one)), (np.concatenate([one, len(here) + other]), np.concatenate([pair, pair])))
         )
-        solved = linprog(cost[one, other], A_eq=rows.tocsr(), b_eq=supply, method="highs")
+        # The last sum follows from the others; kept, rounding could make it contradict them.
+        solved = linprog(cost[one, other], A_eq=rows.tocsr()[:-1], b_eq=supply[:-1], method="highs")
         if solved.x is None:
             raise RuntimeError(f"The linear program of the distance was not solved: {solved.message}")
-        prices = solved.eqlin.marginals
+        prices = np.append(solved.eqlin.marginals, 0.0)
         reduced = cost - prices[: len(here), None] - prices[None, len(here) :]
         if not _add_best(chosen, np.where(reduced < -1e-9, reduced, np.inf), 4):
             return float(solved.fun) * mass * length / sizes
@@ -204,8 +205,8 @@ def _flow(network: Network, excess: Floats) -> float:
     scale, length = float(np.abs(excess).max()), float(network.lengths.max())
     solved = linprog(
         np.concatenate([network.lengths, network.lengths]) / length,
-        A_eq=hstack([leaves, -leaves]).tocsr(),
-        b_eq=excess / scale,
+        A_eq=hstack([leaves, -leaves]).tocsr()[:-1],  # what leaves the last node follows from the others
+        b_eq=excess[:-1] / scale,
         method="highs",
     )
     if solved.x is None:
