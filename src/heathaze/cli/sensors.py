@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -323,7 +324,9 @@ def _draw(
 
 def _several(field: Field) -> str:
     """The unit of length, in the plural."""
-    return field.unit.replace("unit", "units", 1) if field.unit.startswith("unit") else f"{field.unit}s"
+    from heathaze.mechanisms.sensors.readings import several
+
+    return several(field.unit, Fraction(2))
 
 
 def _told(plan: Layout, found: Sources, distance: float | None, about: Mapping[str, Any]) -> dict[str, Any]:

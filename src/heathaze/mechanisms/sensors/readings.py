@@ -164,7 +164,7 @@ class Readings:
 
     def guarantee(self, trust: Trust = Trust.CENTRAL) -> Guarantee:
         """What the readings promise: trusting whoever adds the noise."""
-        reach = f"{_exactly(self.reach)} {_several(self.field.unit, self.reach)}"
+        reach = f"{_exactly(self.reach)} {several(self.field.unit, self.reach)}"
         return Guarantee(Loss(self.epsilon, self.delta), Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
 
     def parameters(self) -> dict[str, Any]:
@@ -294,10 +294,10 @@ def _gaussian_ratio(epsilon: Fraction, delta: Fraction) -> float:
     return float(get_sigma_gaussian(float(epsilon), float(delta))) * (1 + 1e-9)
 
 
-def _several(unit: str, count: Fraction) -> str:
+def several(unit: str, count: Fraction) -> str:
     """A unit of length after a number.
 
-    >>> _several("metre", Fraction(1, 2)), _several("unit of edge length", Fraction(1))
+    >>> several("metre", Fraction(1, 2)), several("unit of edge length", Fraction(1))
     ('metres', 'unit of edge length')
     """
     if count == 1:
