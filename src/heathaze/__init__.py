@@ -16,7 +16,7 @@ from heathaze.domain.grid import Box, Grid
 from heathaze.errors import HeathazeError
 from heathaze.ingest.count import count
 from heathaze.ingest.counts import Counts
-from heathaze.mechanisms import central, distributed, local, sensors
+from heathaze.mechanisms import central, distributed, local, sensors, summaries
 from heathaze.plan import plan
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
@@ -48,4 +48,5 @@ __all__ = [
     "plan",
     "publish",
     "sensors",
+    "summaries",
 ]

@@ -12,6 +12,7 @@ is there, and each map is divided by its sum first: a metric compares where the 
   with the extra ``eval`` also :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
 - Between sources rather than maps: :func:`line_emd`, :func:`plane_emd`, :func:`graph_emd`, or :func:`source_emd`, which
   picks by the field; :func:`recovery_floor` is what no estimate of sources can undercut.
+- Between tables of points: :func:`mmd_squared`, through a kernel.
 
 Beside them, for plots: how far off an adversary guesses who sees a report, :func:`sampling_adversary` and
 :func:`bayes_adversary`. They are no privacy guarantee.
@@ -24,6 +25,7 @@ from heathaze.metrics.emd import emd
 from heathaze.metrics.errors import l1, maape, mape, mse, smape
 from heathaze.metrics.heatmap import kl, pearson, similarity, total_variation
 from heathaze.metrics.location_privacy import bayes_adversary, sampling_adversary
+from heathaze.metrics.mmd import mmd_squared
 from heathaze.metrics.recovery_floor import recovery_floor
 from heathaze.metrics.sinkhorn import sinkhorn_w2
 from heathaze.metrics.sliced import sliced
@@ -40,6 +42,7 @@ __all__ = [
     "line_emd",
     "maape",
     "mape",
+    "mmd_squared",
     "mse",
     "pearson",
     "plane_emd",

@@ -49,6 +49,8 @@ class Guarantee:
         delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"
         if self.adjacency is Adjacency.EARTH_MOVER:
             return self._sensors_promise(delta)
+        if self.trust is Trust.CURATOR:
+            return self._market_promise(delta)
         # A secure sum hides the rest behind keys: nobody who could guess them is promised anything.
         return (
             f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
@@ -69,6 +71,17 @@ class Guarantee:
             f"any outcome of these readings by a factor of at most {_factor(self.loss)}, whatever else is known, if "
             "they follow the stated physics; not protected: how many sources there are and how strong; "
             f"{self._terms()}; for these readings alone, other readings of the same sources add up."
+        )
+
+    def _market_promise(self, delta: str) -> str:
+        """The promise of a marketplace: what owners of data are told, and not what is bought."""
+        whom = "owners" if self.adjacency is Adjacency.REPLACE else "the other owners"
+        return (
+            f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
+            f"{self.unit.described}, changes the probability of anything that {whom} are told, even all of "
+            f"them together, by a factor of at most {_factor(self.loss)}, whatever else is known; not protected: what "
+            "the curator sees, the points that are bought, and a model trained on them; "
+            f"{self._terms()}; for this purchase alone, other purchases from the same records add up."
         )
 
     def _local_promise(self) -> str:

@@ -13,6 +13,7 @@ class Trust(enum.Enum):
     LOCAL = "local"
     SENSORS = "sensors"
     ESCROW = "escrow"
+    CURATOR = "curator"
 
     @property
     def described(self) -> str:
@@ -22,6 +23,7 @@ class Trust(enum.Enum):
             Trust.SECURE_SUM: "a secure sum; the server follows the protocol and sees only noisy sums of many devices",
             Trust.LOCAL: "nobody; each device randomised its own position before anything left it",
             Trust.SENSORS: "nobody but the sensors; each added its own noise before anything left it",
+            Trust.CURATOR: "a curator, who saw the target and all points that were offered",
             Trust.ESCROW: "the sensors and whoever holds the escrow key, who can take the noise off again; nobody else",
         }[self]
 
@@ -40,12 +42,15 @@ class Adjacency(enum.Enum):
     EARTH_MOVER: sources move by at most α in all, strength times distance, and their total strength stays the same
     (errata E4-4). How many there are and how strong they are is not protected.
 
+    REPLACE: one record becomes any other, and how many there are is public; it costs twice what adding one does.
+
     The last two are distances, not changes: their ε is a price for each metre (or each unit of length of a plane)
     between two positions, so it never adds up with an ε of another kind.
     """
 
     ADD_REMOVE = "add-remove"
     ZERO_OUT = "zero-out"
+    REPLACE = "replace-one"
     ANY_TWO = "any-two-positions"
     EARTH_MOVER = "earth-mover"
     PER_METRE = "per-metre"
@@ -57,6 +62,7 @@ class Adjacency(enum.Enum):
         return {
             Adjacency.ADD_REMOVE: "adding or removing",
             Adjacency.ZERO_OUT: "replacing by nothing what is sent about",
+            Adjacency.REPLACE: "replacing",
             Adjacency.ANY_TWO: "exchanging any position for any other",
             Adjacency.EARTH_MOVER: "moving",
             Adjacency.PER_METRE: "moving a position by a metre",

@@ -14,16 +14,17 @@ class Unit(enum.Enum):
     PERSON_DAY = "person-day"
     VISIT = "visit"
     SOURCE = "source"
+    RECORD = "record"
 
     @classmethod
     def parse(cls, name: str | Unit) -> Unit:
-        """A unit of visits by its name; sources are for sensors, which name their unit themselves.
+        """A unit of visits by its name; sensors (sources) and marketplaces (records) name their unit themselves.
 
         >>> Unit.parse("person-day")
         <Unit.PERSON_DAY: 'person-day'>
         """
-        unit = next((unit for unit in cls if name in (unit, unit.value)), cls.SOURCE)
-        if unit is cls.SOURCE:
+        unit = next((unit for unit in (cls.PERSON, cls.PERSON_DAY, cls.VISIT) if name in (unit, unit.value)), None)
+        if unit is None:
             raise InvalidInput(f"There is no unit {name!r}; choose 'person', 'person-day' or 'visit'.")
         return unit
 
@@ -35,4 +36,5 @@ class Unit(enum.Enum):
             Unit.PERSON_DAY: "one day of one person, with all visits of that day (a person's days add up)",
             Unit.VISIT: "one single visit (a person's visits add up)",
             Unit.SOURCE: "sources of heat",
+            Unit.RECORD: "one record (a person's records add up)",
         }[self]

@@ -1,0 +1,11 @@
+"""Buying training data of private owners that matches a private target."""
+
+from heathaze.mechanisms.summaries.consumer import Consumer
+from heathaze.mechanisms.summaries.features import Features
+from heathaze.mechanisms.summaries.herding import Herding
+from heathaze.mechanisms.summaries.messages import Purchase
+from heathaze.mechanisms.summaries.owner import Owner
+from heathaze.mechanisms.summaries.summarize import summarize
+from heathaze.mechanisms.summaries.ways import Curator
+
+__all__ = ["Consumer", "Curator", "Features", "Herding", "Owner", "Purchase", "summarize"]

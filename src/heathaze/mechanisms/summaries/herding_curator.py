@@ -1,0 +1,162 @@
+"""The curator's half of herding.
+
+    PROFILE   Profile  ◄── owners       the mixture of owners that meets the noisy target    ──► Quota
+    OFFER     Offer    ◄── those        the exact greedy choice among all that was offered     =  Purchase
+
+A step ends when all who were asked have answered, or when :meth:`HerdingCurator.close_step` says that time is up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heathaze.errors import InvalidInput, UnexpectedMessage, expect
+from heathaze.mechanisms.summaries._greedy import kernel_greedy
+from heathaze.mechanisms.summaries._quotas import mixture, quotas
+from heathaze.mechanisms.summaries.messages import FromOwner, Offer, Profile, Purchase, Quota, Wanted
+from heathaze.mechanisms.summaries.ways import Parcel
+from heathaze.privacy.secret import Secret
+
+if TYPE_CHECKING:
+    from heathaze.mechanisms.summaries.herding import Herding
+
+
+class Step(IntEnum):
+    """What owners are asked for."""
+
+    PROFILE = 0
+    OFFER = 1
+
+
+_KIND = {Step.PROFILE: Profile, Step.OFFER: Offer}
+
+
+class HerdingCurator(Secret):
+    """One purchase.
+
+    Args:
+        plan: What everyone agreed on.
+        owners: Their names.
+        wanted: What the consumer told.
+    """
+
+    def __init__(self, plan: Herding, owners: Sequence[str], wanted: Wanted) -> None:
+        expect(Wanted, wanted, "What the consumer wants")
+        names = tuple(owners)
+        if not names or len(set(names)) < len(names):
+            raise InvalidInput("A purchase needs at least one owner, each under a name of its own.")
+        self.plan = plan
+        self.step: Step | None = Step.PROFILE
+        self._owners = names
+        self._wanted = wanted
+        self._waiting = set(names)
+        self._profiles: dict[str, Profile] = {}
+        self._quotas: dict[str, int] = {}
+        self._offers: dict[str, Offer] = {}
+        self._notes: list[str] = []
+        self._purchase: Purchase | None = None
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """Owners who have not answered in this step."""
+        return frozenset(self._waiting)
+
+    @property
+    def purchase(self) -> Purchase | None:
+        """What was bought, once it is."""
+        return self._purchase
+
+    def begin(self) -> tuple[Parcel, ...]:
+        """Tell every owner about the target."""
+        return tuple(Parcel(owner, self._wanted.broadcast) for owner in self._owners)
+
+    def receive(self, owner: str, message: FromOwner) -> tuple[Parcel, ...]:
+        """Take one message of an owner; the last one of a step closes it.
+
+        An answer that cannot be used sets its owner aside, with a note; the purchase goes on without it.
+
+        Raises:
+            UnexpectedMessage: It comes from a stranger, a second time or out of turn; nothing changes.
+        """
+        if owner not in self._owners:
+            raise UnexpectedMessage("The sender of a message", f"{owner!r}", "an owner of this purchase")
+        if self.step is None or type(message) is not _KIND[self.step]:
+            wanted = _KIND[self.step].__name__ if self.step is not None else "none, the purchase is made"
+            raise UnexpectedMessage("The kind of a message", type(message).__name__, wanted)
+        if owner not in self._waiting:
+            raise UnexpectedMessage("The sender of a message", f"{owner!r}", "one who was asked and has not answered")
+        why = self._take(owner, message)
+        if why is not None:
+            self._notes.append(f"{owner} is left out: {why}.")
+        self._waiting.discard(owner)
+        return () if self._waiting else self.close_step()
+
+    def close_step(self) -> tuple[Parcel, ...]:
+        """Time is up: go on with those who answered."""
+        self._notes += [f"{owner} is left out: it did not answer." for owner in self._owners if owner in self._waiting]
+        match self.step:
+            case Step.PROFILE:
+                return self._share_out()
+            case Step.OFFER:
+                self._choose()
+        return ()
+
+    def _take(self, owner: str, message: FromOwner) -> str | None:
+        """Keep a usable answer; else say what is wrong with it."""
+        features = self.plan.features
+        if isinstance(message, Profile):
+            if message.values.shape != (features.dimension,) or not np.isfinite(message.values).all():
+                return f"its profile has not {features.dimension} finite numbers"
+            if not math.isfinite(message.count):
+                return "its profile has no finite count"
+            self._profiles[owner] = message
+        elif isinstance(message, Offer):
+            if len(message.rows) != len(message.points) or len(message.rows) > self._quotas[owner]:
+                return f"it offered {len(message.points)} points, and was asked for at most {self._quotas[owner]}"
+            if len(np.unique(message.rows)) < len(message.rows):
+                return "it offered the same row twice"
+            try:
+                features.checked(message.points)
+            except InvalidInput as error:
+                return f"its offer cannot be used ({error})".replace(".)", ")")
+            self._offers[owner] = message
+        return None
+
+    def _share_out(self) -> tuple[Parcel, ...]:
+        """Everyone who told its profile is told how many points to offer. All numbers used here are public."""
+        self._ask(Step.OFFER, set(self._profiles))
+        if not self._profiles:
+            self._choose()
+            return ()
+        told = list(self._profiles.values())
+        # A count that the noise could have made stands for very few records; its mean hash would be noise.
+        sizes = np.array([profile.count for profile in told])
+        means = np.array([profile.values / max(profile.count, 2 * profile.deviation) for profile in told])
+        parts = mixture(means, self._wanted.broadcast.values)
+        shares = quotas(parts, sizes, self.plan.points, self.plan.seen)
+        self._quotas = dict(zip(self._profiles, shares.tolist(), strict=True))
+        return tuple(Parcel(owner, Quota(share)) for owner, share in self._quotas.items())
+
+    def _ask(self, step: Step, whom: set[str]) -> None:
+        self.step, self._waiting = step, whom
+
+    def _choose(self) -> None:
+        """The exact greedy choice, with the exact target: none of this goes back to an owner."""
+        self.step, self._waiting = None, set()
+        sold = [owner for owner in self._owners if owner in self._offers]
+        sizes = {owner: len(self._offers[owner].rows) for owner in sold}
+        points = np.concatenate([np.empty((0, self.plan.features.columns)), *(self._offers[o].points for o in sold)])
+        rows = np.concatenate([np.empty(0, dtype=np.int64), *(self._offers[o].rows for o in sold)])
+        whose = [owner for owner in sold for _ in range(sizes[owner])]
+        count = min(self.plan.points, len(points))
+        if count < self.plan.points:
+            self._notes.append(f"Only {count} of {self.plan.points} points could be bought: no more were offered.")
+        chosen = kernel_greedy(points, self._wanted.points, self.plan.features.gamma, count)
+        self._purchase = Purchase(
+            tuple(whose[k] for k in chosen), rows[chosen], points[chosen], sizes, tuple(self._notes)
+        )

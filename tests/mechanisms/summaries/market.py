@@ -1,0 +1,19 @@
+"""A small made-up marketplace for tests: one owner has what the target wants."""
+
+import numpy as np
+
+from heathaze.mechanisms.summaries import Features, Herding
+
+FEATURES = Features(columns=3, gamma=1.0, frequencies=20, seed=5)
+
+
+def market(seed: int = 0, sizes: tuple[int, ...] = (80, 60, 90), target: int = 50) -> tuple[np.ndarray, dict]:
+    """A target around (1, 1, 1) and owners around 0, 1, 2, …, the second of them right."""
+    rng = np.random.default_rng(seed)
+    owners = {f"owner{k}": rng.normal(k, 0.6, (size, 3)) for k, size in enumerate(sizes)}
+    return rng.normal(1, 0.6, (target, 3)), owners
+
+
+def plan(**changes) -> Herding:
+    """Buy 30 points for a target of 50, with little noise unless asked for."""
+    return Herding(**({"features": FEATURES, "points": 30, "target_points": 50, "epsilon": 50} | changes))

@@ -1,0 +1,64 @@
+"""The public hash: unit vectors whose products are the kernel, the same on every machine."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heathaze.errors import InvalidInput
+from heathaze.mechanisms.summaries import Features
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 9), st.integers(1, 50), st.floats(1e-3, 1e3), st.integers(0, 2**40))
+def test_every_hash_has_length_one(columns: int, frequencies: int, gamma: float, seed: int) -> None:
+    points = np.random.default_rng(seed).normal(0, 10, (5, columns))
+    hashes = Features(columns, gamma, frequencies, seed).of(points)
+    assert hashes.shape == (5, 2 * frequencies)
+    assert np.linalg.norm(hashes, axis=1) == pytest.approx(np.ones(5), abs=1e-12)
+
+
+def test_products_are_the_kernel_and_not_its_square() -> None:
+    """ω ~ N(0, 2γ) gives exp(−γ‖x − y‖²); errata E2-9: the paper's appendix has exp(−2γ‖x − y‖²)."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(0, 1, (2, 4))
+    gamma = 0.1
+    hashes = Features(4, gamma, frequencies=200_000).of([x, y])
+    kernel = np.exp(-gamma * ((x - y) ** 2).sum())
+    # Each frequency contributes a number within ±1; five standard errors are 1e-6.
+    assert hashes[0] @ hashes[1] == pytest.approx(kernel, abs=5 / np.sqrt(200_000))
+    assert abs(kernel - kernel**2) > 0.1
+
+
+def test_the_same_seed_gives_the_same_hash_and_another_one_does_not() -> None:
+    points = [[0.1, 0.2]]
+    assert (Features(2, 1.0, seed=3).of(points) == Features(2, 1.0, seed=3).of(points)).all()
+    assert not (Features(2, 1.0, seed=3).of(points) == Features(2, 1.0, seed=4).of(points)).any()
+    # A stored value: the hash is part of the study, and a change would make old studies disagree.
+    assert Features(2, 1.0, frequencies=2, seed=3).of(points)[0] == pytest.approx(KNOWN, abs=1e-12)
+
+
+KNOWN = [0.6756196975036842, 0.7033266914130336, 0.20865767262439713, -0.07301756737933224]
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ([[1.0, 2.0, 3.0]], "have 3 columns; the study has 2"),
+        ([1.0, 2.0], "have no columns"),
+        ([[1.0, np.nan]], "not finite"),
+        ([["a", "b"]], "not a table of numbers"),
+    ],
+)
+def test_points_that_cannot_be_hashed(points: list, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Features(2, 1.0).of(points)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"columns": 0}, {"gamma": 0.0}, {"gamma": float("nan")}, {"frequencies": 0}, {"frequencies": 1.5}, {"seed": -1}],
+)
+def test_absurd_features_are_refused(wrong: dict) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        Features(**({"columns": 2, "gamma": 1.0} | wrong))
