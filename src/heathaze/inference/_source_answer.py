@@ -97,22 +97,16 @@ def nearest_shares(
 def transport(cost: Floats, here: Floats, there: Floats) -> float:
     """The least cost of bringing the masses of rows to those of columns; both sum to 1."""
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array, eye_array, kron
+    from scipy.sparse import csr_array, eye_array, kron, vstack
 
     if cost.shape[1] == 1:
         return float(cost[:, 0] @ here)
     held = np.flatnonzero(here > 1e-12)
     rows, cols = len(held), cost.shape[1]
     equal = [kron(eye_array(rows), np.ones((1, cols))), kron(np.ones((1, rows)), eye_array(cols))]
-    from scipy.sparse import vstack
-
-    mass = here[held] / here[held].sum()
-    found = linprog(
-        cost[held].ravel(),
-        A_eq=csr_array(vstack(equal)),
-        b_eq=np.concatenate([mass, there / there.sum()]),
-        method="highs",
-    )
+    sums = np.concatenate([here[held] / here[held].sum(), there / there.sum()])
+    # The last sum follows from the others; kept, rounding could make it contradict them.
+    found = linprog(cost[held].ravel(), A_eq=csr_array(vstack(equal))[:-1], b_eq=sums[:-1], method="highs")
     return float(found.fun)
 
 
@@ -132,8 +126,10 @@ def _least(costs: list[Floats], masses: list[Floats]) -> Floats:
         ours = kron(eye_array(anchors), np.ones((1, cols)))
         blocks_rows.append(hstack([before, ours, after, -eye_array(anchors)]))
         before, after = csr_array((cols, start)), csr_array((cols, total - start - cost.size + anchors))
-        blocks_cols.append(hstack([before, kron(np.ones((1, anchors)), eye_array(cols)), after]))
-        right.append(mass / mass.sum())
+        # All shares sum to 1 by the first guess, so the last sum of every other one follows.
+        kept = cols if start == 0 else cols - 1
+        blocks_cols.append(csr_array(hstack([before, kron(np.ones((1, anchors)), eye_array(cols)), after]))[:kept])
+        right.append((mass / mass.sum())[:kept])
         start += cost.size
     equal = csr_array(vstack([*blocks_rows, *blocks_cols]))
     target = np.concatenate([np.zeros(anchors * len(costs)), *right])

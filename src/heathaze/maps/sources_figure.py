@@ -241,7 +241,9 @@ def _cheapest_plan(start: Floats, here: Floats, end: Floats, there: Floats) -> F
     rows, cols = cost.shape
     sums = vstack([kron(eye_array(rows), np.ones((1, cols))), kron(np.ones((1, rows)), eye_array(cols))])
     masses = np.concatenate([here / here.sum(), there / there.sum()])
-    return np.asarray(linprog(cost.ravel(), A_eq=sums, b_eq=masses, method="highs").x).reshape(rows, cols)
+    return np.asarray(linprog(cost.ravel(), A_eq=sums.tocsr()[:-1], b_eq=masses[:-1], method="highs").x).reshape(
+        rows, cols
+    )
 
 
 def _corners(positions: Floats) -> tuple[Floats, Floats]:
