@@ -71,7 +71,7 @@ def test_the_readmes_python(new_york: Path) -> None:
 
 def test_the_readmes_shell(new_york: Path) -> None:
     lines = re.findall(r"^heathaze .*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(lines) == 8
+    assert len(lines) == 10
     bin_folder = str(Path(sys.executable).parent)
     lines[1] += " --cities 1"  # one synthetic city is enough to see that it runs
     lines[4] += " --size 32"
@@ -86,6 +86,7 @@ def test_the_readmes_shell(new_york: Path) -> None:
     assert (new_york / "nobody.html").exists()
     assert (new_york / "rehearsal.png").exists()
     assert (new_york / "sources.png").exists()
+    assert (new_york / "purchase.png").exists()
 
 
 def test_the_python_of_the_guide_to_secure_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +110,25 @@ def test_the_python_of_the_guide_to_sensors(tmp_path: Path, monkeypatch: pytest.
     assert isinstance(names["answer"], int)
 
 
+def test_the_guide_to_buying_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs/guide/buy-data.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "buy-data.md", "exec"), names)
+    assert len(names["purchase"].rows) == 500
+    assert not names["purchase"].simulated
+    commands = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+    bin_folder = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        f"set -e\n{commands}", shell=True, capture_output=True, text=True, check=False,
+        env=os.environ | {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "market" / "purchase.png").exists()
+    assert hz.Ledger.open(tmp_path / "market" / "hills.ledger").spent > 0
+
+
 def test_every_page_that_is_named_exists() -> None:
     for page in (
         "README.md",
@@ -120,6 +140,7 @@ def test_every_page_that_is_named_exists() -> None:
         "docs/guide/trust-nobody.md",
         "docs/guide/trust-a-sum.md",
         "docs/guide/heat-through-walls.md",
+        "docs/guide/buy-data.md",
     ):
         text = (ROOT / page).read_text(encoding="utf-8")
         for name in re.findall(r"`((?:docs|papers|benchmarks|tests|src|examples)/[\w./-]*|[A-Z]+\.md)`", text):

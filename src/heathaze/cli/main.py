@@ -8,7 +8,20 @@ import traceback
 
 import typer
 
-from heathaze.cli import compare, demo, estimate, ledger, mechanisms, plan, publish, randomize, rehearse, sensors, show
+from heathaze.cli import (
+    compare,
+    demo,
+    estimate,
+    ledger,
+    mechanisms,
+    plan,
+    publish,
+    randomize,
+    rehearse,
+    sensors,
+    show,
+    summarize,
+)
 from heathaze.cli.console import complain
 from heathaze.errors import HeathazeError
 
@@ -27,6 +40,7 @@ app.command(no_args_is_help=True)(rehearse.rehearse)
 app.command(no_args_is_help=True)(show.show)
 app.command(no_args_is_help=True)(compare.compare)
 app.add_typer(sensors.app, name="sensors")
+app.command(no_args_is_help=True, cls=summarize.SeveralValues)(summarize.summarize)
 app.add_typer(ledger.app, name="ledger")
 app.command()(mechanisms.mechanisms)
 app.command()(demo.demo)

@@ -202,7 +202,7 @@ def test_an_owner_without_budget_is_left_out(tmp_path: Path) -> None:
     assert any(note.startswith("owner0 does not take part") for note in bought.notes)
 
 
-@pytest.mark.parametrize(("target", "epsilon"), [(3, 2), (50, 0.01)])
+@pytest.mark.parametrize(("target", "epsilon"), [(3, 2), (50, 0.01), (50, 1e-6)])
 def test_a_budget_without_signal_is_refused_and_nothing_is_charged(target: int, epsilon: float, tmp_path: Path) -> None:
     points, owners = market(target=target)
     ledger = Ledger.open(tmp_path / "ledger", total=10, delta=1e-6)

@@ -5,7 +5,8 @@ from heathaze.mechanisms.summaries.features import Features
 from heathaze.mechanisms.summaries.herding import Herding
 from heathaze.mechanisms.summaries.messages import Purchase
 from heathaze.mechanisms.summaries.owner import Owner
+from heathaze.mechanisms.summaries.study import Study
 from heathaze.mechanisms.summaries.summarize import summarize
 from heathaze.mechanisms.summaries.ways import Curator
 
-__all__ = ["Consumer", "Curator", "Features", "Herding", "Owner", "Purchase", "summarize"]
+__all__ = ["Consumer", "Curator", "Features", "Herding", "Owner", "Purchase", "Study", "summarize"]

@@ -61,15 +61,24 @@ class NoisySum:
         object.__setattr__(self, "delta", parse_delta(self.delta))
 
     @functools.cached_property
-    def _noise(self) -> tuple[int, int, int]:
-        """Steps as a power of two, the longest vector in steps, and the noise in steps."""
+    def _ratio(self) -> float:
+        """Noise over what a sum changes by: that of the analytic Gaussian mechanism (Balle and Wang 2018)."""
         from dp_accounting import get_sigma_gaussian
 
-        ratio = float(get_sigma_gaussian(float(self.epsilon), float(self.delta))) * math.sqrt(self.sums) * (1 + 1e-9)
-        steps = math.floor(math.log2(self.vectors * self.longest * ratio)) - FINENESS
+        return float(get_sigma_gaussian(float(self.epsilon), float(self.delta))) * math.sqrt(self.sums) * (1 + 1e-9)
+
+    @property
+    def about(self) -> float:
+        """The deviation to within a thousandth, also where it is too large to be drawn."""
+        return self._ratio * self.vectors * self.longest
+
+    @functools.cached_property
+    def _noise(self) -> tuple[int, int, int]:
+        """Steps as a power of two, the longest vector in steps, and the noise in steps."""
+        steps = math.floor(math.log2(self.about)) - FINENESS
         # Rounding moves each number by half a step at most, and floats are exact enough to be within another tenth.
         longest = math.ceil(math.ldexp(self.longest, -steps) * (1 + 1e-12) + 0.6 * math.sqrt(self.numbers))
-        sigma = math.ceil(ratio * self.vectors * longest)
+        sigma = math.ceil(self._ratio * self.vectors * longest)
         while sigma.bit_length() <= _BITS and (cost := self._price(longest, sigma)) > self.epsilon:
             sigma = max(sigma + 1, math.ceil(sigma * cost / self.epsilon))
         if sigma.bit_length() > _BITS:

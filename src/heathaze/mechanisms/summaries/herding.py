@@ -111,7 +111,7 @@ class Herding:
     @property
     def noise_to_signal(self) -> float:
         """Expected length of the noise of the target's mean hash; the hash itself is no longer than 1."""
-        return self.target_deviation * math.sqrt(self.features.dimension)
+        return self.target_sum.about * math.sqrt(self.features.dimension) / self.target_points
 
     def check_signal(self) -> None:
         """Refuse a budget with which owners would herd towards nothing but noise (errata E2-4)."""
@@ -173,8 +173,8 @@ def check_signal(ratio: float, members: int, features: Features) -> None:
         or_fewer = f", or at most {fewer} frequencies" if fewer >= 1 else ""
         raise InvalidInput(
             f"The noise of a mean hash over {members} points is {ratio:.3g} times as long as the hash can be, so "
-            f"nobody would learn anything from it; take at least {math.ceil(members * ratio)} points, about {ratio:.2g} times "
-            f"the epsilon{or_fewer}. Nothing was charged."
+            f"nobody would learn anything from it; take at least {math.ceil(members * ratio)} points, about "
+            f"{ratio:.2g} times the epsilon{or_fewer}. Nothing was charged."
         )
 
 

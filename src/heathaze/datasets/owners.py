@@ -1,0 +1,115 @@
+"""A made-up market for data: a small town that wants records like its own, and five suppliers who have other ones.
+
+Households with the size of their home, how they heat it and what they use. Nobody lives in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+
+Columns = dict[str, npt.NDArray[np.generic]]
+
+HEATING = ("gas", "oil", "heat pump", "district")
+
+RANGES: Mapping[str, tuple[float, float] | tuple[str, ...]] = MappingProxyType(
+    {
+        "area": (20, 240),  # square metres
+        "built": (1880, 2024),
+        "residents": (1, 8),
+        "winter": (-10, 8),  # mean outdoor temperature of January, °C
+        "heating": HEATING,
+        "tenure": ("owned", "rented"),
+    }
+)
+"""The public columns: what is known of homes anywhere, not of these."""
+
+
+@dataclass(frozen=True)
+class _Region:
+    """How homes of one kind of place are spread."""
+
+    area: tuple[float, float]
+    built: tuple[float, float]
+    residents: float
+    winter: tuple[float, float]
+    heating: tuple[float, float, float, float]
+    owned: float
+
+
+_REGIONS = {
+    "coast": _Region((95, 25), (1975, 20), 2.3, (3.5, 1.2), (0.55, 0.25, 0.18, 0.02), 0.6),
+    "harbour_city": _Region((62, 18), (1960, 30), 1.8, (2.0, 0.8), (0.30, 0.02, 0.03, 0.65), 0.2),
+    "plain": _Region((115, 28), (1988, 16), 2.8, (0.0, 1.0), (0.60, 0.22, 0.17, 0.01), 0.7),
+    "hills": _Region((130, 32), (1950, 34), 2.9, (-4.0, 1.5), (0.15, 0.60, 0.24, 0.01), 0.8),
+    "new_suburbs": _Region((120, 22), (2012, 7), 3.4, (-1.0, 1.0), (0.14, 0.01, 0.70, 0.15), 0.75),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Market:
+    """The town's own records, those of each supplier, and the public ranges and levels."""
+
+    target: Columns
+    owners: Mapping[str, Columns]
+    columns: Mapping[str, tuple[float, float] | tuple[str, ...]]
+
+
+def market(seed: int = 0, target: int = 400, each: int = 2000, *, hills: float = 0.7) -> Market:
+    """A market in which the town is like no single supplier: old homes in the hills, and new suburbs below.
+
+    Every table has the public columns and ``kwh``, what a household uses in a year: what a model would be trained on,
+    and what takes no part in the choice.
+
+    Args:
+        seed: Which market; the same seed gives the same rows.
+        target: Households of the town.
+        each: Households of every supplier.
+        hills: Part of the town that lies in the hills; the rest is new suburbs.
+
+    >>> made = market()
+    >>> sorted(made.owners), len(made.target["kwh"])
+    (['coast', 'harbour_city', 'hills', 'new_suburbs', 'plain'], 400)
+    """
+    for name, value in (("target", target), ("each", each)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InvalidInput(f"{name} is {value!r}; give a whole number of households, 1 or larger.")
+    if not 0 <= hills <= 1:
+        raise InvalidInput(f"hills is {hills!r}; give a part from 0 to 1.")
+    rng = np.random.default_rng(seed)
+    owners = {name: _households(rng, region, each) for name, region in _REGIONS.items()}
+    high = round(hills * target)
+    parts = [_households(rng, _REGIONS["hills"], high), _households(rng, _REGIONS["new_suburbs"], target - high)]
+    order = rng.permutation(target)
+    town = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+    return Market(town, owners, RANGES)
+
+
+def _households(rng: np.random.Generator, region: _Region, count: int) -> Columns:
+    """Some are outside of the public ranges, as records are."""
+    area = np.maximum(rng.normal(*region.area, count), 12).round(0)
+    built = np.minimum(rng.normal(*region.built, count), 2024).round(0)
+    residents = 1 + rng.poisson(region.residents - 1, count)
+    winter = rng.normal(*region.winter, count).round(1)
+    heating = rng.choice(len(HEATING), count, p=region.heating)
+    owned = rng.random(count) < region.owned
+    # Heat leaves old homes faster, and a heat pump makes three units of one.
+    per_area = np.clip(210 - 1.3 * (built - 1950), 45, 260) * (18 - winter) / 18
+    kwh = area * per_area / np.array([1.0, 1.1, 3.0, 1.05])[heating] + 900 * residents
+    table: dict[str, Any] = {
+        "area": area,
+        "built": built.astype(np.int64),
+        "residents": residents.astype(np.int64),
+        "winter": winter,
+        "heating": np.array(HEATING, dtype=object)[heating],
+        "tenure": np.where(owned, "owned", "rented").astype(object),
+        "kwh": (kwh * rng.lognormal(0, 0.15, count)).round(0),
+    }
+    return table

@@ -1,0 +1,226 @@
+"""A picture of a purchase: what was wanted, what there was, what was bought and from whom, and how well it matches.
+
+NOT PRIVATE: it shows single records of the target and of owners, and is for those who hold them anyway.
+"""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+from heathaze.maps.figure import DOTS_PER_INCH
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = npt.NDArray[np.float64]
+
+_INK, _FAINT, _LIGHT = "#1f2328", "#6b7280", "#e5e7eb"
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Okabe's and Ito's, which everybody can tell apart; a seventh owner begins again with another shape."""
+
+_SHAPES = "os^Dv"
+
+_MOST_OWNERS = 24
+"""Of more, those who sold least are drawn as one."""
+
+_MOST_SHOWN = 800
+"""Points of one owner that are drawn pale; more would only be slower."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seller:
+    """One owner: the hashes of the points that were bought, and those of some others of its points."""
+
+    name: str
+    bought: Floats = field(repr=False)
+    others: Floats = field(repr=False)
+
+
+def some_others(rows: int, bought: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Of an owner's rows that were not bought at most some hundreds, evenly through them.
+
+    >>> some_others(4, np.array([1])).tolist()
+    [0, 2, 3]
+    """
+    rest = np.setdiff1d(np.arange(rows), bought)
+    return rest[:: max(1, -(-len(rest) // _MOST_SHOWN))]
+
+
+def draw_purchase(
+    target: Floats,
+    sellers: Sequence[Seller],
+    distances: Mapping[str, float],
+    *,
+    title: str,
+    caption: str,
+    path: Path | BinaryIO,
+) -> None:
+    """Write a PNG at 150 dots an inch: on the left the records, on the right how many of whom, and how far off.
+
+    The left side shows hashes along the two axes in which the target's vary most (its principal axes), so that what is
+    like the target lies where the target lies.
+
+    Args:
+        target: Hashes of the target's points, a row each.
+        sellers: The owners in the order of the legend.
+        distances: MMD² from the target by the name of the choice, this purchase first.
+        title: Stands above.
+        caption: Stands below, wrapped to the width.
+        path: A file, or something that takes bytes.
+    """
+    if not len(target) or not sellers or not distances:
+        raise InvalidInput("A picture of a purchase needs a target, an owner and a distance.")
+
+    sellers = _fewer(sellers)
+    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    lines = textwrap.wrap(caption, 150)
+    bars = 0.26 * max(len(sellers), 2), 0.26 * max(len(distances), 2)
+    legend = 0.19 * -(-(len(sellers) + 2) // 3)
+    below = 0.35 + 0.155 * len(lines)
+    height = max(4.4, sum(bars) + 1.5)
+    wide, tall = 10.6, below + legend + 0.48 + height + 0.75
+    figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
+    FigureCanvasAgg(figure)
+    floor = below + legend + 0.48
+    left = figure.add_axes((0.7 / wide, floor / tall, 4.9 / wide, height / tall))
+    room = (height - 1.1) / sum(bars)
+    counts = figure.add_axes((7.2 / wide, (floor + height - room * bars[0]) / tall, 3.1 / wide, room * bars[0] / tall))
+    apart = figure.add_axes((7.2 / wide, floor / tall, 3.1 / wide, room * bars[1] / tall))
+    _draw_records(left, target, sellers, height)
+    _draw_counts(counts, sellers)
+    _draw_distances(apart, distances)
+    for axes in (left, counts, apart):
+        axes.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
+        axes.set_axisbelow(True)
+        for name, spine in axes.spines.items():
+            spine.set(color=_FAINT, linewidth=0.6)
+            spine.set_visible(axes is left or name in ("left", "bottom"))
+    text: dict[str, Any] = {"color": _INK, "va": "top", "parse_math": False, "linespacing": 1.25}
+    figure.text(0.2 / wide, 1 - 0.14 / tall, title, size=12, weight="bold", **text)
+    figure.text(0.2 / wide, (below - 0.12) / tall, "\n".join(lines), size=8, **text)
+    # matplotlib would name itself and its address in the file.
+    figure.savefig(path, format="png", metadata={"Software": None})
+
+
+def principal_axes(hashes: Floats) -> tuple[Floats, Floats]:
+    """The middle of some points, and the two directions in which they vary most, as columns."""
+    middle = hashes.mean(axis=0)
+    _, vectors = np.linalg.eigh((hashes - middle).T @ (hashes - middle))
+    axes = vectors[:, ::-1][:, :2]
+    # A direction and its opposite are the same axis; the largest part points up, so that pictures can be compared.
+    signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+    return middle, axes * signs
+
+
+def _draw_records(axes: Axes, target: Floats, sellers: Sequence[Seller], inches: float) -> None:
+    middle, directions = principal_axes(target)
+
+    def places(hashes: Floats) -> Floats:
+        return np.asarray((hashes - middle) @ directions)
+
+    styles = _styles(len(sellers))
+    for seller, (colour, shape) in zip(sellers, styles, strict=True):
+        x, y = places(seller.others).T
+        axes.scatter(x, y, s=4, color=colour, alpha=0.22, marker=shape, linewidth=0, zorder=1)
+    x, y = places(target).T
+    axes.scatter(x, y, s=26, facecolor="none", edgecolor=_INK, linewidth=0.55, label="target", zorder=2)
+    axes.scatter([], [], s=8, color=_FAINT, alpha=0.5, linewidth=0, label="not bought (pale)")
+    for seller, (colour, shape) in zip(sellers, styles, strict=True):
+        # A name that begins with an underscore would be left out of the legend.
+        x, y = places(seller.bought).T
+        axes.scatter(
+            x,
+            y,
+            s=15,
+            color=colour,
+            marker=shape,
+            edgecolor="white",
+            linewidth=0.35,
+            label=f"\u200b{_shortened(seller.name)}",
+            zorder=3,
+        )
+    axes.set_title("Records: bought ones bright, by owner", size=10, color=_INK, loc="left")
+    axes.set_xlabel("first principal axis of the target's hashes (no unit)", size=8, color=_INK)
+    axes.set_ylabel("second principal axis (no unit)", size=8, color=_INK)
+    legend = axes.legend(
+        fontsize=8,
+        frameon=False,
+        labelcolor=_INK,
+        loc="upper left",
+        bbox_to_anchor=(0, -0.44 / inches),
+        ncols=3,
+        borderaxespad=0,
+        handletextpad=0.2,
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+
+
+def _draw_counts(axes: Axes, sellers: Sequence[Seller]) -> None:
+    numbers = [len(seller.bought) for seller in sellers]
+    places = np.arange(len(sellers))
+    axes.barh(places, numbers, color=[colour for colour, _ in _styles(len(sellers))], height=0.7)
+    _label_bars(axes, numbers, [f"{number:,}" for number in numbers])
+    axes.set_yticks(places, [_shortened(seller.name) for seller in sellers], parse_math=False)
+    axes.set_title("From whom", size=10, color=_INK, loc="left")
+    axes.set_xlabel("points bought", size=8, color=_INK)
+
+
+def _draw_distances(axes: Axes, distances: Mapping[str, float]) -> None:
+    """On a logarithmic scale: a good choice is often a hundred times as near as a bad one."""
+    values = list(distances.values())
+    places = np.arange(len(values))
+    shown = [max(value, 1e-12) for value in values]
+    axes.set_xscale("log")
+    axes.barh(places, shown, color=[_INK, *[_FAINT] * (len(values) - 1)], height=0.7)
+    _label_bars(axes, shown, [f"{value:.2g}" for value in values])
+    axes.set_yticks(places, list(distances), parse_math=False)
+    axes.set_xlim(min(shown) / 3, max(shown) * 6)
+    axes.minorticks_off()
+    axes.set_title("How far from the target: smaller is better", size=10, color=_INK, loc="left")
+    axes.set_xlabel("MMD² (squared kernel distance, no unit; log scale)", size=8, color=_INK)
+
+
+def _label_bars(axes: Axes, ends: Sequence[float], texts: Sequence[str]) -> None:
+    axes.invert_yaxis()
+    axes.grid(axis="x", color=_LIGHT, linewidth=0.6)
+    axes.margins(x=0.16)
+    for place, (end, text) in enumerate(zip(ends, texts, strict=True)):
+        axes.annotate(text, (end, place), xytext=(3, 0), textcoords="offset points", va="center", size=8, color=_INK)
+
+
+def _fewer(sellers: Sequence[Seller]) -> list[Seller]:
+    """Those who sold most, in their order, and the others as one."""
+    if len(sellers) <= _MOST_OWNERS:
+        return list(sellers)
+    most = set(sorted(range(len(sellers)), key=lambda k: -len(sellers[k].bought))[: _MOST_OWNERS - 1])
+    rest = [seller for k, seller in enumerate(sellers) if k not in most]
+    others = np.concatenate([seller.others for seller in rest])
+    merged = Seller(
+        f"{len(rest)} others",
+        np.concatenate([seller.bought for seller in rest]),
+        others[some_others(len(others), np.empty(0, dtype=np.int64))],
+    )
+    return [*(seller for k, seller in enumerate(sellers) if k in most), merged]
+
+
+def _styles(count: int) -> list[tuple[str, str]]:
+    both = itertools.product(_SHAPES, COLOURS)
+    return [(colour, shape) for shape, colour in itertools.islice(itertools.cycle(both), count)]
+
+
+def _shortened(name: str, most: int = 20) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
