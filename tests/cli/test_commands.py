@@ -131,10 +131,11 @@ def test_mechanisms_lists_each_with_a_page(heathaze: Heathaze) -> None:
         "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dense", "flat", "flat-top",
         "adaptive-quadtree", "flat-sum", "hierarchical", "count-min", "adaptive-grid-sum", "spatial-decomposition",
         "disk-area", "hybrid-uniform-exponential", "square-wave", "randomized-response", "unary-encoding",
-        "local-hashing", "planar-laplace", "subset-exponential", "readings", "escrow",
+        "local-hashing", "planar-laplace", "subset-exponential", "readings", "escrow", "herding",
+        "rounds",
     ]  # fmt: skip
     defaults = [mechanism["name"] for mechanism in listed if "the default" in mechanism["for"]]
-    assert defaults == ["adaptive-tree", "adaptive-quadtree", "disk-area"]
+    assert defaults == ["adaptive-tree", "adaptive-quadtree", "disk-area", "herding"]
     for mechanism in listed:
         said = heathaze("mechanisms", mechanism["name"])
         assert said.code == 0

@@ -81,6 +81,12 @@ _SENSORS = {
 }
 """For `heathaze sensors`, and `hz.sensors`."""
 
+_SUMMARIES = {
+    "herding": "rows of private owners that match a private target; owners herd on their own; the default",
+    "rounds": "the same as the paper on buying data has it, corrected: bids, round by round; a rival",
+}
+"""For `heathaze summarize`, and `hz.summaries`."""
+
 _GUESSED = ("dense", "adaptive-grid", "uniform-grid")
 """Those that use a guess of the number of people."""
 
@@ -162,6 +168,7 @@ def mechanisms(
     purposes |= {key: ("distributed", use) for key, (_, use) in _DISTRIBUTED.items()}
     purposes |= {key: ("local", use) for key, (_, use) in _LOCAL.items()}
     purposes |= {key: ("sensors", use) for key, use in _SENSORS.items()}
+    purposes |= {key: ("summaries", use) for key, use in _SUMMARIES.items()}
     if name is not None:
         name = _known(name, purposes)
         trust = purposes[name][0]

@@ -367,9 +367,11 @@ def _umask() -> int:
 
 
 def _tell_before(plan: Way) -> None:
+    target, *summary = plan.noise_to_signals
+    of_summary = f"; of the summary's {max(summary):.2g} at first, {min(summary):.2g} at last" if summary else ""
     out.print(
-        f"Noise to signal: {plan.noise_to_signal:.2g}. So long is the noise of a mean hash, and the hash itself is no "
-        "longer than 1; a purchase with more than 1 is refused.",
+        f"Noise to signal: of the target's mean hash {target:.2g}{of_summary}. So long is the noise, and a mean hash is "
+        "no longer than 1; a purchase with more than 1 is refused.",
         markup=False,
     )
     out.print(f"To each record of the target: {plan.guarantee_for_target}", markup=False)
@@ -392,7 +394,7 @@ def _told(plan: Way, bought: Purchase, market: _Market, *, compared: bool) -> di
             "target": plan.guarantee_for_target.to_dict(),
             "owners": plan.guarantee_for_owners.to_dict(),
         },
-        "noise_to_signal": plan.noise_to_signal,
+        "noise_to_signal": list(plan.noise_to_signals),
         "plan": plan.parameters(),
         "points": len(bought.rows),
         "seen": bought.seen,

@@ -28,7 +28,7 @@ from heathaze.domain.quadtree import Codes, deinterleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.ingest.counts import Counts
 from heathaze.mechanisms.protocols import Estimate, Mechanism
-from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, RandomizedReport, flatten, price
+from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, PureSteps, RandomizedReport, flatten, price
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.unit import Unit
 from heathaze.testing.neighbours import neighbouring_counts
@@ -130,6 +130,7 @@ def check_reads(factory: Factory) -> None:
                 )
                 for (l1, l2), part in zip(watched.changes, paying, strict=False):
                     assert not isinstance(part, RandomizedReport), "A report is drawn on a device, not from counts."
+                    assert not isinstance(part, PureSteps), "Many small steps have no one sensitivity of counts."
                     change = l2 if isinstance(part, DiscreteGaussian) else l1
                     assert change <= part.sensitivity, (
                         f"One unit ({pair.name}) changes what is read by more than the declared sensitivity."

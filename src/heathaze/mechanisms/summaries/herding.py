@@ -109,6 +109,11 @@ class Herding:
         return self.target_sum.deviation / self.target_points
 
     @property
+    def noise_to_signals(self) -> tuple[float]:
+        """Of the target's mean hash alone."""
+        return (self.noise_to_signal,)
+
+    @property
     def noise_to_signal(self) -> float:
         """Expected length of the noise of the target's mean hash; the hash itself is no longer than 1."""
         return self.target_sum.about * math.sqrt(self.features.dimension) / self.target_points

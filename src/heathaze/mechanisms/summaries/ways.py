@@ -72,8 +72,12 @@ class Way(Protocol):
         """Of the noise in each number of the target's mean hash."""
 
     @property
+    def noise_to_signals(self) -> tuple[float, ...]:
+        """Expected length of the noise of each mean hash, that of the target first; a hash is no longer than 1."""
+
+    @property
     def noise_to_signal(self) -> float:
-        """Expected length of the noise of a mean hash, over the most that the hash can have."""
+        """The greatest of them."""
 
     def check_signal(self) -> None:
         """Refuse a budget that carries no signal."""
