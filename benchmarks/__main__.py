@@ -10,12 +10,14 @@ from benchmarks import (
     secure_sum,
     sensors,
     startup,
+    summaries,
     survey,
     tree_fit,
 )
 
 EVERY = (
-    startup, noise, tree_fit, emd, resolution, local_model, secure_sum, survey, basis_pursuit, sensors, ingest,
+    startup, noise, tree_fit, emd, resolution, local_model, secure_sum, survey, basis_pursuit, sensors,
+    summaries, ingest,
 )  # fmt: skip
 
 # Processes that a benchmark starts load this file too.

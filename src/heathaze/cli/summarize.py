@@ -370,8 +370,8 @@ def _tell_before(plan: Way) -> None:
     target, *summary = plan.noise_to_signals
     of_summary = f"; of the summary's {max(summary):.2g} at first, {min(summary):.2g} at last" if summary else ""
     out.print(
-        f"Noise to signal: of the target's mean hash {target:.2g}{of_summary}. So long is the noise, and a mean hash is "
-        "no longer than 1; a purchase with more than 1 is refused.",
+        f"Noise to signal: of the target's mean hash {target:.2g}{of_summary}. So long is the noise, and a mean "
+        "hash is no longer than 1; a purchase with more than 1 is refused.",
         markup=False,
     )
     out.print(f"To each record of the target: {plan.guarantee_for_target}", markup=False)
