@@ -253,7 +253,7 @@ def test_messages_out_of_turn_are_refused_and_change_nothing() -> None:
     parcels = run.curator.begin()
     bids = {name: run.sellers[name].receive(message) for name, message in parcels}  # the last of each is its bid
     wrong: list[tuple[str, Any, str]] = [
-        ("z", bids["a"], "an owner who still takes part"),
+        ("z", bids["a"], "an owner who takes part"),
         ("a", Offer(np.zeros(1, dtype=np.int64), np.zeros((1, 2))), "expected Bid"),
         ("a", Profile(np.zeros(6), 1.0, 1.0), "expected Bid"),
         ("a", Bid(2, 0.0), "The round of a bid is 2, expected 1"),

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heathaze.errors import InvalidInput, UnexpectedMessage, expect
+from heathaze.errors import InvalidInput, expect
 from heathaze.mechanisms.summaries._greedy import kernel_greedy
 from heathaze.mechanisms.summaries._quotas import mixture, quotas
+from heathaze.mechanisms.summaries._turns import check_turn, named_once
 from heathaze.mechanisms.summaries.messages import FromOwner, Offer, Profile, Purchase, Quota, Wanted
 from heathaze.mechanisms.summaries.ways import Parcel
 from heathaze.privacy.secret import Secret
@@ -33,7 +34,7 @@ class Step(IntEnum):
     OFFER = 1
 
 
-_KIND = {Step.PROFILE: Profile, Step.OFFER: Offer}
+_KIND: dict[Step, type[FromOwner]] = {Step.PROFILE: Profile, Step.OFFER: Offer}
 
 
 class HerdingCurator(Secret):
@@ -47,9 +48,7 @@ class HerdingCurator(Secret):
 
     def __init__(self, plan: Herding, owners: Sequence[str], wanted: Wanted) -> None:
         expect(Wanted, wanted, "What the consumer wants")
-        names = tuple(owners)
-        if not names or len(set(names)) < len(names):
-            raise InvalidInput("A purchase needs at least one owner, each under a name of its own.")
+        names = named_once(owners)
         self.plan = plan
         self.step: Step | None = Step.PROFILE
         self._owners = names
@@ -83,13 +82,7 @@ class HerdingCurator(Secret):
         Raises:
             UnexpectedMessage: It comes from a stranger, a second time or out of turn; nothing changes.
         """
-        if owner not in self._owners:
-            raise UnexpectedMessage("The sender of a message", f"{owner!r}", "an owner of this purchase")
-        if self.step is None or type(message) is not _KIND[self.step]:
-            wanted = _KIND[self.step].__name__ if self.step is not None else "none, the purchase is made"
-            raise UnexpectedMessage("The kind of a message", type(message).__name__, wanted)
-        if owner not in self._waiting:
-            raise UnexpectedMessage("The sender of a message", f"{owner!r}", "one who was asked and has not answered")
+        check_turn(owner, message, None if self.step is None else _KIND[self.step], self._owners, self._waiting)
         why = self._take(owner, message)
         if why is not None:
             self._notes.append(f"{owner} is left out: {why}.")

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput, UnexpectedMessage, expect
 from heathaze.mechanisms.summaries._bidder import redundancy
 from heathaze.mechanisms.summaries._cache import Cache
+from heathaze.mechanisms.summaries._turns import check_turn, named_once
 from heathaze.mechanisms.summaries.asking import Coins, LogisticAuction, default_asking
 from heathaze.mechanisms.summaries.messages import (
     Ask,
@@ -52,7 +53,7 @@ class Step(IntEnum):
     OFFER = 1
 
 
-_KIND = {Step.BID: Bid, Step.OFFER: Offer}
+_KIND: dict[Step, type[FromOwner]] = {Step.BID: Bid, Step.OFFER: Offer}
 
 
 class RoundsCurator(Secret):
@@ -72,9 +73,7 @@ class RoundsCurator(Secret):
     def __init__(self, plan: Rounds, owners: Sequence[str], wanted: Wanted, randomness: Randomness) -> None:
         expect(Wanted, wanted, "What the consumer wants")
         # Of equal scores the first name wins, whatever order the names are given in or their messages come in.
-        names = tuple(sorted(owners))
-        if not names or len(set(names)) < len(names):
-            raise InvalidInput("A purchase needs at least one owner, each under a name of its own.")
+        names = tuple(sorted(named_once(owners)))
         self.plan = plan
         self.step: Step | None = None
         self._asking = plan.asking or default_asking(len(names), plan.features.seed)
@@ -140,13 +139,7 @@ class RoundsCurator(Secret):
         Raises:
             UnexpectedMessage: It comes from a stranger, a second time or out of turn; nothing changes.
         """
-        if owner not in self._active:
-            raise UnexpectedMessage("The sender of a message", f"{owner!r}", "an owner who still takes part")
-        if self.step is None or type(message) is not _KIND[self.step]:
-            wanted = _KIND[self.step].__name__ if self.step is not None else "none, no purchase is under way"
-            raise UnexpectedMessage("The kind of a message", type(message).__name__, wanted)
-        if owner not in self._waiting:
-            raise UnexpectedMessage("The sender of a message", f"{owner!r}", "one who was asked and has not answered")
+        check_turn(owner, message, None if self.step is None else _KIND[self.step], self._active, self._waiting)
         if isinstance(message, Bid) and message.round != self._round:
             raise UnexpectedMessage("The round of a bid", message.round, self._round)
         if isinstance(message, Offer) and self._is_repeated(owner, message):
