@@ -152,7 +152,12 @@ class Herding:
 
         return Herder(self, points, randomness)
 
-    def curator(self, owners: Sequence[str], wanted: Wanted, randomness: Randomness) -> HerdingCurator:  # noqa: ARG002
+    def curator(
+        self,
+        owners: Sequence[str],
+        wanted: Wanted,
+        randomness: Randomness | None = None,  # noqa: ARG002
+    ) -> HerdingCurator:
         """The curator's part; it draws nothing."""
         from heathaze.mechanisms.summaries.herding_curator import HerdingCurator
 

@@ -30,7 +30,7 @@ from heathaze.mechanisms.summaries.mwem import Mwem, MwemSum
 from heathaze.privacy.events import Composition, Event, price
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.loss import Loss, Number, decimal, parse_epsilon
-from heathaze.privacy.randomness import Randomness
+from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
 
@@ -297,11 +297,11 @@ class Rounds:
 
         return Bidder(self.features, points)
 
-    def curator(self, owners: Sequence[str], wanted: Wanted, randomness: Randomness) -> RoundsCurator:
+    def curator(self, owners: Sequence[str], wanted: Wanted, randomness: Randomness | None = None) -> RoundsCurator:
         """The curator's part."""
         from heathaze.mechanisms.summaries.rounds_curator import RoundsCurator
 
-        return RoundsCurator(self, owners, wanted, randomness)
+        return RoundsCurator(self, owners, wanted, SecureRandomness() if randomness is None else randomness)
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for reports."""

@@ -107,5 +107,5 @@ class Way(Protocol):
     def seller(self, points: Floats, randomness: Randomness) -> Seller:
         """An owner's part."""
 
-    def curator(self, owners: Sequence[str], wanted: Wanted, randomness: Randomness) -> Curator:
+    def curator(self, owners: Sequence[str], wanted: Wanted, randomness: Randomness | None = None) -> Curator:
         """The curator's part."""
