@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,11 @@ from PIL import Image
 from heathaze.cli import summarize
 from heathaze.datasets.owners import market
 from heathaze.mechanisms.summaries.study import Study
+from heathaze.privacy.events import DiscreteLaplace
+from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
+from heathaze.privacy.loss import Loss
+from heathaze.privacy.unit import Unit
 from tests.cli.conftest import Heathaze, Said
 
 OWNERS = ("coast.parquet", "hills.parquet", "new_suburbs.parquet")
@@ -39,14 +45,22 @@ def _query(text: str, path: str) -> None:
     duckdb.sql(f"copy kept to '{path}' (format parquet)")
 
 
-@pytest.fixture
-def town(heathaze: Heathaze) -> Heathaze:
-    """A small market in the current folder."""
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small market."""
+    folder = tmp_path_factory.mktemp("market")
     made = market(5, target=150, each=300)
-    _write("town.parquet", made.target)
+    _write(f"{folder}/town.parquet", made.target)
     for owner in OWNERS:
-        _write(owner, made.owners[owner.removesuffix(".parquet")])
-    Study.of(made.columns, frequencies=30, seed=7).write("study.toml")
+        _write(f"{folder}/{owner}", made.owners[owner.removesuffix(".parquet")])
+    Study.of(made.columns, frequencies=30, seed=7).write(folder / "study.toml")
+    return folder
+
+
+@pytest.fixture
+def town(heathaze: Heathaze, files: Path) -> Heathaze:
+    """The market in the current folder."""
+    shutil.copytree(files, Path(), dirs_exist_ok=True)
     return heathaze
 
 
@@ -60,17 +74,22 @@ def _fine(said: Said) -> Said:
 
 def test_a_purchase(town: Heathaze) -> None:
     said = _fine(town(*BUY, *PRICE, "--out", "chosen.parquet", "--report", "report.json", "--picture", "purchase.png"))
-    promised = said.out.index("To each record of the target: Differential privacy")
-    assert said.out.index("Noise to signal: of the target's mean hash 0.") < promised
-    assert said.out.index("To each record of an owner") < said.out.index("\nowner")
+    before, after = said.out.split("\nowner")
+    assert "The noise of the target's mean hash is 1" in before
+    assert "% of the greatest possible signal (above 100 % a purchase is refused)" in before
+    assert "To each record of the target: ε = 4, δ = 1e-06 differential privacy · unit: record" in before
+    assert "To each record of an owner: ε = 4" in before
+    assert "To each record of the target: Differential privacy with ε = 4" in after
+    assert "adding or removing one record (a person's records add up) changes the probability" in after
     assert "parsimony 2.00" in said.out
     assert "Not private: for the eyes of the consumer" in said.out
     assert "--ledger-owners" in said.err
     chosen = _read("chosen.parquet")
     assert len(chosen) == 60
     assert list(chosen[0])[-3:] == ["kwh", "owner", "row"]
+    sources = {owner.removesuffix(".parquet"): _read(owner) for owner in OWNERS}
     for row in chosen:
-        source = _read(f"{row['owner']}.parquet")[row["row"]]
+        source = sources[row["owner"]][row["row"]]
         assert source == {name: row[name] for name in source}
     assert len({(row["owner"], row["row"]) for row in chosen}) == 60
     told = json.loads(Path("report.json").read_text())
@@ -123,16 +142,33 @@ def test_quiet_says_nothing(town: Heathaze) -> None:
 
 def test_distances_may_be_measured_from_rows_that_took_no_part(town: Heathaze) -> None:
     _write("more.parquet", market(6, target=300, each=1).target)
-    told = json.loads(_fine(town(*BUY, *PRICE, "--check", "more.parquet", "--baselines", "--json")).out)
+    told = json.loads(_fine(town(*BUY, *PRICE, "--check", "more.parquet", "--json")).out)
     assert told["mmd_against"] == "rows like the target that took no part"
     assert told["mmd_squared"]["this purchase"] < 0.7 * told["mmd_squared"]["uniform"]
 
 
 def test_rounds(town: Heathaze) -> None:
-    told = json.loads(_fine(town(*BUY, "--epsilon", 8, "--rounds", "--json")).out)
+    said = _fine(town(*BUY, "--epsilon", 8, "--rounds", "--json"))
+    told = json.loads(said.out)
+    share = 100 * max(told["noise_to_signal"])
+    assert f"noise is up to {share:.0f} % of the greatest possible signal; herding, the default, needs less" in said.err
     assert told["plan"]["way"] == "rounds"
     assert told["points"] == 60
     assert len(_read("chosen.parquet")) == 60
+
+
+@pytest.mark.parametrize(("way", "instead"), [("rounds", "leave out --rounds"), ("herding", "take a larger epsilon")])
+def test_a_purchase_that_is_no_better_than_chance_is_called_that(
+    capsys: pytest.CaptureFixture[str], way: str, instead: str
+) -> None:
+    told = {"plan": {"way": way}, "mmd_against": "the target", "mmd_squared": {"this purchase": 0.2, "uniform": 0.3}}
+    summarize._warn_of_chance(told)
+    summarize._warn_of_chance(told | {"mmd_squared": {"this purchase": 0.4}})
+    assert capsys.readouterr().err == ""
+    summarize._warn_of_chance(told | {"mmd_squared": {"this purchase": 0.4, "uniform": 0.3}})
+    said = capsys.readouterr().err.replace("\n", " ")
+    assert "farther from the target than rows taken by chance" in said
+    assert instead in said
 
 
 def test_of_thousands_of_steps_a_dozen_are_shown() -> None:
@@ -184,12 +220,52 @@ def test_ledgers_are_charged_once_and_then_refuse(town: Heathaze) -> None:
     assert all(float(Ledger.open(name).spent) <= 4 for name in names)
 
 
-def test_an_owner_whose_budget_is_spent_is_left_out(town: Heathaze) -> None:
-    for name, total in (("a.ledger", 9), ("b.ledger", 1), ("c.ledger", 9)):
-        Ledger.open(name, total=total, delta=1e-6)
-    said = _fine(town(*BUY, *PRICE, "--ledger-owners", "a.ledger", "b.ledger", "c.ledger"))
-    assert "hills does not take part" in said.err
-    assert {row["owner"] for row in _read("chosen.parquet")} <= {"coast", "new_suburbs"}
+@pytest.mark.parametrize("poor", ["t.ledger", "b.ledger", "c.ledger"])
+@pytest.mark.parametrize(
+    ("total", "delta", "words"),
+    [
+        (1, 1e-6, "ledger {poor} has ε = 1 left of 1"),
+        (9, 0, "ledger {poor} allows δ = 0"),
+        (9, 1e-6, "in unit 'visit'"),
+    ],
+    ids=["too little", "no delta", "of visits"],
+)
+def test_if_one_cannot_pay_nobody_is_charged(town: Heathaze, poor: str, total: float, delta: float, words: str) -> None:
+    owner = {"t.ledger": "The target", "b.ledger": "The owner hills", "c.ledger": "The owner new_suburbs"}[poor]
+    names = ("t.ledger", "a.ledger", "b.ledger", "c.ledger")
+    ledgers = [Ledger.open(name, **({"total": 9, "delta": 1e-6} | _only(name == poor, total, delta))) for name in names]
+    if "visit" in words:
+        broke = ledgers[names.index(poor)]
+        broke.charge(Guarantee(Loss(Fraction(1, 8)), Unit.VISIT), DiscreteLaplace(1, Fraction(8)))
+    before = [ledger.entries() for ledger in ledgers]
+    said = town(*BUY, *PRICE, "--ledger-target", names[0], "--ledger-owners", *names[1:])
+    assert said.code == 1
+    assert f"{owner} cannot pay, so nobody was charged" in said.err
+    assert words.format(poor=poor) in said.err
+    assert "ublish" not in said.err
+    assert [ledger.entries() for ledger in ledgers] == before
+    assert not Path("chosen.parquet").exists()
+
+
+def _only(this: bool, total: float, delta: float) -> dict[str, float]:
+    return {"total": total, "delta": delta} if this else {}
+
+
+@pytest.mark.parametrize(
+    "ledgers",
+    [
+        ("--ledger-owners", "a.ledger", "b.ledger", "a.ledger"),
+        ("--ledger-owners", "a.ledger", "./a.ledger", "b.ledger"),
+        ("--ledger-owners", "a.ledger", "b.ledger", "link.ledger"),
+        ("--ledger-target", "a.ledger", "--ledger-owners", "a.ledger", "b.ledger", "c.ledger"),
+    ],
+)
+def test_one_ledger_for_two_is_refused(town: Heathaze, ledgers: tuple[str, ...]) -> None:
+    opened = [Ledger.open(name, total=99, delta=1e-6) for name in ("a.ledger", "b.ledger", "c.ledger")]
+    Path("link.ledger").symlink_to("a.ledger")
+    said = town(*BUY, *PRICE, *ledgers)
+    assert (said.code, "a.ledger is named twice; the target and each owner have a budget" in said.err) == (1, True)
+    assert [ledger.entries() for ledger in opened] == [[], [], []]
 
 
 # ── a study first ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -223,6 +299,42 @@ def test_a_skeleton_is_written_filled_in_and_used(town: Heathaze) -> None:
     _fine(town(*BUY, *PRICE, "--study", "mine.toml"))
     again = town("summarize", "--target", "town.parquet", "--write-study", "mine.toml")
     assert (again.code, "mine.toml exists already" in again.err) == (1, True)
+
+
+def test_a_study_that_does_not_fit_is_noticed(town: Heathaze) -> None:
+    text = Path("study.toml").read_text().replace('"oil", "heat pump"', '"Oil", "Heat pump"')
+    Path("typo.toml").write_text(text.replace("area = [20, 240]", "area = [200, 2400]"))
+    _query("select * replace (if(row_number() over () <= 80, null, built) as built) from '{path}'", "town.parquet")
+    words = ("--study", "typo.toml")
+    said = _fine(town(*BUY, *PRICE, *words))
+    lines = [line for line in said.err.splitlines() if "check the study" in line]
+    assert len(lines) == 8
+    assert any(
+        line.startswith("town.parquet: in the column 'built'") and "53.3 % are missing" in line for line in lines
+    )
+    assert sum("'heating'" in line for line in lines) == 3  # half of the homes on the coast have gas
+    assert not any("'tenure'" in line or "'winter'" in line for line in lines)
+    assert "check the study" not in town(*BUY, *PRICE, "--overwrite", "--quiet", *words).err
+    assert "heating" not in said.out
+
+
+def test_files_may_be_checked_against_the_study_alone(town: Heathaze) -> None:
+    duckdb.sql("copy (select * replace (null as built) from 'hills.parquet' limit 10) to 'nobuilt.parquet'")
+    Path("typo.toml").write_text(Path("study.toml").read_text().replace('"rented"', '"to let"'))
+    asked = ("summarize", "--check-study", "--study", "typo.toml", "--owners", "nobuilt.parquet")
+    said = _fine(town(*asked))
+    assert "for the eyes of whoever holds the file" in said.out
+    built = next(line for line in said.out.splitlines() if " built " in line)
+    assert built.split() == ["nobuilt.parquet", "built", "0.0", "%", "100.0", "%"]
+    told = json.loads(_fine(town(*asked, "--target", "town.parquet", "--json")).out)
+    rows = {(row["file"], row["column"]): row for row in told["columns"]}
+    assert len(rows) == 12
+    rented = np.mean([row["tenure"] == "rented" for row in _read("town.parquet")])
+    assert rows["town.parquet", "tenure"]["outside"] == pytest.approx(rented)
+    assert rows["nobuilt.parquet", "built"]["missing"] == 1
+    assert not Path("chosen.parquet").exists()
+    nothing = town("summarize", "--check-study")
+    assert (nothing.code, "Say what to check" in nothing.err) == (1, True)
 
 
 def test_the_example_says_what_to_do_with_it(heathaze: Heathaze) -> None:
@@ -285,15 +397,19 @@ def test_refused_in_a_sentence_and_nothing_written_or_paid(
 def test_what_is_missing_is_asked_for(town: Heathaze) -> None:
     assert "--target FILE; or --example FOLDER" in town("summarize", "--points", 3).err
     said = town("summarize", "--target", "town.parquet", "--points", 3, "--epsilon", 1)
-    assert (said.code, "--owners FILE FILE --points 500" in said.err) == (1, True)
+    assert (said.code, said.err) == (1, "heathaze: Say from whom to buy: --owners FILE FILE.\n")
+    said = town("summarize", "--target", "town.parquet", "--owners", "hills.parquet")
+    assert said.err == "heathaze: Say how many rows to buy: --points 500, and at which privacy loss: --epsilon 2.\n"
+    assert "--write-study" in town("summarize", "--target", "town.parquet").err
 
 
 def test_a_target_of_three_rows_is_refused_with_what_would_do(town: Heathaze) -> None:
     _query("select * from '{path}' limit 3", "town.parquet")
     said = town(*BUY, "--epsilon", 2)
     assert said.code == 1
+    assert "over 3 points of the target" in said.err
     assert "take at least" in said.err
-    assert "times the epsilon" in said.err.replace("\n", " ")
+    assert "or epsilon" in said.err
     assert not Path("chosen.parquet").exists()
 
 
@@ -313,7 +429,7 @@ def test_an_owner_without_a_column_is_named(town: Heathaze) -> None:
 def test_an_owner_with_text_where_numbers_belong(town: Heathaze) -> None:
     _query("select * replace ('secret' as winter) from '{path}'", "hills.parquet")
     said = town(*BUY, *PRICE)
-    assert (said.code, "'winter' holds text" in said.err, "secret" in said.err) == (1, True, False)
+    assert (said.code, "'winter' of hills.parquet holds text" in said.err, "secret" in said.err) == (1, True, False)
 
 
 def test_an_empty_owner_is_noted_and_the_rest_is_bought(town: Heathaze) -> None:
@@ -334,7 +450,7 @@ def test_nobody_has_anything(town: Heathaze) -> None:
 def test_values_outside_of_the_ranges_are_no_trouble_and_come_back_as_they_were(town: Heathaze) -> None:
     _query("select * replace (area * 1e6 as area, null as built, 'peat' as heating) from '{path}'", "hills.parquet")
     said = _fine(town("summarize", "--target", "town.parquet", "--owners", "hills.parquet", "--points", 40, *PRICE))
-    assert "clamped" not in said.out + said.err
+    assert "not as the study says" in said.err
     assert all(row["area"] > 240 and row["heating"] == "peat" for row in _read("chosen.parquet"))
 
 

@@ -7,10 +7,19 @@ import io
 import numpy as np
 import numpy.typing as npt
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from heathaze.errors import InvalidInput
-from heathaze.maps.summary_figure import COLOURS, Seller, _fewer, draw_purchase, principal_axes, some_others
+from heathaze.maps.summary_figure import (
+    COLOURS,
+    Seller,
+    _draw_distances,
+    _fewer,
+    draw_purchase,
+    principal_axes,
+    some_others,
+)
 
 Picture = npt.NDArray[np.int64]
 
@@ -48,18 +57,41 @@ def test_bought_points_are_bright_on_the_left() -> None:
     assert many > 5 * few > 0
 
 
-def test_a_longer_distance_is_a_longer_bar() -> None:
-    grey = "#6b7280"
-    bars = [
-        _count(_picture([_seller("one", 1, 5)], {"this purchase": 1e-3, "uniform": apart}), grey, 0.6)
-        for apart in (2e-3, 1.0)
-    ]
-    assert bars[1] > 1.3 * bars[0]
+def _dots(distances: dict[str, float]) -> list[float]:
+    """Where the dots of the lower right are, from left to right over the width, from the topmost on."""
+    picture = _picture([_seller("one", 1, 5)], distances)
+    tall, wide, _ = picture.shape
+    found = []
+    for colour in ("#1f2328", "#6b7280"):
+        wanted = [int(colour[k : k + 2], 16) for k in (1, 3, 5)]
+        is_dot = np.abs(picture[tall // 2 :, int(0.68 * wide) :] - wanted).sum(axis=2) < 12
+        # Letters and axes are thin; only dots are filled over several pixels in both directions.
+        filled = np.lib.stride_tricks.sliding_window_view(is_dot, (8, 8)).all(axis=(2, 3))
+        found.append(float(np.nonzero(filled)[1].mean() / wide))
+    return found
+
+
+def test_dots_are_as_far_apart_as_distances_on_a_logarithmic_scale() -> None:
+    near, far = _dots({"this purchase": 1e-3, "uniform": 1e-2}), _dots({"this purchase": 1e-3, "uniform": 1.0})
+    assert near[0] < near[1]
+    room = [np.log10(decades * 1.8 * 4) for decades in (10, 1000)]
+    apart = [(right - left) * width for (left, right), width in zip((near, far), room, strict=True)]
+    assert apart[1] == pytest.approx(3 * apart[0], rel=0.03)
+
+
+@pytest.mark.parametrize("distances", [{"one": 2.1e-3, "two": 2.2e-3}, {"one": 1e-9, "two": 1.0}, {"one": 0.0}])
+def test_the_axis_of_distances_has_ticks(distances: dict[str, float]) -> None:
+    axes = Figure().add_subplot()
+    _draw_distances(axes, distances, "the target")
+    low, high = axes.get_xlim()
+    assert 2 <= sum(low <= tick <= high for tick in axes.get_xticks()) <= 12
+    assert axes.get_title("left") == "How far from the target"
 
 
 def test_many_owners_with_odd_names_fit() -> None:
     names = ["_hidden", r"$\frac$ ^_{", "a" * 200, *(f"owner {k}" for k in range(40))]
-    picture = _picture([_seller(name, k, k % 9) for k, name in enumerate(names)], title="$x_{", caption="word " * 200)
+    sellers = [_seller(name, k, k % 9) for k, name in enumerate(names)]
+    picture = _picture(sellers, title="$x_{", caption="word " * 200, measured="rows like the target")
     border = np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]])
     assert (border == 255).all()
     assert picture.shape[0] > _picture([_seller("one", 1, 5)]).shape[0]

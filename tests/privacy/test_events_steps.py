@@ -117,18 +117,39 @@ def test_together_many_steps_cost_far_less_than_one_by_one() -> None:
 
 
 def test_what_is_missed_is_taken_from_delta() -> None:
-    steps = PureSteps(Fraction(1, 10), 100, True, DELTA / 2)
-    found = price([steps], DELTA)
-    assert found.epsilon == price([PureSteps(Fraction(1, 10), 100, True)], DELTA / 2).epsilon
+    """δ holds (1 + e^ε) times the chance of a miss, with the ε of all events together."""
+    missed = DELTA / 100
+    found = price([PureSteps(Fraction(1, 10), 100, True, missed)], DELTA)
     assert found.delta == DELTA
-    third = PureSteps(Fraction(1, 10), 100, True, DELTA / 3)
-    assert price([third, third], DELTA).epsilon == price([PureSteps(Fraction(1, 10), 200, True)], DELTA / 3).epsilon
+    left = float(DELTA) - float(missed) * (1 + math.exp(float(found.epsilon)))
+    exactly = price([PureSteps(Fraction(1, 10), 100, True)], Fraction(left)).epsilon
+    assert exactly <= found.epsilon <= exactly * Fraction(1001, 1000)
+    assert found.epsilon > price([PureSteps(Fraction(1, 10), 100, True)], DELTA).epsilon
 
 
-@pytest.mark.parametrize("missed", [DELTA, 2 * DELTA])
-def test_nothing_left_of_delta_is_refused(missed: Fraction) -> None:
-    with pytest.raises(InvalidInput, match=r"use up a delta of .* by themselves, and 1e-06 is given; give a larger"):
-        price([PureSteps(Fraction(1, 10), 3, True, missed)], DELTA)
+def test_a_second_purchase_makes_the_first_miss_dearer() -> None:
+    """At twice the loss the same chance of a miss takes a larger part of δ; a pure charge beside it counts as well."""
+    missed = DELTA / 10**5
+    auction = PureSteps(Fraction(1, 10), 400, True, missed)
+    together = price([auction, auction], DELTA).epsilon
+    beside = price([auction, DiscreteLaplace(1, Fraction(1, 2))], DELTA)
+    for loss, missed_in_all, conversion in (
+        (together, 2 * missed, together),
+        (beside.epsilon, missed, beside.epsilon - 2),
+    ):
+        left = float(DELTA) - float(missed_in_all) * (1 + math.exp(float(loss)))
+        steps = PureSteps(Fraction(1, 10), 800 if loss is together else 400, True)
+        assert left > 0
+        assert price([steps], Fraction(left)).epsilon <= conversion
+
+
+@pytest.mark.parametrize(("missed", "more"), [(DELTA, 0), (DELTA / 1000, 8), (Fraction(1, 10**320), 750)])
+def test_nothing_left_of_delta_is_refused(missed: Fraction, more: int) -> None:
+    events = [PureSteps(Fraction(1, 10), 3, True, missed)]
+    if more:
+        events.append(DiscreteLaplace(more, Fraction(1)))
+    with pytest.raises(InvalidInput, match=r"goes amiss with a chance of .* give a larger delta"):
+        price(events, DELTA)
 
 
 def test_steps_need_a_delta() -> None:
@@ -152,7 +173,7 @@ def test_descriptions_of_steps_are_complete(event: PureSteps) -> None:
 
 def test_a_ledger_adds_steps_up_with_everything_else(tmp_path) -> None:
     ledger = Ledger.open(tmp_path / "records.ledger", total=5, delta=DELTA)
-    steps = PureSteps(Fraction(1, 10), 100, True, DELTA / 10)
+    steps = PureSteps(Fraction(1, 10), 100, True, DELTA / 1000)
     cost = price([steps], DELTA).epsilon
     ledger.charge(Guarantee(Loss(cost, DELTA), Unit.PERSON), steps)
     ledger.charge(Guarantee(Loss(cost, DELTA), Unit.PERSON), steps)

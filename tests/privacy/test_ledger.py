@@ -96,7 +96,7 @@ def test_ten_tenths_exhaust_one_exactly(path: Path) -> None:
     for _ in range(10):
         pay(ledger, 0.1)
     assert ledger.remaining == 0
-    with pytest.raises(BudgetExceeded, match="Nothing more can be published"):
+    with pytest.raises(BudgetExceeded, match="The budget of this data is spent for good"):
         pay(ledger, 1e-6)
     assert len(ledger.entries()) == 10
 
@@ -142,11 +142,33 @@ def test_overspending_is_refused_with_the_numbers(ledger: Ledger, path: Path) ->
     pay(ledger, "5/3")
     with pytest.raises(BudgetExceeded) as caught:
         pay(ledger, 0.5)
-    sentence = f"This release costs ε = 0.5, and the ledger {path} has ε = 0.333333 left of 2; nothing was charged."
-    assert str(caught.value) == f"{sentence} Publish with a smaller epsilon."
+    sentence = f"This charge costs ε = 0.5, and the ledger {path} has ε = 0.333333 left of 2; nothing was charged."
+    assert str(caught.value) == f"{sentence} Take a smaller epsilon."
     assert (len(ledger.entries()), ledger.remaining) == (1, Fraction(1, 3))
     pay(ledger, "1/3")
     assert ledger.remaining == 0
+
+
+def test_a_charge_may_be_looked_at_before_it_is_made(ledger: Ledger) -> None:
+    """Whatever charging refuses is refused, whatever it takes is not; and nothing is charged either way."""
+    pay(ledger, 1)
+    for loss, unit, event, refusal in (
+        (Loss(Fraction(1)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), None),
+        (Loss(Fraction(3, 2)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), BudgetExceeded),
+        (Loss(Fraction(1)), Unit.VISIT, DiscreteLaplace(1, Fraction(1)), LedgerMismatch),
+        (Loss(Fraction(1, 2)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), PromiseBroken),
+        (Loss(Fraction(1), DELTA), Unit.PERSON, DiscreteGaussian(1, Fraction(50)), BudgetExceeded),
+    ):
+        charge = Guarantee(loss, unit), event
+        if refusal is None:
+            ledger.check(*charge)
+        else:
+            with pytest.raises(refusal) as looked:
+                ledger.check(*charge)
+            with pytest.raises(refusal) as charged:
+                ledger.charge(*charge)
+            assert str(looked.value) == str(charged.value)
+        assert len(ledger.entries()) == 1
 
 
 def test_the_declared_loss_counts_even_if_the_event_costs_less(ledger: Ledger) -> None:
@@ -196,7 +218,7 @@ def test_losses_of_different_kinds_do_not_add_up(ledger: Ledger, adjacency: Adja
         report(ledger, "1/2", other)
         assert ledger.spent == 1
         return
-    words = f"counts in adjacency '{adjacency.value}', and this release promises adjacency '{other.value}'"
+    words = f"counts in adjacency '{adjacency.value}', and this charge is in adjacency '{other.value}'"
     with pytest.raises(LedgerMismatch, match=words):
         report(ledger, "1/2", other)
     assert ledger.spent == Fraction(1, 2)
@@ -211,7 +233,7 @@ def test_a_report_dearer_than_declared_breaks_the_promise(ledger: Ledger) -> Non
 
 def test_the_first_charge_fixes_the_unit(ledger: Ledger) -> None:
     pay(ledger, 0.1, Unit.VISIT)
-    with pytest.raises(LedgerMismatch, match="counts in unit 'visit', and this release promises unit 'person'"):
+    with pytest.raises(LedgerMismatch, match="counts in unit 'visit', and this charge is in unit 'person'"):
         pay(ledger, 0.1, Unit.PERSON)
     assert ledger.unit is Unit.VISIT
     assert len(ledger.entries()) == 1
@@ -680,9 +702,7 @@ def test_the_first_charge_fixes_how_far_sources_may_move(path: Path) -> None:
 
     event = FineGaussian(2**19, 2**21, 50)
     ledger.charge(moved("0.5 metres"), event)
-    with pytest.raises(
-        LedgerMismatch, match=r"counts in reach '0.5 metres', and this release promises reach '1 metre'"
-    ):
+    with pytest.raises(LedgerMismatch, match=r"counts in reach '0.5 metres', and this charge is in reach '1 metre'"):
         ledger.charge(moved("1 metre"), event)
     ledger.charge(moved("0.5 metres"), event)
     # Two releases cost less than twice one: Gaussian noise composes by the square.

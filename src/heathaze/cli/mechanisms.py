@@ -148,6 +148,7 @@ def _known(name: str, names: Iterable[str]) -> str:
         (_LOCAL, "no curator: use `heathaze randomize`"),
         (_DISTRIBUTED, "devices to survey: use `hz.distributed`, and try it with `heathaze rehearse`"),
         (_SENSORS, "sensors: use `heathaze sensors`"),
+        (_SUMMARIES, "owners to buy from: use `heathaze summarize`"),
     ]
     for others, hint in elsewhere:
         if any(_letters(other) == plain for other in others):
@@ -194,6 +195,7 @@ def mechanisms(
     out.print(
         "`heathaze mechanisms NAME` prints a page: promise, proof, cost, departures from the paper. Central ones are "
         "for `publish`, where a curator is trusted; distributed ones for surveys by secure sums (`rehearse`); local "
-        "ones for `randomize`, where nobody is trusted; those of sensors for `heathaze sensors`.",
+        "ones for `randomize`, where nobody is trusted; those of sensors for `heathaze sensors`, of summaries for "
+        "`heathaze summarize`.",
         markup=False,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json as json_module
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,12 +21,13 @@ from typer.core import TyperCommand
 from heathaze.cli.console import Json, Quiet, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.outputs import check_picture, check_place
-from heathaze.errors import CannotWrite, InvalidInput, UnknownFormat
+from heathaze.cli.study_fit import check_files, warn_of_misfits
+from heathaze.errors import CannotWrite, InvalidInput, LedgerError, UnknownFormat
 
 if TYPE_CHECKING:
     from heathaze.mechanisms.summaries import Purchase
     from heathaze.mechanisms.summaries.features import Features
-    from heathaze.mechanisms.summaries.study import Study
+    from heathaze.mechanisms.summaries.study import Encoded, Fit, Study
     from heathaze.mechanisms.summaries.tables import Table, Tables
     from heathaze.mechanisms.summaries.ways import Way
     from heathaze.privacy.ledger import Ledger
@@ -34,6 +36,10 @@ Floats = npt.NDArray[np.float64]
 
 NOT_PRIVATE = "Not private: for the eyes of the consumer and the curator."
 THIS = "this purchase"
+UNIFORM = "uniform"
+_MUCH_NOISE = 0.5
+"""Of the signal. Rounds with more are often no better than chance."""
+
 SEEN = 2.0
 _SHOWN = 12
 """Steps of the progress bar, about."""
@@ -103,13 +109,15 @@ def summarize(
         float | None,
         typer.Option("--seen", help="Points the curator may see for each one it buys.", show_default=f"{SEEN:g}"),
     ] = None,
-    rounds: Annotated[bool, typer.Option("--rounds", help="The paper's protocol, round by round.")] = False,
+    rounds: Annotated[
+        bool, typer.Option("--rounds", help="The paper's protocol, round by round: for comparison, and farther off.")
+    ] = False,
     baselines: Annotated[
         bool | None,
         typer.Option(
             "--baselines/--no-baselines",
             help="Compare with choices that are not private.",
-            show_default="with a report or picture",
+            show_default="with a report, picture or check",
         ),
     ] = None,
     ledger_target: Annotated[Path | None, typer.Option("--ledger-target", help="Pay from the target's budget.")] = None,
@@ -120,6 +128,9 @@ def summarize(
     write_study: Annotated[
         Path | None, typer.Option("--write-study", help="Write a study file to fill in for the target, and stop.")
     ] = None,
+    check_study: Annotated[
+        bool, typer.Option("--check-study", help="Print how files fit the study, for their holders' eyes, and stop.")
+    ] = False,
     example: Annotated[
         Path | None, typer.Option("--example", help="Write a made-up market into a new folder, and stop.")
     ] = None,
@@ -129,8 +140,9 @@ def summarize(
 ) -> None:
     """Buy rows of owners who do not trust each other, so that the rows match a target.
 
-    Owners are told nothing but noisy numbers; the buyer gets raw rows. Example: heathaze summarize --target
-    town.parquet --owners a.parquet b.parquet --study study.toml --points 500 --epsilon 2 --out chosen.parquet
+    Owners are told nothing but noisy numbers; the buyer gets raw rows. All parties run in this process: it is for a
+    curator who was given the files, or to rehearse. Example: heathaze summarize --target town.parquet --owners
+    a.parquet b.parquet --study study.toml --points 500 --epsilon 2 --out chosen.parquet
     """
     from heathaze.mechanisms.summaries import summarize as buy
     from heathaze.mechanisms.summaries.study import Study
@@ -139,19 +151,19 @@ def summarize(
     if example is not None:
         _write_example(example, quiet=quiet)
         return
+    if study is None and STUDY.is_file():
+        study = STUDY
+    if check_study:
+        check_files(study, [path for path in (target, *(owners or ()), check) if path is not None], json=json)
+        return
     if target is None:
         raise InvalidInput("Say which rows to match: --target FILE; or --example FOLDER to make up a market.")
     with Tables() as tables:
-        if study is None and STUDY.is_file():
-            study = STUDY
         if study is None or write_study is not None:
             _ask_for_study(tables.read(target), write_study, overwrite=overwrite, quiet=quiet)
             return
-        if points is None or epsilon is None or not owners:
-            raise InvalidInput(
-                "Say from whom to buy, how much, and at which privacy loss: --owners FILE FILE --points 500 --epsilon "
-                "2; or --write-study FILE for a study to fill in."
-            )
+        if not owners or points is None or epsilon is None:
+            raise _forgotten(owners, points, epsilon)
         # Everything that can be refused is refused before anything is paid.
         named = _names(owners, target)
         outputs = [path for path in (output, report, picture) if path is not None]
@@ -161,8 +173,13 @@ def summarize(
         plan = _plan(market, points, epsilon, delta, seen, rounds=rounds)
         plan.check_signal()
         budgets = _Budgets.open(ledger_target, ledger_owners, tuple(named), delta)
+        budgets.check(plan)
+        if not quiet:
+            warn_of_misfits(market.fits)
         if not (quiet or json):
             _tell_before(plan)
+        if rounds and not quiet:
+            _warn_of_noise(plan)
         with _together(outputs[1:]) as parts, steps(_SHOWN, silent=quiet or json) as begin:
             with _together([output]) as rows:
                 bought = buy(
@@ -180,12 +197,14 @@ def summarize(
             # What was paid for is safe now, whatever becomes of the rest.
             with _after(output):
                 begin("Comparing")
-                compared = baselines if baselines is not None else report is not None or picture is not None
+                compared = baselines if baselines is not None else bool(report or picture or check)
                 told = _told(plan, bought, market, compared=compared) | {"written": [str(path) for path in outputs]}
                 if report is not None:
                     parts[report].write_text(json_module.dumps(told, ensure_ascii=False, indent=2) + "\n", "utf-8")
                 if picture is not None:
                     _draw(plan, market, bought, told, parts[picture])
+    if not quiet:
+        _warn_of_chance(told)
     if json:
         say_json(told)
     elif not quiet:
@@ -201,17 +220,21 @@ class _Market:
     target: Floats
     owners: Mapping[str, Floats]
     held_out: Floats | None
+    fits: Mapping[Path, Mapping[str, Fit]]
 
     @classmethod
     def read(
         cls, tables: Tables, study: Study, target: Path, owners: Mapping[str, Path], check: Path | None
     ) -> _Market:
         """Read and encode; refuse what cannot be compared or written together."""
-        wanted, *held_out = [_some_rows(tables, path, study) for path in (target, check) if path is not None]
+        wanted = {path: _some_rows(tables, path, study) for path in (target, check) if path is not None}
         files = {name: tables.read(path) for name, path in owners.items()}
-        points = {name: tables.encode(table, study).points for name, table in files.items()}
+        sold = {name: tables.encode(table, study) for name, table in files.items()}
         tables.check_names(files)
-        return cls(study, files, wanted, points, held_out[0] if held_out else None)
+        points = {name: encoded.points for name, encoded in sold.items()}
+        fits = {path: encoded.fits for path, encoded in wanted.items()}
+        fits |= {files[name].path: encoded.fits for name, encoded in sold.items()}
+        return cls(study, files, wanted[target].points, points, None if check is None else wanted[check].points, fits)
 
 
 def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[[str], None]:
@@ -225,21 +248,33 @@ def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[
     return say
 
 
-def _some_rows(tables: Tables, path: Path, study: Study) -> Floats:
+def _some_rows(tables: Tables, path: Path, study: Study) -> Encoded:
     table = tables.read(path)
     if not table.rows:
         raise InvalidInput(f"{path} has no rows; there is nothing to match.")
-    return tables.encode(table, study).points
+    return tables.encode(table, study)
 
 
 # ── what may be refused ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _forgotten(owners: object, points: object, epsilon: object) -> InvalidInput:
+    """What is still to be said, and nothing else."""
+    wanted = (
+        (owners, "from whom to buy: --owners FILE FILE"),
+        (points, "how many rows to buy: --points 500"),
+        (epsilon, "at which privacy loss: --epsilon 2"),
+    )
+    missing = [words for given, words in wanted if not given and given != 0]
+    hint = "; or --write-study FILE for a study to fill in" if len(missing) == len(wanted) else ""
+    return InvalidInput(f"Say {', and '.join(missing)}{hint}.")
 
 
 def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: bool) -> None:
     """Write a study to fill in, or say that one is needed. Names of columns are public; nothing else is told."""
     from heathaze.mechanisms.summaries.study import skeleton, write_skeleton
 
-    columns = {name: table.is_number(name) for name in table.types}
+    columns = {name: table.kind(name) for name in table.types}
     if path is None:
         raise InvalidInput(
             "A purchase needs a study file, --study study.toml: the public ranges and levels of the columns that "
@@ -257,7 +292,7 @@ def _names(owners: Sequence[Path], target: Path) -> dict[str, Path]:
     for index, path in enumerate(owners):
         for other in owners[:index]:
             if path == other or (path.exists() and other.exists() and path.samefile(other)):
-                raise InvalidInput(f"{path} is given twice as an owner; its records would be paid for twice: once.")
+                raise InvalidInput(f"{path} is given twice as an owner; name each owner once.")
         if path == target or (path.exists() and target.exists() and path.samefile(target)):
             raise InvalidInput(f"{path} is the target and an owner at once; leave it out of the owners.")
     stems = [_stem(path) for path in owners]
@@ -314,10 +349,31 @@ class _Budgets:
                 f"There are {len(names)} owners and {len(owners)} ledgers of owners; give one for each, in the same "
                 "order."
             )
+        paths = [path.resolve() for path in (target, *(owners or ())) if path is not None]
+        twice = [path for path in paths if paths.count(path) > 1]
+        if twice:
+            raise InvalidInput(
+                f"The ledger {twice[0]} is named twice; the target and each owner have a budget, and a ledger, of "
+                "their own."
+            )
         return cls(
             None if target is None else open_existing(target, delta=delta),
             {name: open_existing(path, delta=delta) for name, path in zip(names, owners or (), strict=False)},
         )
+
+    def check(self, plan: Way) -> None:
+        """Refuse a purchase that somebody cannot pay, before anybody has paid."""
+        charges = [("The target", self.target, plan.guarantee_for_target, plan.event_for_target)]
+        charges += [
+            (f"The owner {name}", ledger, plan.guarantee_for_owners, plan.event_for_owners)
+            for name, ledger in self.owners.items()
+        ]
+        for who, ledger, guarantee, event in charges:
+            try:
+                if ledger is not None:
+                    ledger.check(guarantee, event)
+            except LedgerError as error:
+                raise type(error)(f"{who} cannot pay, so nobody was charged. {error}") from None
 
 
 @contextlib.contextmanager
@@ -367,20 +423,41 @@ def _umask() -> int:
 
 
 def _tell_before(plan: Way) -> None:
-    target, *summary = plan.noise_to_signals
-    of_summary = f"; of the summary's {max(summary):.2g} at first, {min(summary):.2g} at last" if summary else ""
+    target, *summary = (f"{100 * ratio:.0f} %" for ratio in plan.noise_to_signals)
+    of_summary = f", of the summary's {summary[0]} at first and {summary[-1]} at last" if summary else ""
     out.print(
-        f"Noise to signal: of the target's mean hash {target:.2g}{of_summary}. So long is the noise, and a mean "
-        "hash is no longer than 1; a purchase with more than 1 is refused.",
+        f"The noise of the target's mean hash is {target} of the greatest possible signal{of_summary} (above 100 % a "
+        "purchase is refused).",
         markup=False,
     )
-    out.print(f"To each record of the target: {plan.guarantee_for_target}", markup=False)
-    out.print(f"To each record of an owner: {plan.guarantee_for_owners}", markup=False)
+    out.print(f"To each record of the target: {plan.guarantee_for_target.short}", markup=False)
+    out.print(f"To each record of an owner: {plan.guarantee_for_owners.short}", markup=False)
+    out.print("In full below, and in the report (--report).", style="dim", markup=False)
+
+
+def _warn_of_noise(plan: Way) -> None:
+    if plan.noise_to_signal > _MUCH_NOISE:
+        err.print(
+            f"In these rounds noise is up to {100 * plan.noise_to_signal:.0f} % of the greatest possible signal; "
+            "herding, the default, needs less: leave out --rounds.",
+            markup=False,
+        )
+
+
+def _warn_of_chance(told: Mapping[str, Any]) -> None:
+    apart = told["mmd_squared"]
+    if apart[THIS] > apart.get(UNIFORM, math.inf):
+        instead = "leave out --rounds" if told["plan"]["way"] == "rounds" else "take a larger epsilon or target"
+        err.print(
+            f"This purchase is farther from {told['mmd_against']} than rows taken by chance, which cost no privacy; "
+            f"{instead}.",
+            markup=False,
+        )
 
 
 def _told(plan: Way, bought: Purchase, market: _Market, *, compared: bool) -> dict[str, Any]:
     """All numbers of a purchase."""
-    from heathaze.mechanisms.summaries.attribution import attribution
+    from heathaze.mechanisms.summaries.values import attribution
     from heathaze.metrics.mmd import mmd_squared
 
     gamma = plan.features.gamma
@@ -412,7 +489,7 @@ def _baselines(features: Features, market: _Market, count: int) -> dict[str, Flo
 
     return {
         "greedy, not private": greedy(features, market.target, market.owners, count).points,
-        "uniform": uniform(market.owners, count, SecureRandomness()).points,
+        UNIFORM: uniform(market.owners, count, SecureRandomness()).points,
         "most like the target": target_only(features, market.target, market.owners, count).points,
     }
 
@@ -437,6 +514,9 @@ def _tell(told: Mapping[str, Any], *, ledgers: bool) -> None:
     )
     apart = ", ".join(f"{name} {value:.2g}" for name, value in told["mmd_squared"].items())
     out.print(f"MMD² from {told['mmd_against']}, exact kernel: {apart}. {NOT_PRIVATE}", markup=False)
+    for whom, promise in told["guarantees"].items():
+        whose = "the target" if whom == "target" else "an owner"
+        out.print(f"To each record of {whose}: {promise['sentence']}", style="dim", markup=False)
     for note in told["notes"]:
         err.print(note, markup=False)
     if not ledgers:
@@ -464,9 +544,13 @@ def _draw(plan: Way, market: _Market, bought: Purchase, told: Mapping[str, Any],
         sellers,
         told["mmd_squared"],
         title=f"{told['points']:,} points bought from {len(sellers)} owners, {told['seen']:,} seen by the curator",
+        measured="the target" if market.held_out is None else "rows like the target",
         caption=(
             "NOT PRIVATE: the picture shows single records, for the eyes of the consumer and the curator. MMD² is "
-            f"measured from {told['mmd_against']}. What owners were told: {plan.guarantee_for_owners.short}."
+            f"measured from {told['mmd_against']}. What owners were told has {plan.guarantee_for_owners.loss} "
+            "differential privacy for each record; adjacency: "
+            f"{plan.guarantee_for_target.adjacency.value} for records of the target, "
+            f"{plan.guarantee_for_owners.adjacency.value} for records of owners."
         ),
         path=path,
     )

@@ -63,6 +63,7 @@ def draw_purchase(
     *,
     title: str,
     caption: str,
+    measured: str = "the target",
     path: Path | BinaryIO,
 ) -> None:
     """Write a PNG at 150 dots an inch: on the left the records, on the right how many of whom, and how far off.
@@ -76,6 +77,7 @@ def draw_purchase(
         distances: MMD² from the target by the name of the choice, this purchase first.
         title: Stands above.
         caption: Stands below, wrapped to the width.
+        measured: From what distances are.
         path: A file, or something that takes bytes.
     """
     if not len(target) or not sellers or not distances:
@@ -101,7 +103,7 @@ def draw_purchase(
     apart = figure.add_axes((7.2 / wide, floor / tall, 3.1 / wide, room * bars[1] / tall))
     _draw_records(left, target, sellers, height)
     _draw_counts(counts, sellers)
-    _draw_distances(apart, distances)
+    _draw_distances(apart, distances, measured)
     for axes in (left, counts, apart):
         axes.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
         axes.set_axisbelow(True)
@@ -137,7 +139,7 @@ def _draw_records(axes: Axes, target: Floats, sellers: Sequence[Seller], inches:
         axes.scatter(x, y, s=4, color=colour, alpha=0.22, marker=shape, linewidth=0, zorder=1)
     x, y = places(target).T
     axes.scatter(x, y, s=26, facecolor="none", edgecolor=_INK, linewidth=0.55, label="target", zorder=2)
-    axes.scatter([], [], s=8, color=_FAINT, alpha=0.5, linewidth=0, label="not bought (pale)")
+    axes.scatter([], [], s=8, color=_FAINT, alpha=0.5, linewidth=0, label="offered or kept back (pale)")
     for seller, (colour, shape) in zip(sellers, styles, strict=True):
         # A name that begins with an underscore would be left out of the legend.
         x, y = places(seller.bought).T
@@ -179,27 +181,36 @@ def _draw_counts(axes: Axes, sellers: Sequence[Seller]) -> None:
     axes.set_xlabel("points bought", size=8, color=_INK)
 
 
-def _draw_distances(axes: Axes, distances: Mapping[str, float]) -> None:
-    """On a logarithmic scale: a good choice is often a hundred times as near as a bad one."""
+def _draw_distances(axes: Axes, distances: Mapping[str, float], measured: str) -> None:
+    """Dots on a logarithmic scale, on which bars would have no beginning; a good choice may be a hundred times nearer.
+
+    Three ticks a decade where few decades are shown, so that there are always some.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
     values = list(distances.values())
     places = np.arange(len(values))
     shown = [max(value, 1e-12) for value in values]
+    low, high = min(shown) / 1.8, max(shown) * 4
     axes.set_xscale("log")
-    axes.barh(places, shown, color=[_INK, *[_FAINT] * (len(values) - 1)], height=0.7)
-    _label_bars(axes, shown, [f"{value:.2g}" for value in values])
+    axes.scatter(shown, places, s=42, color=[_INK, *[_FAINT] * (len(values) - 1)], zorder=3)
+    _label_bars(axes, shown, [f"{value:.2g}" for value in values], away=6)
     axes.set_yticks(places, list(distances), parse_math=False)
-    axes.set_xlim(min(shown) / 3, max(shown) * 6)
-    axes.minorticks_off()
-    axes.set_title("How far from the target: smaller is better", size=10, color=_INK, loc="left")
-    axes.set_xlabel("MMD² (squared kernel distance, no unit; log scale)", size=8, color=_INK)
+    axes.set_ylim(len(values) - 0.4, -0.6)
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if high < 300 * low else (1,), numticks=8))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_title(f"How far from {measured}", size=10, color=_INK, loc="left")
+    axes.set_xlabel("MMD² (no unit, log scale); smaller is better", size=8, color=_INK)
 
 
-def _label_bars(axes: Axes, ends: Sequence[float], texts: Sequence[str]) -> None:
+def _label_bars(axes: Axes, ends: Sequence[float], texts: Sequence[str], away: int = 3) -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", color=_LIGHT, linewidth=0.6)
     axes.margins(x=0.16)
     for place, (end, text) in enumerate(zip(ends, texts, strict=True)):
-        axes.annotate(text, (end, place), xytext=(3, 0), textcoords="offset points", va="center", size=8, color=_INK)
+        axes.annotate(text, (end, place), xytext=(away, 0), textcoords="offset points", va="center", size=8, color=_INK)
 
 
 def _fewer(sellers: Sequence[Seller]) -> list[Seller]:

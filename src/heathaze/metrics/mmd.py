@@ -81,6 +81,7 @@ def check_gamma(gamma: float) -> None:
 
 def _mean_within(points: Floats, gamma: float) -> float:
     """The mean kernel of all pairs; each pair of different blocks is computed once."""
+    points = points - points.mean(axis=0)  # two sets may lie far apart
     total, squares = 0.0, (points**2).sum(axis=1)
     for rows in _blocks(len(points), len(points)):
         kernel = _kernel(points[rows], points[rows.start :], squares[rows.start :], gamma)

@@ -169,7 +169,8 @@ class PureSteps:
         ρ = steps · ε² / 8   of bounded range (Dong, Durfee, Rogers 2020; Cesar and Rogers 2021, Lemma 3.2)
         ρ = steps · ε² / 2   else             (Bun and Steinke 2016, Proposition 1.4)
 
-    ``missed`` is a part of δ that the steps use up by themselves, since something they are compared with can go amiss.
+    ``missed`` is the chance that something goes amiss on which all this rests. δ then has to hold (1 + e^ε) times that
+    as well, ε being the loss of all events together.
     """
 
     epsilon: Fraction
@@ -229,27 +230,33 @@ def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
         return Loss(pure)
     if delta <= 0:
         raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
-    left = _delta_left(concentrated, delta)
     # Concentrated events add up as ρ and are converted once at δ; the pure part adds to that, so a pure charge always
     # costs what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view
     # of what.
     rho = sum((part.rho for part in concentrated), Fraction(0))
-    epsilon = _epsilon_of_zcdp(rho, left)
+    missed = sum((part.missed for part in concentrated if isinstance(part, PureSteps)), Fraction(0))
+    epsilon = _epsilon_of_zcdp(rho, delta) if not missed else _epsilon_with_missed(rho, delta, missed, pure)
     fine = [part for part in concentrated if isinstance(part, FineGaussian)]
     if len(fine) == len(concentrated):
         epsilon = min(epsilon, _epsilon_of_fine(fine, rho, delta))
     return Loss(epsilon + pure, delta)
 
 
-def _delta_left(concentrated: Sequence[Concentrated], delta: Fraction) -> Fraction:
-    """What is left of δ for the conversion after what single events use up by themselves."""
-    missed = sum((part.missed for part in concentrated if isinstance(part, PureSteps)), Fraction(0))
-    if missed >= delta:
-        raise InvalidInput(
-            f"The steps use up a delta of {float(missed):.3g} by themselves, and {float(delta):.3g} is given; give a "
-            "larger delta."
-        )
-    return delta - missed
+def _epsilon_with_missed(rho: Fraction, delta: Fraction, missed: Fraction, pure: Fraction) -> Fraction:
+    """ε of ρ where δ also holds (1 + e^ε) · missed: the ε that is declared decides what is left of δ to convert at."""
+    epsilon = _epsilon_of_zcdp(rho, delta)
+    while True:
+        loss = float(epsilon + pure)
+        left = float(delta) - float(missed) * (1 + math.exp(min(loss, 700.0))) * (1 + 1e-9)
+        if left <= 0 or loss > 700:
+            raise InvalidInput(
+                f"Something goes amiss with a chance of {float(missed):.3g}, which at this loss is more than the delta "
+                f"of {float(delta):.3g} holds; give a larger delta, or charge another ledger."
+            )
+        needed = _epsilon_of_zcdp(rho, Fraction(left))
+        if needed <= epsilon:
+            return epsilon
+        epsilon = needed * Fraction(1000001, 1000000)
 
 
 def _epsilon_of_fine(fine: Sequence[FineGaussian], rho: Fraction, delta: Fraction) -> Fraction:

@@ -78,7 +78,7 @@ class Guarantee:
         whom = "owners" if self.adjacency is Adjacency.REPLACE else "the other owners"
         return (
             f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
-            f"{self.unit.described}, changes the probability of anything that {whom} are told, even all of "
+            f"{self.unit.described} changes the probability of anything that {whom} are told, even all of "
             f"them together, by a factor of at most {_factor(self.loss)}, whatever else is known; not protected: what "
             "the curator sees, the points that are bought, and a model trained on them; "
             f"{self._terms()}; for this purchase alone, other purchases from the same records add up."

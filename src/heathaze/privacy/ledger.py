@@ -151,8 +151,7 @@ class Ledger:
                 raise AlreadyCharged(
                     f"The ledger {self.path} was charged for {once.strip()!r} before; nothing was charged."
                 )
-            self._check_same_people(entries, guarantee)
-            self._check_affordable(entries, guarantee, event)
+            self._check_charge(entries, guarantee, event)
             number, previous = len(entries) + 1, (entries[-1] if entries else first).hash
             content = _canonical(
                 {
@@ -167,6 +166,15 @@ class Ledger:
             connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (number, content, entry.hash))
         self._seen[number] = entry.hash
         return entry
+
+    def check(self, guarantee: Guarantee, event: Event) -> None:
+        """Refuse what :meth:`charge` would refuse now, and charge nothing.
+
+        For whoever has several ledgers to charge and wants all or none: look at each first. Another process may still
+        come in between, so a charge afterwards can be refused all the same.
+        """
+        _check_declared(guarantee, event)
+        self._check_charge(self.entries(), guarantee, event)
 
     def entries(self) -> list[Entry]:
         """All charges so far, oldest first."""
@@ -208,6 +216,10 @@ class Ledger:
 
     # ── what a charge must satisfy ──────────────────────────────────────────────────────────────────────────────────
 
+    def _check_charge(self, entries: Sequence[Entry], guarantee: Guarantee, event: Event) -> None:
+        self._check_same_people(entries, guarantee)
+        self._check_affordable(entries, guarantee, event)
+
     def _check_same_people(self, entries: Sequence[Entry], guarantee: Guarantee) -> None:
         if not entries:
             return
@@ -219,15 +231,17 @@ class Ledger:
         ):
             if before != now:
                 raise LedgerMismatch(
-                    f"The ledger {self.path} counts in {name} {before!r}, and this release promises {name} {now!r}; "
-                    "losses in different units do not add up. Use the same unit, or another ledger for other data."
+                    f"The ledger {self.path} counts in {name} {before!r}, and this charge is in {name} {now!r}; "
+                    "losses in different units do not add up, so nothing was charged. Use the same "
+                    "unit, or another ledger for other data."
                 )
 
     def _check_affordable(self, entries: Sequence[Entry], guarantee: Guarantee, event: Event) -> None:
         if guarantee.loss.delta > self.delta:
             raise BudgetExceeded(
-                f"This release has δ = {decimal(guarantee.loss.delta)}, and the ledger {self.path} allows "
-                f"δ = {decimal(self.delta)}; nothing was charged. Use pure noise, or a ledger with a larger delta."
+                f"This charge has δ = {decimal(guarantee.loss.delta)}, and the ledger {self.path} allows "
+                f"δ = {decimal(self.delta)}; nothing was charged. Take a δ no larger than that, or a ledger that "
+                "was begun with a larger delta."
             )
         before = [(entry.guarantee, entry.event) for entry in entries]
         spent = _cost(before, self.delta)
@@ -235,9 +249,9 @@ class Ledger:
         if after > self.total:
             left = self.total - spent
             raise BudgetExceeded(
-                f"This release costs ε = {decimal(max(after - spent, Fraction(0)))}, and the ledger {self.path} has "
+                f"This charge costs ε = {decimal(max(after - spent, Fraction(0)))}, and the ledger {self.path} has "
                 f"ε = {_floor(left)} left of {decimal(self.total)}; nothing was charged. "
-                + ("Publish with a smaller epsilon." if left > 0 else "Nothing more can be published from this data.")
+                + ("Take a smaller epsilon." if left > 0 else "The budget of this data is spent for good.")
             )
 
     # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,9 @@
 """A small made-up marketplace for tests: one owner has what the target wants."""
 
+import dataclasses
+import re
+from typing import Any
+
 import numpy as np
 
 from heathaze.mechanisms.summaries import Features, Herding
@@ -17,3 +21,16 @@ def market(seed: int = 0, sizes: tuple[int, ...] = (80, 60, 90), target: int = 5
 def plan(**changes) -> Herding:
     """Buy 30 points for a target of 50, with little noise unless asked for."""
     return Herding(**({"features": FEATURES, "points": 30, "target_points": 50, "epsilon": 50} | changes))
+
+
+def remedies(refusal: str, features: Features) -> list[dict[str, Any]]:
+    """What a refusal says would be enough, as changes to the plan."""
+    found: list[dict[str, Any]] = []
+    for count, size in re.findall(r"at least ([\d,]+) points (of the target|bought)", refusal):
+        found.append({"points" if size == "bought" else "target_points": int(count.replace(",", ""))})
+    found += [{"epsilon": loss} for loss in re.findall(r"epsilon (\S+) or more", refusal)]
+    found += [
+        {"features": dataclasses.replace(features, frequencies=int(count))}
+        for count in re.findall(r"at most (\d+) frequenc", refusal)
+    ]
+    return found

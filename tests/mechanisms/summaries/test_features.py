@@ -47,7 +47,7 @@ KNOWN = [0.6756196975036842, 0.7033266914130336, 0.20865767262439713, -0.0730175
         ([[1.0, 2.0, 3.0]], "have 3 columns; the study has 2"),
         ([1.0, 2.0], "have no columns"),
         ([[1.0, np.nan]], "not finite"),
-        ([["a", "b"]], "not a table of numbers"),
+        ([["a", "b"]], r"not a table of numbers; encode rows with study.encode\(table\)\.points"),
     ],
 )
 def test_points_that_cannot_be_hashed(points: list, words: str) -> None:

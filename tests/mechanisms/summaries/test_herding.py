@@ -21,7 +21,7 @@ from heathaze.metrics import mmd_squared
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import Simulation
-from tests.mechanisms.summaries.market import FEATURES, market, plan
+from tests.mechanisms.summaries.market import FEATURES, market, plan, remedies
 
 # ── what is bought ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -209,20 +209,32 @@ def test_a_budget_without_signal_is_refused_and_nothing_is_charged(target: int, 
     weak = plan(target_points=target, epsilon=epsilon)
     assert weak.noise_to_signal > 1
     with pytest.raises(
-        InvalidInput, match=r"times as long as the hash can be.*at least .* points.*Nothing was charged"
+        InvalidInput, match=r"times as long as the hash can be.*(take|or) epsilon .*Nothing was charged"
     ):
         summarize(weak, points, owners, target_ledger=ledger)
     assert ledger.entries() == []
 
 
-def test_as_many_points_as_the_refusal_says_are_enough() -> None:
-    weak = plan(target_points=10, epsilon=1)
-    enough = math.ceil(10 * weak.noise_to_signal)
-    plan(target_points=enough, epsilon=1).check_signal()
-    with pytest.raises(InvalidInput):
-        plan(target_points=enough - 1, epsilon=1).check_signal()
-    fewer = math.floor(FEATURES.frequencies / plan(target_points=30, epsilon=1).noise_to_signal ** 2)
-    plan(target_points=30, epsilon=1, features=dataclasses.replace(FEATURES, frequencies=fewer)).check_signal()
+@pytest.mark.parametrize(("target", "epsilon"), [(10, 1), (30, 1), (30, 0.01), (50, 1e-6), (2, 20)])
+def test_what_a_refusal_says_is_enough_and_a_little_less_is_not(target: int, epsilon: float) -> None:
+    weak = plan(target_points=target, epsilon=epsilon)
+    with pytest.raises(InvalidInput, match="or epsilon") as refused:
+        weak.check_signal()
+    for change in remedies(str(refused.value), FEATURES):
+        dataclasses.replace(weak, **change).check_signal()
+        less = {
+            "target_points": lambda count: count - 1,
+            "epsilon": lambda loss: float(loss) * 0.99,
+            "features": lambda features: dataclasses.replace(features, frequencies=features.frequencies + 1),
+        }
+        with pytest.raises(InvalidInput):
+            dataclasses.replace(weak, **{name: less[name](value) for name, value in change.items()}).check_signal()
+
+
+@pytest.mark.parametrize("owners", [[[[0.0, 1.0]]], (), "ab"])
+def test_owners_without_names_are_refused_in_a_sentence(owners: object) -> None:
+    with pytest.raises(InvalidInput, match=r"owners, .* by its name, is of the kind \w+; expected Mapping"):
+        summarize(plan(), np.zeros((40, 2)), owners)  # type: ignore[arg-type]
 
 
 # ── owners that do not behave ───────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 """Rounds: the bid is the best marginal gain, the plan costs what it promises, and audits find nothing."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from typing import Any
@@ -22,6 +23,7 @@ from heathaze.privacy.noise import discrete_gaussian
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
+from tests.mechanisms.summaries.market import remedies
 
 FEATURES = Features(columns=784, gamma=0.02)
 SMALL = Features(columns=2, gamma=0.5, frequencies=10, seed=1)
@@ -207,16 +209,26 @@ def test_seeds_count_as_members_and_let_owners_be_told_earlier() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"epsilon": "1/10000"}, "mean hash over .* points is .* take at least"),
-        ({"target_points": 3}, "mean hash over 3 points is .* take at least"),
-        ({"points": 100, "broadcasts": 5}, "mean hash over .* points is .* take at least"),
-        ({"points": 20}, "mean hash over 20 points is .* take at least"),
+        ({"epsilon": "1/10000"}, "target's mean hash, over 251 points of the target, is .* take epsilon"),
+        ({"target_points": 3}, "over 3 points of the target, is .* take at least 100 points of the target, or epsilon"),
+        (
+            {"points": 100, "broadcasts": 5},
+            "summary's mean hash, over 95 points bought, is .* take at least .* points b",
+        ),
+        (
+            {"points": 20},
+            "over 19 points bought, is .* take at least 101 points bought, or epsilon .*, or at most 2 fr",
+        ),
     ],
 )
 def test_a_budget_without_signal_is_refused(changes: dict[str, Any], words: str) -> None:
     plan = Rounds(**{"features": FEATURES, "points": 1000, "target_points": 251, "epsilon": 1} | changes)
-    with pytest.raises(InvalidInput, match=words):
+    with pytest.raises(InvalidInput, match=words) as refused:
         plan.check_signal()
+    enough = remedies(str(refused.value), FEATURES)
+    assert enough
+    for change in enough:
+        dataclasses.replace(plan, **change).check_signal()
 
 
 @pytest.mark.parametrize(

@@ -182,8 +182,8 @@ def test_fewer_points_than_wanted_are_all_bought_and_owners_do_not_notice() -> N
         (lambda o, _: Offer(o.rows, o.points + 1.0), "its point contradicts its bid"),
         (lambda o, _: Offer(o.rows, np.full((1, 2), np.nan)), "its offer cannot be used (Some of the points are not"),
         (lambda o, _: Offer(o.rows, np.zeros((1, 3))), "its offer cannot be used (The points have 3 columns"),
-        (lambda o, _: Offer(o.rows[:0], o.points[:0]), "it offered 0 points and bid with 1"),
-        (lambda *_: Offer(np.arange(2), np.zeros((2, 2))), "it offered 2 points and bid with 1"),
+        (lambda o, _: Offer(o.rows[:0], o.points[:0]), "it bid, and offered nothing"),
+        (lambda *_: Offer(np.arange(2), np.zeros((2, 2))), "it offered 2 points, and was asked for at most 1"),
     ],
 )
 def test_an_unusable_offer_sets_its_owner_aside(change: Change, words: str) -> None:

@@ -33,8 +33,27 @@ def _encode(column: str, values: object) -> np.ndarray:
 def test_numbers_are_scaled_and_those_outside_are_moved_to_the_nearer_end() -> None:
     encoded = _study().encode({"age": [17, 53.5, 90, 200, -1, np.inf, -np.inf], "sex": ["Male"] * 7})
     assert encoded.points[:, 0].tolist() == [0, 0.5, 1, 1, 0, 1, 0]
-    assert encoded.clamped == 4
-    assert "4" not in repr(encoded)
+    assert (encoded.fits["age"].rows, encoded.fits["age"].outside) == (7, 4)
+    assert not {"4", "7"} & set(repr(encoded) + repr(encoded.fits["age"]))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "outside", "missing", "doubtful"),
+    [
+        ("age", [17, 200, None, 40], 1, 1, False),
+        ("age", [17, 200, None], 1, 1, True),
+        ("age", [np.nan, np.inf, 20.0], 1, 1, True),
+        ("sex", ["Male", "male", None, " Female "], 1, 1, False),
+        ("sex", ["Male", "male", "female"], 2, 0, True),
+        ("sex", [], 0, 0, False),
+    ],
+)
+def test_values_that_say_nothing_are_counted(
+    column: str, values: list[Any], outside: int, missing: int, doubtful: bool
+) -> None:
+    table = {"age": [40] * len(values), "sex": ["Male"] * len(values)} | {column: values}
+    fit = _study().encode(table).fits[column]
+    assert (fit.rows, fit.outside, fit.missing, fit.doubtful) == (len(values), outside, missing, doubtful)
 
 
 @pytest.mark.parametrize(
@@ -105,12 +124,15 @@ def test_an_empty_table_has_no_points() -> None:
         ({"age": [1]}, "The table has no column 'sex'; a table has all columns of the study, 'age', 'sex'"),
         ({}, "has no column 'age', 'sex'"),
         ({"age": [1, 2], "sex": ["Male"]}, "have different lengths"),
-        ({"age": ["4711"], "sex": ["Male"]}, "column 'age' holds text; the study says that it holds numbers"),
-        ({"age": [1, "4711"], "sex": ["Male"] * 2}, "column 'age' holds text"),
-        ({"age": np.array(["2024-05-31"], dtype="M8[D]"), "sex": ["Male"]}, "column 'age' holds dates"),
-        ({"age": np.array([[4711]]), "sex": ["Male"]}, "'age' is not one value a row"),
-        ({"age": np.array([{"4711": 1}], dtype=object), "sex": ["Male"]}, "'age' holds more than numbers"),
-        ({"age": [1, 1], "sex": np.array([["4711"], None], dtype=object)}, "'sex' holds lists"),
+        (
+            {"age": ["4711"], "sex": ["Male"]},
+            "column 'age' of the table holds text; the study says that it holds numbers",
+        ),
+        ({"age": [1, "4711"], "sex": ["Male"] * 2}, "column 'age' of the table holds text"),
+        ({"age": np.array(["2024-05-31"], dtype="M8[D]"), "sex": ["Male"]}, "column 'age' of the table holds dates"),
+        ({"age": np.array([[4711]]), "sex": ["Male"]}, "'age' of the table is not one value a row"),
+        ({"age": np.array([{"4711": 1}], dtype=object), "sex": ["Male"]}, "'age' of the table holds more than numbers"),
+        ({"age": [1, 1], "sex": np.array([["4711"], None], dtype=object)}, "'sex' of the table holds lists"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused_without_a_value(table: dict[str, Any], sentence: str) -> None:
@@ -204,12 +226,15 @@ def test_the_same_column_twice() -> None:
 
 
 def test_a_skeleton_says_names_and_kinds_and_cannot_be_used_before_it_is_filled_in(tmp_path: Path) -> None:
-    text = skeleton({"age": True, "a b": False})
+    text = skeleton({"age": "number", "a b": "text", "born": "date"})
     assert "age = []   # number" in text
     assert '"a b" = []   # text' in text
+    assert "born = []   # date: leave out, or turn into numbers first" in text
+    assert "# Delete ids, names and the label" in text
     (tmp_path / "s.toml").write_text(text)
     with pytest.raises(UnreadableData, match="fill them in"):
         Study.read(tmp_path / "s.toml")
     filled = text.replace("age = []", "age = [1, 2]").replace('"a b" = []', '"a b" = ["x", "y"]')
+    filled = "\n".join(line for line in filled.splitlines() if not line.startswith("born"))
     (tmp_path / "s.toml").write_text(filled)
     assert Study.read(tmp_path / "s.toml").names == ("age", "a b")

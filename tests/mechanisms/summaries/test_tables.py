@@ -89,6 +89,31 @@ def test_csv_columns_are_numbers_only_where_nothing_is_lost(tmp_path: Path) -> N
     assert _rows(tmp_path / "out.parquet")[0][:3] == (1, 0.5, "00501")
 
 
+def test_blanks_around_numbers_names_and_levels_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("id, age, sex\n1, 17, Male\n2,  90 , Female\n3, , Male\n")
+    with Tables() as tables:
+        table = tables.read(tmp_path / "t.csv")
+        assert dict(table.types) == {"id": "BIGINT", "age": "BIGINT", "sex": "VARCHAR"}
+        encoded = tables.encode(table, _study())
+    assert encoded.points[:, 0].tolist() == [0, 1, 0.5]
+    assert encoded.points[:, 1:].round(2).tolist() == [[0, 0.71], [0.71, 0], [0, 0.71]]
+    assert encoded.fits["sex"].outside == 0
+
+
+def test_kinds_of_columns(tmp_path: Path) -> None:
+    select = "select 1 as a, 1.5 as b, 'x' as c, date '2024-01-01' as d, timestamp '2024-01-01' as e, true as f"
+    with Tables() as tables:
+        table = tables.read(_parquet(tmp_path / "t.parquet", select))
+    assert [table.kind(name) for name in "abcdef"] == ["number", "number", "text", "date", "date", "text"]
+
+
+def test_a_column_of_another_kind_is_named_with_its_file(tmp_path: Path) -> None:
+    path = _parquet(tmp_path / "t.parquet", "select '4711' as age, 'Male' as sex")
+    with Tables() as tables, pytest.raises(UnreadableData, match=r"column 'age' of .*t\.parquet holds text") as caught:
+        tables.encode(tables.read(path), _study())
+    assert "4711" not in str(caught.value)
+
+
 def test_an_owner_without_rows_changes_no_type(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("age,sex\n")
     one = _parquet(tmp_path / "one.parquet", "select 40 as age, 'Male' as sex")

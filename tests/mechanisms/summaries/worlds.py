@@ -10,6 +10,7 @@ from heathaze.mechanisms.summaries.features import Features
 from heathaze.mechanisms.summaries.messages import Broadcast, FromOwner, ToOwner, Wanted
 from heathaze.mechanisms.summaries.rounds import Rounds
 from heathaze.mechanisms.summaries.rounds_curator import RoundsCurator
+from heathaze.mechanisms.summaries.ways import fingerprint
 from heathaze.privacy.randomness import Randomness, Simulation
 
 FEATURES = Features(columns=2, gamma=2, frequencies=1, seed=3)
@@ -50,7 +51,8 @@ def play(
     """
     object.__setattr__(plan, "script", script)
     object.__setattr__(plan, "summaries", [])
-    wanted = Wanted(np.zeros((10, 2)), Broadcast("target", target, 0.0, 10))
+    target = target / max(1.0, float(np.linalg.norm(target)))  # a longer one is no mean hash
+    wanted = Wanted(np.zeros((10, 2)), Broadcast("target", target, plan.target_deviation, 10, fingerprint(plan)))
     one = curator(plan, list(owners), wanted, Simulation(seed))
     sellers = {name: Bidder(FEATURES, points) for name, points in owners.items()}
     told: dict[str, list[ToOwner]] = {name: [] for name in owners}

@@ -44,7 +44,8 @@ class Herder(Secret):
 
     def _introduce(self, target: Broadcast) -> Profile:
         if self._profile is None:
-            if target.about != "target" or target.values.shape != (self._plan.features.dimension,):
+            shape = (self._plan.features.dimension,)
+            if target.about != "target" or target.values.shape != shape or not np.isfinite(target.values).all():
                 raise UnexpectedMessage("A broadcast", "of something else", "the mean hash of the target")
             self._target = target
             ones = np.ones((len(self._points), 1))

@@ -45,6 +45,8 @@ def quotas(parts: Floats, sizes: Floats, points: int, seen: float) -> Integers:
         amount = np.minimum(amount + np.where(room, short / room.sum(), 0.0), most)
     share = np.floor(amount + 1e-6).astype(np.int64)
     # The largest remainders get what rounding down left over; of equals, the first.
-    left = np.argsort(share - np.where(share < most, amount, -np.inf), kind="stable")[: wanted - share.sum()]
+    left = np.argsort(share - np.where(share < most, amount, -np.inf), kind="stable")[
+        : max(0, wanted - int(share.sum()))
+    ]
     share[left] += 1
     return share

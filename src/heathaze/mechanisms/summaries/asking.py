@@ -126,9 +126,12 @@ class LogisticAuction:
         head_start = ways + math.log(points) - math.log(float(self.share * delta))
         return Coins(self.epsilon, Fraction(math.ceil(head_start * 1000 + 1), 1000))
 
-    def event(self, points: int, delta: Fraction) -> PureSteps:
-        """What the coins of all other owners in all rounds cost together."""
-        return PureSteps(self.epsilon, (self.owners - 1) * points, True, self.share * delta)
+    def event(self, points: int, epsilon: Fraction, delta: Fraction) -> PureSteps:
+        """What the coins of all other owners in all rounds cost together; arguments as in :meth:`coins`."""
+        head_start = self.coins(points, epsilon, delta).head_start
+        # 1/(1 + e^a) < e^−a; the last places are given away, and what is too small for a float is 1e-320.
+        missed = max(Fraction(points * math.exp(-float(head_start)) * (1 + 1e-9)), Fraction(1, 10**320))
+        return PureSteps(self.epsilon, (self.owners - 1) * points, True, missed)
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for reports."""

@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.mechanisms.summaries.messages import Broadcast, Wanted
-from heathaze.mechanisms.summaries.ways import Way
+from heathaze.mechanisms.summaries.ways import Way, fingerprint
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.secret import Secret
@@ -51,6 +51,8 @@ class Consumer(Secret):
             if self._ledger is not None:
                 self._ledger.charge(self.plan.guarantee_for_target, self.plan.event_for_target, note="target")
             values = self.plan.target_hash(self.plan.features.of(self._points), self._randomness)
-            told = Broadcast("target", values, self.plan.target_deviation, self.plan.target_points)
+            told = Broadcast(
+                "target", values, self.plan.target_deviation, self.plan.target_points, fingerprint(self.plan)
+            )
             self._wanted = Wanted(self._points, told)
         return self._wanted

@@ -18,6 +18,9 @@ from heathaze.errors import InvalidInput, expect
 
 Floats = npt.NDArray[np.float64]
 
+FARTHEST = 1e4
+"""Widths of the kernel, 1/√γ, from 0 to a point: angles are then exact to about 1e-10, on whatever machine."""
+
 _MOST = 2**20
 """Numbers a point and a hash may have; beyond, something else was meant."""
 
@@ -75,12 +78,19 @@ class Features:
         try:
             table = np.asarray(points, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidInput("The points are not a table of numbers; encode them with the study first.") from None
+            raise InvalidInput(
+                "The points are not a table of numbers; encode rows with study.encode(table).points first."
+            ) from None
         if table.ndim != 2 or table.shape[1] != self.columns:
             found = " × ".join(map(str, table.shape[1:])) if table.ndim > 1 else "no"
             raise InvalidInput(f"The points have {found} columns; the study has {self.columns}.")
         if not np.isfinite(table).all():
             raise InvalidInput("Some of the points are not finite numbers; fill or drop them first.")
+        if len(table) and np.abs(table).max() * math.sqrt(self.gamma) > FARTHEST:
+            raise InvalidInput(
+                f"Some of the points lie more than {FARTHEST:g} widths of the kernel from 0, where hashes are "
+                "nothing but rounding; scale them, or encode them with a study."
+            )
         return table
 
     @functools.cached_property

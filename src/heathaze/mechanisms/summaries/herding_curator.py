@@ -8,17 +8,16 @@ A step ends when all who were asked have answered, or when :meth:`HerdingCurator
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heathaze.errors import InvalidInput, expect
+from heathaze.mechanisms.summaries._answers import Unusable, check_wanted, usable_offer, usable_profile
 from heathaze.mechanisms.summaries._greedy import kernel_greedy
 from heathaze.mechanisms.summaries._quotas import mixture, quotas
-from heathaze.mechanisms.summaries._turns import check_turn, named_once
+from heathaze.mechanisms.summaries._turns import check_turn
 from heathaze.mechanisms.summaries.messages import FromOwner, Offer, Profile, Purchase, Quota, Wanted
 from heathaze.mechanisms.summaries.ways import Parcel
 from heathaze.privacy.secret import Secret
@@ -47,12 +46,12 @@ class HerdingCurator(Secret):
     """
 
     def __init__(self, plan: Herding, owners: Sequence[str], wanted: Wanted) -> None:
-        expect(Wanted, wanted, "What the consumer wants")
-        names = named_once(owners)
+        plan.check_owners(owners)
+        names = tuple(owners)
         self.plan = plan
         self.step: Step | None = Step.PROFILE
         self._owners = names
-        self._wanted = wanted
+        self._wanted = check_wanted(plan, wanted)
         self._waiting = set(names)
         self._profiles: dict[str, Profile] = {}
         self._quotas: dict[str, int] = {}
@@ -83,8 +82,9 @@ class HerdingCurator(Secret):
             UnexpectedMessage: It comes from a stranger, a second time or out of turn; nothing changes.
         """
         check_turn(owner, message, None if self.step is None else _KIND[self.step], self._owners, self._waiting)
-        why = self._take(owner, message)
-        if why is not None:
+        try:
+            self._take(owner, message)
+        except Unusable as why:
             self._notes.append(f"{owner} is left out: {why}.")
         self._waiting.discard(owner)
         return () if self._waiting else self.close_step()
@@ -99,26 +99,13 @@ class HerdingCurator(Secret):
                 self._choose()
         return ()
 
-    def _take(self, owner: str, message: FromOwner) -> str | None:
-        """Keep a usable answer; else say what is wrong with it."""
-        features = self.plan.features
+    def _take(self, owner: str, message: FromOwner) -> None:
+        """Keep an answer that can be used."""
         if isinstance(message, Profile):
-            if message.values.shape != (features.dimension,) or not np.isfinite(message.values).all():
-                return f"its profile has not {features.dimension} finite numbers"
-            if not math.isfinite(message.count):
-                return "its profile has no finite count"
-            self._profiles[owner] = message
+            deviation = self.plan.owner_sum.deviation
+            self._profiles[owner] = usable_profile(message, self.plan.features, deviation)
         elif isinstance(message, Offer):
-            if len(message.rows) != len(message.points) or len(message.rows) > self._quotas[owner]:
-                return f"it offered {len(message.points)} points, and was asked for at most {self._quotas[owner]}"
-            if len(np.unique(message.rows)) < len(message.rows):
-                return "it offered the same row twice"
-            try:
-                features.checked(message.points)
-            except InvalidInput as error:
-                return f"its offer cannot be used ({error})".replace(".)", ")")
-            self._offers[owner] = message
-        return None
+            self._offers[owner] = usable_offer(message, self.plan.features, self._quotas[owner])
 
     def _share_out(self) -> tuple[Parcel, ...]:
         """Everyone who told its profile is told how many points to offer. All numbers used here are public."""

@@ -29,13 +29,15 @@ Integers = npt.NDArray[np.int64]
 class Broadcast:
     """Curator to owners: a mean hash with noise, of the target or of the summary. Public.
 
-    ``members`` is how many points the mean is of; ``deviation`` is that of the noise in each number.
+    ``members`` is how many points the mean is of; ``deviation`` is that of the noise in each number; ``plan`` is the
+    fingerprint of what everyone agreed on.
     """
 
     about: str
     values: Floats = field(repr=False)
     deviation: float
     members: int
+    plan: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, eq=False)

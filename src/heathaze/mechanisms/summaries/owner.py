@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from heathaze.mechanisms.summaries.messages import FromOwner, ToOwner
-from heathaze.mechanisms.summaries.ways import Way
+from heathaze.errors import UnexpectedMessage
+from heathaze.mechanisms.summaries.messages import Broadcast, FromOwner, ToOwner
+from heathaze.mechanisms.summaries.ways import Way, fingerprint
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.secret import Secret
@@ -32,6 +33,7 @@ class Owner(Secret):
         self.plan = plan
         source = SecureRandomness() if randomness is None else randomness
         self._seller = plan.seller(plan.features.checked(points), source)
+        self._fingerprint = fingerprint(plan)
         self._ledger = ledger
         self._paid = False
 
@@ -42,7 +44,11 @@ class Owner(Secret):
             UnexpectedMessage: It is out of turn or contradicts an earlier one; nothing was said.
             BudgetExceeded: The ledger does not allow; nothing was said.
         """
+        if isinstance(message, Broadcast) and message.plan != self._fingerprint:
+            raise UnexpectedMessage("The plan of a broadcast", "another one", "that of this owner", "agree on one")
         if not self._paid:
+            if not (isinstance(message, Broadcast) and message.about == "target"):
+                raise UnexpectedMessage("The first message", type(message).__name__, "the broadcast of the target")
             if self._ledger is not None:
                 self._ledger.charge(self.plan.guarantee_for_owners, self.plan.event_for_owners, note="owner")
             self._paid = True

@@ -12,9 +12,10 @@ this is here since it is what the paper does, made to hold its promise.
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, TooLarge, expect
+from heathaze.mechanisms.summaries._turns import named_once
 from heathaze.mechanisms.summaries.asking import AskAll, Asking, AskSome, LogisticAuction
 from heathaze.mechanisms.summaries.broadcast import NoisySum, parse_delta
 from heathaze.mechanisms.summaries.features import Features
@@ -154,8 +156,9 @@ class Rounds:
         """What the coins cost; refused if they alone cost more than is promised."""
         if not isinstance(self.asking, LogisticAuction):
             return None
-        event = self.asking.event(self.points, self.delta)
-        cost = price([event], self.delta).epsilon
+        event = self.asking.event(self.points, self.epsilon, self.delta)
+        # What is missed takes its share of δ at a loss of ε; beyond, it has no price.
+        cost = price([replace(event, missed=Fraction(0))], self.delta * (1 - self.asking.share)).epsilon
         if cost >= self.epsilon:
             raise InvalidInput(
                 f"The auction's coins alone cost ε = {decimal(cost)}, and {decimal(self.epsilon)} is promised in all; "
@@ -178,10 +181,8 @@ class Rounds:
             return self._marks(self.broadcasts)
         tried = range(1, min(MOST_BROADCASTS, self.points - 1) + 1)
         best = min(tried, key=self._predicted)
-        if self._predicted(best) == math.inf:
-            check_signal(self._length(1) / (self._seeds + self.points), self._seeds + self.points, self.features)
-            return self._marks(1)
-        return self._marks(best)
+        # If none would carry a signal, it is once; check_signal refuses the plan.
+        return self._marks(1 if self._predicted(best) == math.inf else best)
 
     def _marks(self, count: int) -> tuple[int, ...]:
         if count == 0:
@@ -246,8 +247,10 @@ class Rounds:
 
     def check_signal(self) -> None:
         """Refuse a budget with which owners would bid for nothing but noise (errata E2-4)."""
-        for ratio, members in zip(self.noise_to_signals, (self.target_points, *self._told_members), strict=True):
-            check_signal(ratio, members, self.features)
+        target, *summary = self.noise_to_signals
+        check_signal(self, target, self.target_points, "target_points")
+        for ratio, members in zip(summary, self._told_members, strict=True):
+            check_signal(self, ratio, members, "points")
 
     @property
     def _told_members(self) -> tuple[int, ...]:
@@ -291,6 +294,14 @@ class Rounds:
             return told.of(hashes, randomness, members) / members
         return told.of(hashes, randomness) / members
 
+    def check_owners(self, owners: Sequence[str]) -> None:
+        """Refuse owners with whom no purchase can be made."""
+        count = len(named_once(owners))
+        if isinstance(self.asking, LogisticAuction) and count > self.asking.owners:
+            raise InvalidInput(
+                f"There are {count} owners, and the auction is paid for {self.asking.owners}; give it as many."
+            )
+
     def seller(self, points: Floats, randomness: Randomness) -> Bidder:  # noqa: ARG002
         """An owner's part; it needs no randomness."""
         from heathaze.mechanisms.summaries._bidder import Bidder
@@ -315,6 +326,7 @@ class Rounds:
             "broadcasts": len(self.marks),
             "asking": None if self.asking is None else self.asking.parameters(),
             "seeds": self._seeds,
+            "seeds_digest": None if self.initial is None else hashlib.sha256(self.initial.tobytes()).hexdigest(),
             **(self.mechanism.parameters() if isinstance(self.mechanism, Mwem) else gaussian),
             "features": self.features.to_dict(),
         }

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import InvalidInput, UnexpectedMessage, expect
+from heathaze.errors import UnexpectedMessage
+from heathaze.mechanisms.summaries._answers import Unusable, check_wanted, usable_offer, usable_score
 from heathaze.mechanisms.summaries._bidder import redundancy
 from heathaze.mechanisms.summaries._cache import Cache
-from heathaze.mechanisms.summaries._turns import check_turn, named_once
+from heathaze.mechanisms.summaries._turns import check_turn
 from heathaze.mechanisms.summaries.asking import Coins, LogisticAuction, default_asking
 from heathaze.mechanisms.summaries.messages import (
     Ask,
@@ -33,7 +34,7 @@ from heathaze.mechanisms.summaries.messages import (
     Purchase,
     Wanted,
 )
-from heathaze.mechanisms.summaries.ways import Parcel
+from heathaze.mechanisms.summaries.ways import Parcel, fingerprint
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
 
@@ -42,8 +43,11 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-TOLERANCE = 1e-9
-"""By how much the score of a point may differ from the bid: floats are added up in another order."""
+TOLERANCE = 1e-6
+"""By how much the score of a point may differ from the bid: floats are added up in another order.
+
+Far above what rounding does to any point that is let in, so that no honest owner is ever set aside for it.
+"""
 
 
 class Step(IntEnum):
@@ -71,23 +75,18 @@ class RoundsCurator(Secret):
     """
 
     def __init__(self, plan: Rounds, owners: Sequence[str], wanted: Wanted, randomness: Randomness) -> None:
-        expect(Wanted, wanted, "What the consumer wants")
+        plan.check_owners(owners)
         # Of equal scores the first name wins, whatever order the names are given in or their messages come in.
-        names = tuple(sorted(named_once(owners)))
+        names = tuple(sorted(owners))
         self.plan = plan
         self.step: Step | None = None
         self._asking = plan.asking or default_asking(len(names), plan.features.seed)
         self._coins: Coins | None = None
         if isinstance(self._asking, LogisticAuction):
-            if len(names) > self._asking.owners:
-                raise InvalidInput(
-                    f"There are {len(names)} owners, and the auction is paid for {self._asking.owners}; give it as "
-                    "many."
-                )
             self._coins = self._asking.coins(plan.points, plan.epsilon, plan.delta)
         plan.check_signal()
         self._owners = names
-        self._wanted = wanted
+        self._wanted = check_wanted(plan, wanted)
         self._randomness = randomness
         self._round = 0
         self._active = dict.fromkeys(names)
@@ -125,7 +124,7 @@ class RoundsCurator(Secret):
         told = [self._wanted.broadcast]
         if len(self._initial):
             # The seeds are public, so is their hash: it needs no noise.
-            seeds = Broadcast("summary", self._initial.mean(axis=0), 0.0, len(self._initial))
+            seeds = Broadcast("summary", self._initial.mean(axis=0), 0.0, len(self._initial), fingerprint(self.plan))
             self._cache.tell(seeds.values)
             told.append(seeds)
         first = tuple(Parcel(owner, message) for message in told for owner in self._owners)
@@ -144,9 +143,10 @@ class RoundsCurator(Secret):
             raise UnexpectedMessage("The round of a bid", message.round, self._round)
         if isinstance(message, Offer) and self._is_repeated(owner, message):
             raise UnexpectedMessage("An offer", "the one before again", "that of this round")
-        why = self._take(owner, message)
-        if why is not None:
-            self._set_aside(owner, why)
+        try:
+            self._take(owner, message)
+        except Unusable as why:
+            self._set_aside(owner, str(why))
         self._waiting.discard(owner)
         return () if self._waiting else self.close_step()
 
@@ -192,7 +192,7 @@ class RoundsCurator(Secret):
         hashes = np.concatenate([self._initial, self._cache.hashes(self._chosen)])
         values = self.plan.summary_hash(hashes, self._round, self._randomness)
         self._cache.tell(values)
-        message = Broadcast("summary", values, told.deviation / members, members)
+        message = Broadcast("summary", values, told.deviation / members, members, fingerprint(self.plan))
         return [Parcel(owner, message) for owner in self._active]
 
     def _ask(self) -> tuple[Parcel, ...]:
@@ -234,42 +234,29 @@ class RoundsCurator(Secret):
 
     # ── one answer ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, owner: str, message: FromOwner) -> str | None:
-        """Keep a usable answer; else say what is wrong with it."""
+    def _take(self, owner: str, message: FromOwner) -> None:
+        """Keep an answer that can be used."""
         if isinstance(message, Bid):
-            if message.score is not None and not (
-                isinstance(message.score, float | int) and math.isfinite(message.score)
-            ):
-                return "its bid is not a finite number"
-            self._bids[owner] = message
-            return None
-        assert isinstance(message, Offer)
-        return self._take_offer(owner, message)
+            self._bids[owner] = Bid(message.round, usable_score(message.score))
+        elif isinstance(message, Offer):
+            self._take_offer(owner, message)
 
-    def _take_offer(self, owner: str, message: Offer) -> str | None:
+    def _take_offer(self, owner: str, message: Offer) -> None:
         bid = self._bids[owner].score
         expected = 0 if bid is None else 1
-        try:
-            rows, points = len(message.rows), len(message.points)
-            row = int(message.rows[0]) if rows else 0
-        except (TypeError, ValueError):
-            return "its offer is no table of points"
-        if rows != expected or points != expected:
-            return f"it offered {points} points and bid with {expected}"
-        self._last[owner] = message
+        offer = usable_offer(message, self.plan.features, expected)
+        if len(offer.rows) < expected:
+            raise Unusable("it bid, and offered nothing")
+        self._last[owner] = offer
         if bid is None:
-            return None
-        try:
-            point = self.plan.features.checked(message.points)
-        except InvalidInput as error:
-            return f"its offer cannot be used ({error})".replace(".)", ")")
+            return
+        row = int(offer.rows[0])
         if self._cache.has(owner, row):
-            return "it offered the same row a second time"
-        score, place = self._cache.add(owner, row, point, redundancy(self.plan.members(self._round - 1)))
+            raise Unusable("it offered the same row a second time")
+        score, place = self._cache.add(owner, row, offer.points, redundancy(self.plan.members(self._round - 1)))
         if abs(score - bid) > TOLERANCE:
             self._cache.remove(place)
-            return "its point contradicts its bid"
-        return None
+            raise Unusable("its point contradicts its bid")
 
     def _is_repeated(self, owner: str, message: Offer) -> bool:
         """Is it the offer before, delivered once more? Then it is no answer to this round."""

@@ -31,6 +31,21 @@ _SETTINGS = ("gamma", "frequencies", "seed")
 
 
 @dataclass(frozen=True)
+class Fit:
+    """How well the values of one column fit the study: for the eyes of whoever holds the table."""
+
+    rows: int = field(repr=False)
+    outside: int = field(repr=False)
+    """Numbers outside of the range, or levels that are not in the list."""
+    missing: int = field(repr=False)
+
+    @property
+    def doubtful(self) -> bool:
+        """Most values say nothing: a wrong range or a misspelt level, more likely than such data."""
+        return 2 * (self.outside + self.missing) > self.rows
+
+
+@dataclass(frozen=True)
 class Number:
     """A column of numbers, and the range outside of which they are moved to its nearer end."""
 
@@ -49,13 +64,14 @@ class Number:
     squared_distance = 1 / 6
     """Mean over two even draws from [0, 1]."""
 
-    def encode(self, column: npt.ArrayLike) -> tuple[Floats, int]:
-        """One number in [0, 1] a row, the middle where there is none; and how many were moved into the range."""
-        values = _numbers(self.name, column)
+    def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, Fit]:
+        """One number in [0, 1] a row, the middle where there is none; those outside are moved to the nearer end."""
+        values = _numbers(f"The column {self.name!r} of {where}", column)
         outside = int(((values < self.low) | (values > self.high)).sum())
+        fit = Fit(len(values), outside, int(np.isnan(values).sum()))
         # Halves first: the difference of two huge ends would overflow.
         scaled = (np.clip(values, self.low, self.high) / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
-        return np.where(np.isnan(scaled), 0.5, scaled)[:, None], outside
+        return np.where(np.isnan(scaled), 0.5, scaled)[:, None], fit
 
 
 @dataclass(frozen=True)
@@ -79,27 +95,38 @@ class Category:
         """Mean over two even draws of a level: different ones are at distance 1."""
         return 1 - 1 / len(self.levels)
 
-    def encode(self, column: npt.ArrayLike) -> tuple[Floats, int]:
+    def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, Fit]:
         """1/√2 in the level's place and 0 elsewhere, so that two levels are at distance 1."""
-        places: dict[Any, int] = {level: place for place, level in enumerate(self.levels)}
-        values = _values(self.name, column)
+        what = f"The column {self.name!r} of {where}"
+        values = _values(what, column)
         try:
-            kinds = {value: places.get(_text(value), places.get(_as_whole(value), -1)) for value in set(values)}
+            kinds = {value: self._place(value) for value in set(values)}
         except TypeError:
-            raise UnreadableData(f"The column {self.name!r} holds lists or the like; the study has levels.") from None
+            raise UnreadableData(f"{what} holds lists or the like; the study has levels.") from None
         found = np.array([kinds[value] for value in values], dtype=np.int64)
         points = np.zeros((len(found), self.width))
         known = np.flatnonzero(found >= 0)
         points[known, found[known]] = math.sqrt(0.5)
-        return points, 0
+        missing = sum(value is None for value in values)
+        return points, Fit(len(found), len(found) - len(known) - missing, missing)
+
+    def _place(self, value: Any) -> int:
+        """Of a level, however it is written; −1 for any other."""
+        text = _text(value)
+        spellings = () if text is None else (text, _as_whole(value), text.strip())
+        return next((self._places[spelling] for spelling in spellings if spelling in self._places), -1)
+
+    @functools.cached_property
+    def _places(self) -> dict[str | None, int]:
+        return {level: place for place, level in enumerate(self.levels)}
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Points of one table. ``clamped`` is how many numbers were moved into their range: for the owner's eyes alone."""
+    """Points of one table, and how well each column fits the study: that for the eyes of whoever holds the table."""
 
     points: Floats = field(repr=False)
-    clamped: int = field(repr=False)
+    fits: Mapping[str, Fit] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -175,10 +202,12 @@ class Study:
                 f"{where} has no column {', '.join(map(repr, missing))}; a table has all columns of the study, "
                 f"{', '.join(map(repr, self.names))}, and others as it likes."
             )
-        encoded = [column.encode(table[column.name]) for column in self.columns]
+        called = where[:1].lower() + where[1:] if where.startswith("The ") else where
+        encoded = [column.encode(table[column.name], called) for column in self.columns]
         if len({len(points) for points, _ in encoded}) > 1:
-            raise UnreadableData(f"The columns of {where[:1].lower() + where[1:]} have different lengths.")
-        return Encoded(np.hstack([points for points, _ in encoded]), sum(clamped for _, clamped in encoded))
+            raise UnreadableData(f"The columns of {called} have different lengths.")
+        fits = {column.name: fit for column, (_, fit) in zip(self.columns, encoded, strict=True)}
+        return Encoded(np.hstack([points for points, _ in encoded]), fits)
 
     # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,25 +249,34 @@ class Study:
         _save(path, "\n".join(lines) + "\n")
 
 
-def skeleton(columns: Mapping[str, bool]) -> str:
-    """A study file to fill in: names of columns, and whether they hold numbers; nothing else of the data.
+_EXAMPLES = {
+    "number": "number: lowest and highest, such as [0, 100]",
+    "text": 'text: its levels, such as ["yes", "no"]',
+    "date": "date: leave out, or turn into numbers first",
+}
 
-    >>> print(skeleton({"age": True, "sex": False}).splitlines()[-1])
+
+def skeleton(columns: Mapping[str, str]) -> str:
+    """A study file to fill in: names of columns, and what they hold; nothing else of the data.
+
+    Args:
+        columns: "number", "text" or "date" for each column.
+
+    >>> print(skeleton({"age": "number", "sex": "text"}).splitlines()[-1])
     sex = []   # text: its levels, such as ["yes", "no"]
     """
     lines = [
         "# Fill in from public knowledge, never from the data; delete the lines of columns that shall not count.",
+        "# Delete ids, names and the label that a model will predict: rows are matched by what is left.",
         "seed = 0",
         "",
         "[columns]",
     ]
-    for name, is_number in columns.items():
-        examples = "number: lowest and highest, such as [0, 100]", 'text: its levels, such as ["yes", "no"]'
-        lines.append(f"{_key(name)} = []   # {examples[not is_number]}")
+    lines += [f"{_key(name)} = []   # {_EXAMPLES[kind]}" for name, kind in columns.items()]
     return "\n".join(lines) + "\n"
 
 
-def write_skeleton(columns: Mapping[str, bool], path: str | Path) -> None:
+def write_skeleton(columns: Mapping[str, str], path: str | Path) -> None:
     """Write :func:`skeleton` to a file."""
     _save(path, skeleton(columns))
 
@@ -272,26 +310,26 @@ def _default_gamma(columns: Sequence[Number | Category]) -> float:
     return SPREAD / mean if columns else 1.0
 
 
-def _values(name: str, column: npt.ArrayLike) -> list[Any]:
+def _values(what: str, column: npt.ArrayLike) -> list[Any]:
     """A column as a list, None where a value is masked."""
     array = np.asanyarray(column)
     if array.ndim != 1:
-        raise UnreadableData(f"The column {name!r} is not one value a row; give a list of values.")
+        raise UnreadableData(f"{what} is not one value a row; give a list of values.")
     values: list[Any] = array.tolist()
     return [None if _missing(value) else value for value in values]
 
 
-def _numbers(name: str, column: npt.ArrayLike) -> Floats:
+def _numbers(what: str, column: npt.ArrayLike) -> Floats:
     """A column as numbers, NaN where one is missing."""
     array = np.asanyarray(column)
     if isinstance(array, np.ma.MaskedArray) or array.dtype == object or array.ndim != 1:
-        array = np.array([math.nan if value is None else value for value in _values(name, column)])
+        array = np.array([math.nan if value is None else value for value in _values(what, column)])
     if array.dtype.kind not in "biuf" and array.dtype != object and len(array):
-        raise UnreadableData(f"The column {name!r} holds {_held(array)}; the study says that it holds numbers.")
+        raise UnreadableData(f"{what} holds {_held(array)}; the study says that it holds numbers.")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise UnreadableData(f"The column {name!r} holds more than numbers; the study says it holds numbers.") from None
+        raise UnreadableData(f"{what} holds more than numbers; the study says that it holds numbers.") from None
 
 
 def _held(array: npt.NDArray[Any]) -> str:

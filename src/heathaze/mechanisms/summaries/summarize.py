@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy.typing as npt
 
-from heathaze.errors import InvalidInput, LedgerError
+from heathaze.errors import InvalidInput, LedgerError, expect
 from heathaze.mechanisms.summaries.consumer import Consumer
 from heathaze.mechanisms.summaries.messages import Purchase
 from heathaze.mechanisms.summaries.owner import Owner
@@ -40,11 +40,13 @@ def summarize(
     Raises:
         InvalidInput: A table cannot be used, or the budget carries no signal; nothing was charged.
     """
+    expect(Mapping, owners, "owners, which has the points of each owner by its name,")
     source = SecureRandomness() if randomness is None else randomness
     say = progress or (lambda _: None)
     ledgers = owner_ledgers or {}
     if unknown := sorted(set(ledgers) - set(owners)):
         raise InvalidInput(f"There is a ledger for {unknown[0]!r}, which is no owner; name the ledgers as the owners.")
+    plan.check_owners(tuple(owners))
     notes: list[str] = []
     sellers: dict[str, Owner] = {}
     for name, points in owners.items():

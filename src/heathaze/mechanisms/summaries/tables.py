@@ -43,11 +43,18 @@ class Table:
         """Whether a column holds numbers."""
         return re.match(_NUMBERS, self.types[name]) is not None
 
+    def kind(self, name: str) -> str:
+        """Whether a column holds a "number", a "date" or anything else, which counts as "text"."""
+        if self.is_number(name):
+            return "number"
+        return "date" if self.types[name].startswith(("DATE", "TIME")) else "text"
+
 
 class Tables(Secret):
     """Rows of files, held with all of their columns, so that those which are bought can be written back whole.
 
-    CSV is read as text; a column becomes numbers where all of it are numbers and none begins with a spare zero.
+    CSV is read as text; a column becomes numbers where all of it are numbers, perhaps with blanks around them, and none
+    begins with a spare zero.
     """
 
     def __init__(self) -> None:
@@ -86,13 +93,14 @@ class Tables(Secret):
             if files.format is Format.PARQUET:
                 self._keep(name, f"select * from read_parquet({place}, hive_partitioning = false)")
             else:
-                columns = ", ".join(f"{_sql_text(column)}: 'VARCHAR'" for column in files.names)
+                names = _without_blanks(files.names)
+                columns = ", ".join(f"{_sql_text(column)}: 'VARCHAR'" for column in names)
                 self._keep(
                     "texts",
                     f"select * from read_csv({place}, columns = {{{columns}}}, header = true, auto_detect = false, "
                     f"delim = {_sql_text(files.separator)}, quote = '\"', escape = '\"')",
                 )
-                self._keep(name, f"select {self._narrowed(files.names)} from texts order by {_ROW}")
+                self._keep(name, f"select {self._narrowed(names)} from texts order by {_ROW}")
             described = self._connection.execute(f"describe {name}").fetchall()
             (rows,) = self._connection.execute(f"select count(*) from {name}").fetchall()[0]
         self._count += 1
@@ -107,7 +115,7 @@ class Tables(Secret):
     def _narrowed(self, names: Sequence[str]) -> str:
         """Columns of text, as numbers where they are."""
         tests = ", ".join(
-            f"bool_and(regexp_matches({_sql_name(name)}, '{pattern}'))"
+            f"bool_and(regexp_matches({_trimmed(name)}, '{pattern}'))"
             for name in names
             for pattern in (_INTEGER, _NUMBER)
         )
@@ -117,7 +125,8 @@ class Tables(Secret):
             for whole, number in zip(found[::2], found[1::2], strict=True)
         ]
         return ", ".join(
-            f"cast({_sql_name(name)} as {kind}) as {_sql_name(name)}" for name, kind in zip(names, kinds, strict=True)
+            _sql_name(name) if kind == "varchar" else f"cast({_trimmed(name)} as {kind}) as {_sql_name(name)}"
+            for name, kind in zip(names, kinds, strict=True)
         )
 
     def encode(self, table: Table, study: Study) -> Encoded:
@@ -208,6 +217,17 @@ def _brought(column: str, types: set[str]) -> str:
     if all(re.match(_NUMBERS, kind) for kind in types):
         return f"cast({place} as double)"
     return f"cast({place} as varchar)"
+
+
+def _without_blanks(names: Sequence[str]) -> list[str]:
+    """Names of columns without the blanks that may follow a comma, if they differ still."""
+    plain = [name.strip() for name in names]
+    return plain if len({name.lower() for name in plain}) == len(plain) and all(plain) else list(names)
+
+
+def _trimmed(name: str) -> str:
+    """A text without blanks around it, and none if nothing is left."""
+    return f"nullif(trim({_sql_name(name)}), '')"
 
 
 def _sql_text(text: str) -> str:

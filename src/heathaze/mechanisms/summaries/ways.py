@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +17,11 @@ from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.randomness import Randomness
 
 Floats = npt.NDArray[np.float64]
+
+
+def fingerprint(plan: Way) -> str:
+    """Equal for equal plans alone: an owner that is asked under another plan than its own says nothing."""
+    return hashlib.sha256(json.dumps(plan.parameters(), sort_keys=True).encode()).hexdigest()
 
 
 class Parcel(NamedTuple):
@@ -103,6 +110,9 @@ class Way(Protocol):
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for reports."""
+
+    def check_owners(self, owners: Sequence[str]) -> None:
+        """Refuse owners with whom no purchase can be made: none, two of one name, more than are paid for."""
 
     def seller(self, points: Floats, randomness: Randomness) -> Seller:
         """An owner's part."""
