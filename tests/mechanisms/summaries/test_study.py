@@ -114,6 +114,12 @@ def test_a_data_frame_is_a_table() -> None:
     assert np.array_equal(_study().encode(pd.DataFrame(table)).points, _study().encode(table).points)
 
 
+def test_whoever_forgets_points_is_told() -> None:
+    encoded = _study().encode({"age": [17, 90], "sex": ["Male", "Female"]})
+    with pytest.raises(InvalidInput, match=r"encode rows with study\.encode\(table\)\.points first"):
+        _study().features.of(encoded)  # type: ignore[arg-type]
+
+
 def test_an_empty_table_has_no_points() -> None:
     assert _study().encode({"age": [], "sex": []}).points.shape == (0, 3)
 
