@@ -507,3 +507,20 @@ def test_the_promise_costs_what_it_says(town: Heathaze) -> None:
         for epsilon in (2, 4, 8)
     ]
     assert np.all(np.diff(ratios) < 0)
+
+
+def test_owners_whose_files_differ_in_the_ending_alone_are_two() -> None:
+    paths = [Path("d/x.csv"), Path("d/x.parquet"), Path("y.csv")]
+    assert summarize._names(paths, Path("t.csv")) == {str(path): path for path in paths}
+    assert set(summarize._names(paths[1:], Path("t.csv"))) == {"x", "y"}
+    assert set(summarize._names([Path("a/x.csv"), Path("b/x.csv")], Path("t.csv"))) == {"a/x", "b/x"}
+
+
+def test_who_stops_a_purchase_is_told_of_the_ledgers(town: Heathaze, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("heathaze.mechanisms.summaries.summarize", stop)
+    said = town(*BUY, *PRICE)
+    assert (said.code, "budgets may have been charged" in said.err) == (130, True)
+    assert not Path("chosen.parquet").exists()

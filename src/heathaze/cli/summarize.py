@@ -18,7 +18,7 @@ import numpy.typing as npt
 import typer
 from typer.core import TyperCommand
 
-from heathaze.cli.console import Json, Quiet, err, out, say_json, steps
+from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.outputs import check_picture, check_place
 from heathaze.cli.study_fit import check_files, warn_of_misfits
@@ -181,7 +181,7 @@ def summarize(
         if rounds and not quiet:
             _warn_of_noise(plan)
         with _together(outputs[1:]) as parts, steps(_SHOWN, silent=quiet or json) as begin:
-            with _together([output]) as rows:
+            with _together([output]) as rows, _stopped():
                 bought = buy(
                     plan,
                     market.target,
@@ -288,18 +288,18 @@ def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: b
 
 
 def _names(owners: Sequence[Path], target: Path) -> dict[str, Path]:
-    """Owners are called like their files, without the ending; with the folder where two would have one name."""
+    """Owners are called like their files, without the ending; with folder, and ending, where two had one name."""
     for index, path in enumerate(owners):
         for other in owners[:index]:
             if path == other or (path.exists() and other.exists() and path.samefile(other)):
                 raise InvalidInput(f"{path} is given twice as an owner; name each owner once.")
         if path == target or (path.exists() and target.exists() and path.samefile(target)):
             raise InvalidInput(f"{path} is the target and an owner at once; leave it out of the owners.")
-    stems = [_stem(path) for path in owners]
-    return {
-        stem if stems.count(stem) == 1 else str(path.parent / stem): path
-        for stem, path in zip(stems, owners, strict=True)
-    }
+    for name in (_stem, lambda path: str(path.parent / _stem(path)), str):
+        named = {name(path): path for path in owners}
+        if len(named) == len(owners):
+            break
+    return named
 
 
 def _stem(path: Path) -> str:
@@ -401,6 +401,16 @@ def _together(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _stopped() -> Iterator[None]:
+    """Say what is left when someone stops a purchase."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("Stopped while buying: budgets may have been charged (look at the ledgers); nothing was bought.")
+        raise typer.Exit(130) from None
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,11 @@ def test_two_levels_are_at_distance_one_and_others_are_zeros() -> None:
     ("levels", "values", "places"),
     [
         (("1", "2"), [2, 1], [1, 0]),
+        (("0", "2"), [-0.0, 0.0, 2.0], [0, 0, 1]),
+        (("1", "true"), np.array([True, 1, True], dtype=object), [1, 0, 1]),
+        (("2024-05-31",), np.array(["2024-05-31"], dtype="datetime64[ns]"), [0]),
+        (("2024-05-31 07:00:00",), pd.Series(pd.to_datetime(["2024-05-31 07:00"])), [0]),
+        (("2024-05-31",), [datetime(2024, 5, 31)], [0]),
         (("1", "2"), [2.0, np.nan], [1, None]),
         (("1.0", "2.0"), [2.0, 1.0], [1, 0]),
         (("1.5", "2"), [2, 1.5], [1, 0]),
@@ -98,7 +103,7 @@ def test_two_levels_are_at_distance_one_and_others_are_zeros() -> None:
     ],
 )
 def test_levels_are_found_whatever_the_kind(levels: tuple[str, ...], values: Any, places: list[int | None]) -> None:
-    points = Study.of({"level": levels, "x": (0, 1)}).encode({"level": values, "x": [0, 0]}).points[:, :-1]
+    points = Study.of({"level": levels, "x": (0, 1)}).encode({"level": values, "x": [0] * len(places)}).points[:, :-1]
     assert [int(row.argmax()) if row.any() else None for row in points] == places
 
 

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -100,10 +101,11 @@ class Category:
         what = f"The column {self.name!r} of {where}"
         values = _values(what, column)
         try:
-            kinds = {value: self._place(value) for value in set(values)}
+            # True and 1 are one key, and may be two levels.
+            kinds = {(kind, value): self._place(value) for kind, value in {(type(value), value) for value in values}}
         except TypeError:
             raise UnreadableData(f"{what} holds lists or the like; the study has levels.") from None
-        found = np.array([kinds[value] for value in values], dtype=np.int64)
+        found = np.array([kinds[type(value), value] for value in values], dtype=np.int64)
         points = np.zeros((len(found), self.width))
         known = np.flatnonzero(found >= 0)
         points[known, found[known]] = math.sqrt(0.5)
@@ -315,8 +317,11 @@ def _values(what: str, column: npt.ArrayLike) -> list[Any]:
     array = np.asanyarray(column)
     if array.ndim != 1:
         raise UnreadableData(f"{what} is not one value a row; give a list of values.")
+    if array.dtype.kind == "M":  # whole seconds, since nanoseconds would become plain integers
+        array = array.astype("datetime64[s]")
     values: list[Any] = array.tolist()
-    return [None if _missing(value) else value for value in values]
+    # Adding 0 makes 0 of −0, which would be another text.
+    return [None if _missing(value) else value + 0.0 if isinstance(value, float) else value for value in values]
 
 
 def _numbers(what: str, column: npt.ArrayLike) -> Floats:
@@ -344,12 +349,14 @@ def _text(value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, datetime):  # a day without a time is written as a day
+        return str(value).removesuffix(" 00:00:00")
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _as_whole(value: Any) -> str | None:
     """Whole numbers become floats where one is missing, and are the same levels still."""
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else None
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else None
 
 
 def _missing(value: Any) -> bool:

@@ -142,11 +142,15 @@ class Tables(Secret):
     def check_names(self, owners: Mapping[str, Table]) -> None:
         """Refuse rows that could not stand in one file, before anything is paid."""
         for table in owners.values():
-            taken = [name for name in table.types if name.lower() in ("owner", "row")]
+            taken = [
+                name
+                for name in table.types
+                if name.lower() in ("owner", "row") or name.lower().startswith("__heathaze_")
+            ]
             if taken:
                 raise UnreadableData(
-                    f"{table.path} has a column {taken[0]!r}, a name by which the output says whose rows were bought; "
-                    "rename it."
+                    f"{table.path} has a column {taken[0]!r}, a name that the output needs to say whose rows were "
+                    "bought; rename it."
                 )
 
     def write(self, path: Path, owners: Mapping[str, Table], names: Sequence[str], rows: npt.ArrayLike) -> None:
