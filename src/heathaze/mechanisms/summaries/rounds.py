@@ -23,11 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, TooLarge, expect
+from heathaze.mechanisms.summaries._plans import check_signal, whole
 from heathaze.mechanisms.summaries._turns import named_once
 from heathaze.mechanisms.summaries.asking import AskAll, Asking, AskSome, LogisticAuction
 from heathaze.mechanisms.summaries.broadcast import NoisySum, parse_delta
 from heathaze.mechanisms.summaries.features import Features
-from heathaze.mechanisms.summaries.herding import check_signal, whole
 from heathaze.mechanisms.summaries.mwem import Mwem, MwemSum
 from heathaze.privacy.events import Composition, Event, price
 from heathaze.privacy.guarantee import Guarantee
