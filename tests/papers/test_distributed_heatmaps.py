@@ -41,6 +41,7 @@ def noiseless(tmp_path):
     return replaced_config(PAPER, changes, tmp_path / "config.toml")
 
 
+@pytest.mark.slow  # the harness is the same for all papers; make test breaks claims of two others
 def test_a_broken_claim_fails_the_run(noiseless, tmp_path):
     done = run("--config", noiseless, HEATHAZE_DATA=str(tmp_path))
     assert done.returncode == 1, done.stdout + done.stderr

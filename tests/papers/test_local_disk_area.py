@@ -45,6 +45,7 @@ def swapped(tmp_path):
     return replaced_config(PAPER, changes, tmp_path / "config.toml")
 
 
+@pytest.mark.slow  # the harness is the same for all papers; make test breaks claims of two others
 def test_a_broken_claim_fails_the_run(swapped, tmp_path):
     done = run("run.py", "--config", swapped, HEATHAZE_DATA=str(tmp_path))
     assert done.returncode == 1, done.stdout + done.stderr
@@ -57,6 +58,7 @@ def test_a_broken_claim_fails_the_run(swapped, tmp_path):
     assert "better in 0" in first
 
 
+@pytest.mark.slow
 def test_nobody_pays_less_than_a_curator():
     before = times(PAPER)
     done = run("price_of_trust.py")
