@@ -105,6 +105,7 @@ def test_an_empty_room_has_no_source(room: Heathaze) -> None:
     assert Path("empty.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_background_that_was_not_subtracted_is_noticed(room: Heathaze) -> None:
     lines = Path("room/readings.csv").read_text().splitlines()
     warm = [f"{line.rsplit(',', 1)[0]},{float(line.rsplit(',', 1)[1]) + 21.5}" for line in lines[1:]]
