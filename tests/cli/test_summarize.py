@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from heathaze.cli import summarize
+from heathaze.cli import purchase, summarize
 from heathaze.datasets.owners import market
 from heathaze.mechanisms.summaries.study import Study
 from heathaze.privacy.events import DiscreteLaplace
@@ -162,10 +162,10 @@ def test_a_purchase_that_is_no_better_than_chance_is_called_that(
     capsys: pytest.CaptureFixture[str], way: str, instead: str
 ) -> None:
     told = {"plan": {"way": way}, "mmd_against": "the target", "mmd_squared": {"this purchase": 0.2, "uniform": 0.3}}
-    summarize._warn_of_chance(told)
-    summarize._warn_of_chance(told | {"mmd_squared": {"this purchase": 0.4}})
+    purchase.warn_of_chance(told)
+    purchase.warn_of_chance(told | {"mmd_squared": {"this purchase": 0.4}})
     assert capsys.readouterr().err == ""
-    summarize._warn_of_chance(told | {"mmd_squared": {"this purchase": 0.4, "uniform": 0.3}})
+    purchase.warn_of_chance(told | {"mmd_squared": {"this purchase": 0.4, "uniform": 0.3}})
     said = capsys.readouterr().err.replace("\n", " ")
     assert "farther from the target than rows taken by chance" in said
     assert instead in said
@@ -470,7 +470,7 @@ def test_what_was_paid_for_is_kept_when_a_later_step_fails(town: Heathaze, monke
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(summarize, "_draw", fail)
+    monkeypatch.setattr(summarize, "draw", fail)
     before = sorted(path.name for path in Path().iterdir())
     said = town(*BUY, *PRICE, "--report", "r.json", "--picture", "p.png")
     assert (said.code, "no space left on device" in said.err) == (1, True)

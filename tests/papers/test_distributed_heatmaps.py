@@ -6,7 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from tests.papers.quick_run import PAPERS, check_quick_run, modules_of, quick_run, replaced_config
+from tests.papers.quick_run import PAPERS, check_quick_run, quick_run, replaced_config
 
 PAPER = PAPERS / "distributed_heatmaps"
 
@@ -64,17 +64,6 @@ def test_what_is_committed_is_complete():
     for picture in pictures:
         assert picture.stat().st_size < 200_000, picture.name
         assert f"({picture.name})" in readme
-
-
-@pytest.fixture
-def module_of(monkeypatch):
-    with modules_of(PAPER, monkeypatch) as found:
-        yield found
-
-
-@pytest.fixture
-def full():
-    return json.loads((PAPER / "expected.json").read_text(encoding="utf-8"))["full"]
 
 
 def test_the_tables_of_the_readme_are_those_of_the_full_run(module_of, full):

@@ -2,7 +2,6 @@
 
 import json
 import math
-import tomllib
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from heathaze.metrics import mmd_squared
 from heathaze.privacy.randomness import Simulation
-from tests.papers.quick_run import PAPERS, check_quick_run, modules_of
+from tests.papers.quick_run import PAPERS, check_quick_run
 
 PAPER = PAPERS / "summaries"
 
@@ -46,22 +45,6 @@ def test_what_is_committed_is_complete():
     for picture in pictures:
         assert picture.stat().st_size < 150_000, picture.name
         assert f"({picture.name})" in readme
-
-
-@pytest.fixture
-def module_of(monkeypatch):
-    with modules_of(PAPER, monkeypatch) as found:
-        yield found
-
-
-@pytest.fixture
-def full():
-    return json.loads((PAPER / "expected.json").read_text(encoding="utf-8"))["full"]
-
-
-@pytest.fixture
-def config():
-    return tomllib.loads((PAPER / "config.toml").read_text(encoding="utf-8"))
 
 
 def test_the_tables_of_the_readme_are_those_of_the_full_run(module_of, full, config):

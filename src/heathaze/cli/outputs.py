@@ -1,7 +1,11 @@
-"""What may be written where: checked before anything is read or paid."""
+"""What may be written where, checked before anything is read or paid; and files that appear together or not at all."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from heathaze.errors import CannotWrite, UnknownFormat
@@ -35,3 +39,36 @@ def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
         raise CannotWrite(f"{path} is one of the files that are read; choose another name for the output.")
     if not overwrite:
         raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")
+
+
+@contextlib.contextmanager
+def together(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
+    """Hidden files beside the outputs, which take their places all together once everything is written, or none."""
+    parts: dict[Path, Path] = {}
+    try:
+        try:
+            for path in paths:
+                descriptor, name = tempfile.mkstemp(prefix=".heathaze-", suffix=path.suffix, dir=path.resolve().parent)
+                os.close(descriptor)
+                parts[path] = Path(name)
+            yield parts
+            for part in parts.values():
+                part.chmod(0o666 & ~_umask())
+                with part.open("rb") as file:
+                    os.fsync(file.fileno())
+            for path, part in parts.items():
+                part.replace(path)
+        except OSError as problem:
+            raise CannotWrite(
+                f"Cannot write {', '.join(map(str, paths))}: {(problem.strerror or 'the disk refused').lower()}. "
+                "Nothing was left behind."
+            ) from None
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    now = os.umask(0o077)
+    os.umask(now)
+    return now

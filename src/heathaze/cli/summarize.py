@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json as json_module
-import math
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,25 +17,19 @@ from typer.core import TyperCommand
 
 from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
-from heathaze.cli.outputs import check_picture, check_place
+from heathaze.cli.market_example import write_example
+from heathaze.cli.outputs import check_picture, check_place, together
+from heathaze.cli.purchase import draw, tell, tell_before, warn_of_chance, warn_of_noise, what_is_told
 from heathaze.cli.study_fit import check_files, warn_of_misfits
 from heathaze.errors import CannotWrite, InvalidInput, LedgerError, UnknownFormat
 
 if TYPE_CHECKING:
-    from heathaze.mechanisms.summaries import Purchase
-    from heathaze.mechanisms.summaries.features import Features
     from heathaze.mechanisms.summaries.study import Encoded, Fit, Study
     from heathaze.mechanisms.summaries.tables import Table, Tables
     from heathaze.mechanisms.summaries.ways import Way
     from heathaze.privacy.ledger import Ledger
 
 Floats = npt.NDArray[np.float64]
-
-NOT_PRIVATE = "Not private: for the eyes of the consumer and the curator."
-THIS = "this purchase"
-UNIFORM = "uniform"
-_MUCH_NOISE = 0.5
-"""Of the signal. Rounds with more are often no better than chance."""
 
 SEEN = 2.0
 _SHOWN = 12
@@ -149,7 +140,7 @@ def summarize(
     from heathaze.mechanisms.summaries.tables import Tables
 
     if example is not None:
-        _write_example(example, quiet=quiet)
+        write_example(example, quiet=quiet)
         return
     if study is None and STUDY.is_file():
         study = STUDY
@@ -169,7 +160,7 @@ def summarize(
         outputs = [path for path in (output, report, picture) if path is not None]
         sources = [target, *owners, study, check, ledger_target, *(ledger_owners or [])]
         _check_outputs(output, report, picture, [path for path in sources if path is not None], overwrite=overwrite)
-        market = _Market.read(tables, Study.read(study), target, named, check)
+        market = Market.read(tables, Study.read(study), target, named, check)
         plan = _plan(market, points, epsilon, delta, seen, rounds=rounds)
         plan.check_signal()
         budgets = _Budgets.open(ledger_target, ledger_owners, tuple(named), delta)
@@ -177,11 +168,11 @@ def summarize(
         if not quiet:
             warn_of_misfits(market.fits)
         if not (quiet or json):
-            _tell_before(plan)
+            tell_before(plan)
         if rounds and not quiet:
-            _warn_of_noise(plan)
-        with _together(outputs[1:]) as parts, steps(_SHOWN, silent=quiet or json) as begin:
-            with _together([output]) as rows, _stopped():
+            warn_of_noise(plan)
+        with together(outputs[1:]) as parts, steps(_SHOWN, silent=quiet or json) as begin:
+            with together([output]) as rows, _stopped():
                 bought = buy(
                     plan,
                     market.target,
@@ -198,21 +189,23 @@ def summarize(
             with _after(output):
                 begin("Comparing")
                 compared = baselines if baselines is not None else bool(report or picture or check)
-                told = _told(plan, bought, market, compared=compared) | {"written": [str(path) for path in outputs]}
+                told = what_is_told(plan, bought, market, compared=compared) | {
+                    "written": [str(path) for path in outputs]
+                }
                 if report is not None:
                     parts[report].write_text(json_module.dumps(told, ensure_ascii=False, indent=2) + "\n", "utf-8")
                 if picture is not None:
-                    _draw(plan, market, bought, told, parts[picture])
+                    draw(plan, market, bought, told, parts[picture])
     if not quiet:
-        _warn_of_chance(told)
+        warn_of_chance(told)
     if json:
         say_json(told)
     elif not quiet:
-        _tell(told, ledgers=budgets.target is not None and bool(budgets.owners))
+        tell(told, ledgers=budgets.target is not None and bool(budgets.owners))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Market:
+class Market:
     """Everything that was read: files, and their rows as points."""
 
     study: Study
@@ -223,9 +216,7 @@ class _Market:
     fits: Mapping[Path, Mapping[str, Fit]]
 
     @classmethod
-    def read(
-        cls, tables: Tables, study: Study, target: Path, owners: Mapping[str, Path], check: Path | None
-    ) -> _Market:
+    def read(cls, tables: Tables, study: Study, target: Path, owners: Mapping[str, Path], check: Path | None) -> Market:
         """Read and encode; refuse what cannot be compared or written together."""
         wanted = {path: _some_rows(tables, path, study) for path in (target, check) if path is not None}
         files = {name: tables.read(path) for name, path in owners.items()}
@@ -322,7 +313,7 @@ def _check_outputs(
             check_place(path, overwrite=overwrite, source=str(source))
 
 
-def _plan(market: _Market, points: int, epsilon: float, delta: float, seen: float | None, *, rounds: bool) -> Way:
+def _plan(market: Market, points: int, epsilon: float, delta: float, seen: float | None, *, rounds: bool) -> Way:
     from heathaze.mechanisms.summaries.herding import Herding
     from heathaze.mechanisms.summaries.rounds import Rounds
 
@@ -377,33 +368,6 @@ class _Budgets:
 
 
 @contextlib.contextmanager
-def _together(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Hidden files beside the outputs, which take their places all together once everything is written, or none."""
-    parts: dict[Path, Path] = {}
-    try:
-        try:
-            for path in paths:
-                descriptor, name = tempfile.mkstemp(prefix=".heathaze-", suffix=path.suffix, dir=path.resolve().parent)
-                os.close(descriptor)
-                parts[path] = Path(name)
-            yield parts
-            for part in parts.values():
-                part.chmod(0o666 & ~_umask())
-                with part.open("rb") as file:
-                    os.fsync(file.fileno())
-            for path, part in parts.items():
-                part.replace(path)
-        except OSError as problem:
-            raise CannotWrite(
-                f"Cannot write {', '.join(map(str, paths))}: {(problem.strerror or 'the disk refused').lower()}. "
-                "Nothing was left behind."
-            ) from None
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
 def _stopped() -> Iterator[None]:
     """Say what is left when someone stops a purchase."""
     try:
@@ -421,187 +385,3 @@ def _after(output: Path) -> Iterator[None]:
     except BaseException:
         err.print(f"The bought rows are in {output}; only what follows them failed.", style="bold", markup=False)
         raise
-
-
-def _umask() -> int:
-    now = os.umask(0o077)
-    os.umask(now)
-    return now
-
-
-# ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _tell_before(plan: Way) -> None:
-    target, *summary = (f"{100 * ratio:.0f} %" for ratio in plan.noise_to_signals)
-    of_summary = f", of the summary's {summary[0]} at first and {summary[-1]} at last" if summary else ""
-    out.print(
-        f"The noise of the target's mean hash is {target} of the greatest possible signal{of_summary} (above 100 % a "
-        "purchase is refused).",
-        markup=False,
-    )
-    out.print(f"To each record of the target: {plan.guarantee_for_target.short}", markup=False)
-    out.print(f"To each record of an owner: {plan.guarantee_for_owners.short}", markup=False)
-    out.print("In full below, and in the report (--report).", style="dim", markup=False)
-
-
-def _warn_of_noise(plan: Way) -> None:
-    if plan.noise_to_signal > _MUCH_NOISE:
-        err.print(
-            f"In these rounds noise is up to {100 * plan.noise_to_signal:.0f} % of the greatest possible signal; "
-            "herding, the default, needs less: leave out --rounds.",
-            markup=False,
-        )
-
-
-def _warn_of_chance(told: Mapping[str, Any]) -> None:
-    apart = told["mmd_squared"]
-    if apart[THIS] > apart.get(UNIFORM, math.inf):
-        instead = "leave out --rounds" if told["plan"]["way"] == "rounds" else "take a larger epsilon or target"
-        err.print(
-            f"This purchase is farther from {told['mmd_against']} than rows taken by chance, which cost no privacy; "
-            f"{instead}.",
-            markup=False,
-        )
-
-
-def _told(plan: Way, bought: Purchase, market: _Market, *, compared: bool) -> dict[str, Any]:
-    """All numbers of a purchase."""
-    from heathaze.mechanisms.summaries.values import attribution
-    from heathaze.metrics.mmd import mmd_squared
-
-    gamma = plan.features.gamma
-    table = attribution(bought, market.target, gamma, tuple(market.owners))
-    choices = {THIS: bought.points} | (_baselines(plan.features, market, len(bought.rows)) if compared else {})
-    measured = market.target if market.held_out is None else market.held_out
-    return {
-        "private": False,
-        "for": NOT_PRIVATE,
-        "guarantees": {
-            "target": plan.guarantee_for_target.to_dict(),
-            "owners": plan.guarantee_for_owners.to_dict(),
-        },
-        "noise_to_signal": list(plan.noise_to_signals),
-        "plan": plan.parameters(),
-        "points": len(bought.rows),
-        "seen": bought.seen,
-        "parsimony": bought.parsimony,
-        "owners": [row.to_dict() | {"offered": int(bought.offered.get(row.owner, 0))} for row in table],
-        "mmd_squared": {name: mmd_squared(measured, chosen, gamma) for name, chosen in choices.items()},
-        "mmd_against": "the target" if market.held_out is None else "rows like the target that took no part",
-        "notes": list(bought.notes),
-    }
-
-
-def _baselines(features: Features, market: _Market, count: int) -> dict[str, Floats]:
-    from heathaze.mechanisms.summaries.baselines import greedy, target_only, uniform
-    from heathaze.privacy.randomness import SecureRandomness
-
-    return {
-        "greedy, not private": greedy(features, market.target, market.owners, count).points,
-        UNIFORM: uniform(market.owners, count, SecureRandomness()).points,
-        "most like the target": target_only(features, market.target, market.owners, count).points,
-    }
-
-
-def _tell(told: Mapping[str, Any], *, ledgers: bool) -> None:
-    from rich.table import Table
-
-    table = Table("owner", "offered", "chosen", "share", "value", "missed", box=None, pad_edge=False)
-    for row in told["owners"]:
-        table.add_row(
-            row["owner"],
-            f"{row['offered']:,}",
-            f"{row['chosen']:,}",
-            f"{100 * row['share']:.1f} %",
-            f"{row['value']:.3g}",
-            f"{row['missed']:.3g}",
-        )
-    out.print(table)
-    out.print(
-        f"The curator saw {told['seen']:,} points and bought {told['points']:,}: parsimony {told['parsimony']:.2f}.",
-        markup=False,
-    )
-    apart = ", ".join(f"{name} {value:.2g}" for name, value in told["mmd_squared"].items())
-    out.print(f"MMD² from {told['mmd_against']}, exact kernel: {apart}. {NOT_PRIVATE}", markup=False)
-    for whom, promise in told["guarantees"].items():
-        whose = "the target" if whom == "target" else "an owner"
-        out.print(f"To each record of {whose}: {promise['sentence']}", style="dim", markup=False)
-    for note in told["notes"]:
-        err.print(note, markup=False)
-    if not ledgers:
-        err.print(
-            "Not all ledgers were named, so nothing counts how often these records are used (--ledger-target, "
-            "--ledger-owners).",
-            style="dim",
-            markup=False,
-        )
-    for path in told["written"]:
-        out.print(f"wrote {path}", style="bold", markup=False)
-
-
-def _draw(plan: Way, market: _Market, bought: Purchase, told: Mapping[str, Any], path: Path) -> None:
-    from heathaze.maps.summary_figure import Seller, draw_purchase, some_others
-
-    whose, features = np.array(bought.owners), plan.features
-    sellers = [
-        Seller(name, features.of(points[rows]), features.of(points[some_others(len(points), rows)]))
-        for name, points in market.owners.items()
-        for rows in (bought.rows[whose == name],)
-    ]
-    draw_purchase(
-        features.of(market.target),
-        sellers,
-        told["mmd_squared"],
-        title=f"{told['points']:,} points bought from {len(sellers)} owners, {told['seen']:,} seen by the curator",
-        measured="the target" if market.held_out is None else "rows like the target",
-        caption=(
-            "NOT PRIVATE: the picture shows single records, for the eyes of the consumer and the curator. MMD² is "
-            f"measured from {told['mmd_against']}. What owners were told has {plan.guarantee_for_owners.loss} "
-            "differential privacy for each record; adjacency: "
-            f"{plan.guarantee_for_target.adjacency.value} for records of the target, "
-            f"{plan.guarantee_for_owners.adjacency.value} for records of owners."
-        ),
-        path=path,
-    )
-
-
-# ── a made-up market ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _write_example(folder: Path, *, quiet: bool) -> None:
-    import duckdb
-
-    from heathaze.datasets.owners import market
-    from heathaze.mechanisms.summaries.study import Study
-
-    if folder.exists():
-        raise CannotWrite(f"{folder} exists already; name a new folder.")
-    made = market()
-    tables = {"town": made.target, "more_of_town": market(1, target=2000, each=1).target, **made.owners}
-    owners = " ".join(f"{name}.parquet" for name in made.owners)
-    command = (
-        f"heathaze summarize --target town.parquet --owners {owners} --study study.toml --points 500 --epsilon 2 "
-        "--delta 1e-6 --check more_of_town.parquet --out chosen.parquet --report report.json --picture purchase.png"
-    )
-    try:
-        folder.mkdir(parents=True)
-        (folder / "README.txt").write_text(
-            "A made-up market: households of a town, and of five suppliers. In this folder:\n\n" + command + "\n",
-            encoding="utf-8",
-        )
-        for name, table in tables.items():
-            with duckdb.connect() as connection:
-                connection.register("households", table)
-                connection.sql("select * from households").write_parquet(str(folder / f"{name}.parquet"))
-    except (OSError, duckdb.IOException):
-        raise CannotWrite(f"Cannot write into {folder}; choose another place.") from None
-    Study.of(made.columns, seed=7).write(folder / "study.toml")
-    if not quiet:
-        names = [f"{name}.parquet" for name in tables]
-        out.print(
-            f"wrote {', '.join(str(folder / name) for name in [*names, 'study.toml', 'README.txt'])}",
-            style="bold",
-            markup=False,
-        )
-        out.print(command, markup=False)
