@@ -11,10 +11,11 @@ help:
 	@echo "make bench   ratios against the named peers, in one run on this machine"
 	@echo "make papers  the papers' figures in full"
 
+# pip keeps the wheel it builds of pyspark, which comes as source only; uv would build it, and keep 1.4 GB, each time.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Heathaze needs Python 3.11 or newer; found `$(PYTHON) --version`. Try: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv pyspark
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 

@@ -128,11 +128,13 @@ def publish(
 @contextlib.contextmanager
 def _reserved(paths: list[Path], cells: int) -> Iterator[None]:
     """Hold disk space for the outputs while the budget is charged, so that a full disk is found out before it costs."""
-    bytes_needed = 4 * 2**20 + 24 * min(cells, 2**24)
     held: list[str] = []
     try:
         try:
             for path in paths:
+                # Pictures and pages are drawn at most 1,024 cells a side, whatever the grid.
+                most = 2**20 if path.suffix.lower() in (".png", ".html") else 2**24
+                bytes_needed = 4 * 2**20 + 24 * min(cells, most)
                 descriptor, name = tempfile.mkstemp(prefix=".heathaze-", dir=path.resolve().parent)
                 held.append(name)
                 with os.fdopen(descriptor, "wb") as file:
@@ -140,8 +142,8 @@ def _reserved(paths: list[Path], cells: int) -> Iterator[None]:
                         os.posix_fallocate(file.fileno(), 0, bytes_needed)
         except OSError as error:
             raise CannotWrite(
-                f"There is no room for the output ({error.strerror}); about {bytes_needed // 2**20} MB a file are "
-                "needed. Nothing was charged."
+                f"There is no room for the output ({error.strerror}); {path.name} may need about "
+                f"{bytes_needed // 2**20} MB. Nothing was charged."
             ) from None
         yield
     finally:
