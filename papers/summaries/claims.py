@@ -169,7 +169,7 @@ def _hashes() -> Iterator[Claim]:
         "hash: h₁ hides no point from who knows its seed (E2-8)",
         "only distances are learned",
         f"found again, {text}",
-        away < 1e-10,
+        away < 1e-4,
     )
     text = f"{float(beta(1)):g}; 1/(s³ + 4s² + 4s + 1) for all s"
     right = all(beta(s) == Fraction(1, s**3 + 4 * s**2 + 4 * s + 1) for s in range(1, 20))

@@ -228,11 +228,9 @@ def inverted(seed: int, *, columns: int = 10, frequencies: int = 70) -> float:
     features = Features(columns, gamma=0.1, frequencies=frequencies, seed=seed)
     truth = np.random.default_rng(seed).uniform(0, 1, columns)
     wanted = features.of(truth[None])[0]
-    point, step = np.full(columns, 0.5), 1e-6
+    point = np.full(columns, 0.5)
     for _ in range(50):
-        here = features.of(point[None])[0]
-        slopes = (features.of(point + step * np.eye(columns)) - features.of(point - step * np.eye(columns))) / (
-            2 * step
-        )
-        point = point + np.linalg.lstsq(slopes.T, wanted - here, rcond=None)[0]
+        cosines, sines = np.split(features.of(point[None])[0], 2)
+        slopes = np.hstack([-sines * features.omega, cosines * features.omega])
+        point = point + np.linalg.lstsq(slopes.T, wanted - np.hstack([cosines, sines]), rcond=None)[0]
     return float(np.abs(point - truth).max())

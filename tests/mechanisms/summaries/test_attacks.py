@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput, UnexpectedMessage
-from heathaze.mechanisms.summaries import AskSome, Consumer, LogisticAuction, Owner, Rounds, _cache, summarize
+from heathaze.mechanisms.summaries import AskSome, Consumer, Features, LogisticAuction, Owner, Rounds, summarize
 from heathaze.mechanisms.summaries.messages import Bid, FromOwner, Offer, Profile, Quota, Wanted
 from heathaze.mechanisms.summaries.ways import Way
 from heathaze.privacy.ledger import Ledger
@@ -43,10 +43,10 @@ def test_equal_points_of_two_owners_do_not_make_two_swaps_of_one() -> None:
 def test_scores_that_depend_on_the_place_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """The known bug: a matrix product rounds equal hashes by where they stand."""
 
-    def rounded(hashes: np.ndarray, told: np.ndarray) -> np.ndarray:
-        return (hashes * told).sum(axis=1) + 1e-14 * (7 * np.arange(len(hashes)) % 11)
+    def rounded(_: Features, hashes: np.ndarray, told: np.ndarray) -> np.ndarray:
+        return hashes @ told + 1e-14 * (7 * np.arange(len(hashes)) % 11)
 
-    monkeypatch.setattr(_cache, "_products", rounded)
+    monkeypatch.setattr(Features, "products", rounded)
     assert most_swaps(30) > 1
 
 
@@ -57,10 +57,12 @@ def test_points_whose_hash_would_be_rounding_are_refused() -> None:
     for far in (1e5, 1e12, 1e308):
         with pytest.raises(InvalidInput, match="widths of the kernel from 0"):
             FEATURES.of([[0.0, far, 0.0]])
-    # As far as is allowed, a hash is the same for one point and for many, within what a bid may be off.
-    points = np.random.default_rng(1).uniform(-1e4, 1e4, (500, 3))
-    apart = [FEATURES.of(points[[k]])[0] - FEATURES.of(points)[k] for k in range(500)]
-    assert np.abs(apart).max() < 1e-8
+    # As far as is allowed, a hash is still that of the angle.
+    points = np.random.default_rng(1).normal(size=(500, 3))
+    points *= 9_999 / np.linalg.norm(points, axis=1, keepdims=True) / np.sqrt(FEATURES.gamma)
+    angles = points @ FEATURES.omega
+    straight = np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(FEATURES.frequencies)
+    assert np.abs(FEATURES.of(points) - straight).max() < 0.1
 
 
 # ── what a consumer may send ────────────────────────────────────────────────────────────────────────────────────────

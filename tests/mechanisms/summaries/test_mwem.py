@@ -134,7 +134,7 @@ def test_a_purchase_by_mwem() -> None:
 def observed_loss(told: MwemSum, runs: int, seed: int) -> float:
     """One of two members replaced by its opposite, and the attacker looks at one number of the model."""
     circle = told.features
-    opposite = math.pi / abs(float(circle._omega[0, 0]))
+    opposite = math.pi / abs(float(circle.omega[0, 0]))
     randomness = Simulation(seed)
     outcomes = [[told.of(circle.of([[place], [0.0]]), randomness)[0] for _ in range(runs)] for place in (0.0, opposite)]
     return lower_bound(*outcomes, delta=float(told.delta))

@@ -262,7 +262,7 @@ def test_the_parameters_hold_no_data() -> None:
 # ── the promise, attacked ───────────────────────────────────────────────────────────────────────────────────────────
 
 CIRCLE = Features(columns=1, gamma=0.5, frequencies=1)
-OPPOSITE = math.pi / abs(float(CIRCLE._omega[0, 0]))
+OPPOSITE = math.pi / abs(float(CIRCLE.omega[0, 0]))
 """A point whose hash is opposite to that of 0: as far as hashes can be."""
 
 

@@ -29,6 +29,8 @@ class Bidder(Secret):
 
         g̃ᵀh − q/(q + 1) · gᵀh,   g̃ and g the last noisy mean hashes of target and summary, q members now
 
+    Its products are exact, so the curator finds the very same score, and no other record moves it.
+
     A point that was sent is not bid with again: it is the curator's to choose, in this round or in a later one.
 
     Cost: numbers · points for each broadcast, and as much as looking at every point once for each call.
@@ -104,7 +106,7 @@ class Bidder(Secret):
         self._check(told)
         self._hashes = self._features.of(self._points)
         self._target = told
-        self._likeness = self._hashes @ told.values
+        self._likeness = self._features.products(self._hashes, told.values)
 
     def _learn_summary(self, told: Broadcast) -> None:
         if self._hashes is None:
@@ -115,7 +117,7 @@ class Bidder(Secret):
                 raise UnexpectedMessage("A broadcast of the summary", "out of turn", "one with more members")
             return
         self._summary = told
-        self._likeness_to_summary = self._hashes @ told.values
+        self._likeness_to_summary = self._features.products(self._hashes, told.values)
 
     def _check(self, told: Broadcast) -> None:
         if told.values.shape != (self._features.dimension,) or not np.isfinite(told.values).all():

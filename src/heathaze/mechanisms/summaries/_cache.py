@@ -40,7 +40,7 @@ class Cache(Secret):
     def tell(self, summary: Floats) -> None:
         """A new broadcast: every point is scored anew."""
         self._summary = summary
-        self._likeness_to_summary[: self._count] = _products(self._hashes[: self._count], summary)
+        self._likeness_to_summary[: self._count] = self._features.products(self._hashes[: self._count], summary)
 
     def has(self, owner: str, row: int) -> bool:
         """Was this row seen before?"""
@@ -54,7 +54,7 @@ class Cache(Secret):
         hashed = self._features.of(point)[0]
         self._points[place], self._hashes[place] = point[0], hashed
         for likeness, told in ((self._likeness, self._target), (self._likeness_to_summary, self._summary)):
-            likeness[place] = _products(hashed[None], told)[0]
+            likeness[place] = self._features.products(hashed[None], told)[0]
         self._row[place] = row
         self._whose[place] = self._names.setdefault(owner, len(self._names))
         self._left[place] = True
@@ -110,13 +110,3 @@ class Cache(Secret):
             more = np.zeros((2 * len(array), *array.shape[1:]), dtype=array.dtype)
             more[: len(array)] = array
             setattr(self, name, more)
-
-
-def _products(hashes: Floats, told: Floats) -> Floats:
-    """Each hash times a mean hash, added up row by row: equal hashes get equal products, to the last bit.
-
-    A matrix product rounds by where a row stands and how many there are. Equal points of two owners would then win by
-    rounding, in one world the one and in the other the other, and a swap could become two.
-    """
-    products: Floats = (hashes * told).sum(axis=1)
-    return products

@@ -2,6 +2,8 @@
 
 Every frequency ω gives a cosine and a sine, so each point becomes a vector of length exactly 1. The paper's single
 cosines with a random phase reach length √2: the same promise would cost twice the noise power.
+
+All of it is done on whole numbers, so a hash depends on its own point and on nothing else (``features.md``).
 """
 
 from __future__ import annotations
@@ -19,7 +21,28 @@ from heathaze.errors import InvalidInput, expect
 Floats = npt.NDArray[np.float64]
 
 FARTHEST = 1e4
-"""Widths of the kernel, 1/√γ, from 0 to a point: angles are then exact to about 1e-10, on whatever machine."""
+"""Widths of the kernel, 1/√γ, from 0 to a point: so that angles fit into whole numbers."""
+
+_POINT_BITS = 20
+"""Points are rounded to 2^−20 widths of the kernel."""
+
+_FREQUENCY_BITS = 16
+"""Frequencies are rounded to 2^−16 turns a width, or coarser where points have very many columns."""
+
+_TURN_BITS = 16
+"""A turn has 2^16 angles; the cosine of each is looked up."""
+
+_HASH_BITS = 24
+"""Numbers of a hash are multiples of 2^−24."""
+
+_TOLD_BITS = 24
+"""And so are those of a mean hash that they are compared with."""
+
+_BLOCK = 2**12
+"""Points hashed at a time."""
+
+_FLOAT_BITS = 53
+"""Whole numbers below 2^53 are floats, and so are their sums and products below it, in whatever order."""
 
 _MOST = 2**20
 """Numbers a point and a hash may have; beyond, something else was meant."""
@@ -65,13 +88,38 @@ class Features:
         return 2 * self.frequencies
 
     def of(self, points: npt.ArrayLike) -> Floats:
-        """A row of length 1 for each point."""
-        angles = self.checked(points) @ self._omega
-        out = np.empty((len(angles), self.dimension))
-        np.cos(angles, out=out[:, : self.frequencies])
-        np.sin(angles, out=out[:, self.frequencies :])
-        out /= math.sqrt(self.frequencies)
+        """A row for each point, whole multiples of 2^−24, as good as 1 long and never longer.
+
+        The row of a point is the same to the last bit whatever other points there are.
+        """
+        table = self.checked(points)
+        out = np.empty((len(table), self.dimension))
+        for start in range(0, len(table), _BLOCK):
+            block = table[start : start + _BLOCK] * (math.sqrt(self.gamma) * 2**_POINT_BITS)
+            self._hash(np.rint(block, out=block), out[start : start + _BLOCK])
         return out
+
+    def _hash(self, block: Floats, out: Floats) -> None:
+        """Hashes of points in whole numbers: how often each frequency turns, and where it comes to stand."""
+        frequencies, surplus = self._frequencies
+        # The products are whole numbers too, and exact; as floats, since matrix products are quick with those.
+        angles = (block @ frequencies).astype(np.int64)
+        angles += 1 << (surplus - 1)
+        angles >>= surplus
+        angles &= 2**_TURN_BITS - 1
+        out[:, : self.frequencies] = self._cosines[angles]
+        angles -= 2 ** (_TURN_BITS - 2)  # a sine is the cosine a quarter turn before; places below 0 count from the end
+        out[:, self.frequencies :] = self._cosines[angles]
+
+    def products(self, hashes: Floats, mean: Floats) -> Floats:
+        """Each hash times a mean hash, exactly: equal hashes get equal products, and none depends on the others.
+
+        The mean is rounded to multiples of 2^−24 first, and what is far beyond any mean hash with noise is cut off.
+        """
+        most = 2.0 ** (_FLOAT_BITS - 1 - _HASH_BITS - _TOLD_BITS) / math.sqrt(self.dimension)
+        steps = np.rint(np.ldexp(np.clip(mean, -most, most), _TOLD_BITS))
+        products: Floats = hashes @ np.ldexp(steps, -_TOLD_BITS)
+        return products
 
     def checked(self, points: npt.ArrayLike) -> Floats:
         """Points as a table of finite floats with the study's columns; no message quotes a value."""
@@ -86,24 +134,45 @@ class Features:
             raise InvalidInput(f"The points have {found} columns; the study has {self.columns}.")
         if not np.isfinite(table).all():
             raise InvalidInput("Some of the points are not finite numbers; fill or drop them first.")
-        if len(table) and np.abs(table).max() * math.sqrt(self.gamma) > FARTHEST:
+        longest = math.sqrt(np.einsum("ij,ij->i", table, table).max(initial=0.0))
+        if longest * math.sqrt(self.gamma) > FARTHEST:
             raise InvalidInput(
-                f"Some of the points lie more than {FARTHEST:g} widths of the kernel from 0, where hashes are "
-                "nothing but rounding; scale them, or encode them with a study."
+                f"Some of the points lie more than {FARTHEST:g} widths of the kernel from 0, too far to "
+                "be told apart; scale them, or encode them with a study."
             )
         return table
 
+    @property
+    def omega(self) -> Floats:
+        """The frequencies ω as columns: a point x stands at the angles xᵀω, in radians. Public, like all of it."""
+        frequencies, surplus = self._frequencies
+        return np.ldexp(frequencies, _POINT_BITS - _TURN_BITS - surplus) * (math.tau * math.sqrt(self.gamma))
+
     @functools.cached_property
-    def _omega(self) -> Floats:
-        """Columns are frequencies, N(0, 2γ I)."""
+    def _frequencies(self) -> tuple[Floats, int]:
+        """Columns are frequencies, N(0, 2 I) a width, in whole numbers; and how many bits an angle has too many."""
         from scipy.special import ndtri
 
         from heathaze.privacy.randomness import Simulation
 
         # Public numbers, not noise: the middle of each of 2^53 steps keeps the quantile finite.
         uniforms = Simulation(self.seed).uniforms(self.columns * self.frequencies) + 2.0**-54
-        omega: Floats = ndtri(uniforms).reshape(self.columns, self.frequencies) * math.sqrt(2 * self.gamma)
-        return omega
+        turns = ndtri(uniforms).reshape(self.columns, self.frequencies) * (math.sqrt(2) / math.tau)
+        # No sum of products, over whichever columns, is longer than a point times a frequency.
+        point = (FARTHEST + 1) * 2**_POINT_BITS + math.sqrt(self.columns)
+        bits = _FREQUENCY_BITS
+        while float(np.linalg.norm(np.rint(np.ldexp(turns, bits)), axis=0).max()) * point >= 2**_FLOAT_BITS:
+            bits -= 1
+        return np.rint(np.ldexp(turns, bits)), _POINT_BITS + bits - _TURN_BITS
+
+    @functools.cached_property
+    def _cosines(self) -> Floats:
+        """Of each angle, rounded towards 0, so that no hash is longer than 1."""
+        angles = np.arange(2**_TURN_BITS) * (math.tau / 2**_TURN_BITS)
+        cosines: Floats = np.ldexp(
+            np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS)), -_HASH_BITS
+        )
+        return cosines
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for reports."""

@@ -44,10 +44,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 TOLERANCE = 1e-6
-"""By how much the score of a point may differ from the bid: floats are added up in another order.
-
-Far above what rounding does to any point that is let in, so that no honest owner is ever set aside for it.
-"""
+"""By how much the score of a point may differ from the bid: not at all for an owner that does as the plan says, since
+scores are exact; this leaves room for points that lost a digit on their way."""
 
 
 class Step(IntEnum):
