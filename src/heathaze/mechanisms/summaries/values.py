@@ -83,7 +83,7 @@ def attribution(
     >>> from heathaze.mechanisms.summaries.baselines import greedy
     >>> from heathaze.mechanisms.summaries.features import Features
     >>> chosen = greedy(Features(1, gamma=1.0), [[0.0], [3.0]], {"a": [[0.0]], "b": [[3.0]]}, 2)
-    >>> [(row.owner, row.chosen, round(row.value, 2)) for row in attribution(chosen, [[0.0], [3.0]], 1.0)]
+    >>> [(row.owner, row.chosen, round(row.value, 2)) for row in attribution(chosen, [[0.0], [3.0]], 1.0, "ab")]
     [('a', 1, 0.25), ('b', 1, 0.25)]
     """
     near, alike, chosen = _kernels(purchase.points, target, gamma)
