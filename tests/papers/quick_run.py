@@ -27,6 +27,16 @@ def quick_run(script, *arguments, **environment):
     )
 
 
+def shown_pictures(folder):
+    """The pictures of a paper's folder: each is small, and its README shows it."""
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    pictures = sorted(folder.glob("*.png"))
+    for picture in pictures:
+        assert picture.stat().st_size < 200_000, picture.name
+        assert f"({picture.name})" in readme
+    return pictures
+
+
 def times(folder):
     """When each file of a folder was last written."""
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}

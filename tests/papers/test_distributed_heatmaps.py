@@ -6,7 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from tests.papers.quick_run import PAPERS, check_quick_run, quick_run, replaced_config
+from tests.papers.quick_run import PAPERS, check_quick_run, quick_run, replaced_config, shown_pictures
 
 PAPER = PAPERS / "distributed_heatmaps"
 
@@ -58,12 +58,7 @@ def test_what_is_committed_is_complete():
             "table1", "table1, 10% lost", "table2", "table3", "samples", "calm", "shard", "threshold", "bits", "shares",
         }  # fmt: skip
     assert {key.split(" | ")[1] for key in expected["full"]} >= {"manhattan", "nyc", "synthetic", "gowalla", "city"}
-    readme = (PAPER / "README.md").read_text(encoding="utf-8")
-    pictures = sorted(PAPER.glob("*.png"))
-    assert len(pictures) >= 6
-    for picture in pictures:
-        assert picture.stat().st_size < 200_000, picture.name
-        assert f"({picture.name})" in readme
+    assert len(shown_pictures(PAPER)) >= 6
 
 
 def test_the_tables_of_the_readme_are_those_of_the_full_run(module_of, full):

@@ -7,7 +7,7 @@ import pytest
 
 import heathaze as hz
 from heathaze.mechanisms.local.disk_area import paper_radius
-from tests.papers.quick_run import PAPERS, check_quick_run, quick_run, replaced_config, times
+from tests.papers.quick_run import PAPERS, check_quick_run, quick_run, replaced_config, shown_pictures, times
 
 PAPER = PAPERS / "local_disk_area"
 
@@ -81,12 +81,7 @@ def test_what_is_committed_is_complete():
     assert {key.split(" | ")[1] for key in expected["full"]} >= {"normal", "szipf", "mnormal"}
     price = json.loads((PAPER / "price_of_trust.json").read_text(encoding="utf-8"))
     assert set(price) == {"EMD, mean and standard error", "people needed"}
-    readme = (PAPER / "README.md").read_text(encoding="utf-8")
-    pictures = sorted(PAPER.glob("*.png"))
-    assert len(pictures) >= 5
-    for picture in pictures:
-        assert picture.stat().st_size < 150_000, picture.name
-        assert f"({picture.name})" in readme
+    assert len(shown_pictures(PAPER)) >= 5
 
 
 @pytest.mark.parametrize(("size", "epsilon"), [(5, 1.4), (5, 3.5), (15, 5)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heathaze.mechanisms.sensors.diffusion import Graph, Line
-from tests.papers.quick_run import PAPERS, check_quick_run
+from tests.papers.quick_run import PAPERS, check_quick_run, shown_pictures
 
 PAPER = PAPERS / "sensors"
 
@@ -35,12 +35,7 @@ def test_what_is_committed_is_complete():
     for mode in ("quick", "full"):
         assert {key.split(" | ")[0] for key in expected[mode]} >= {"figure1", "table", "figure3", "over epsilon"}
     assert {key.split(" | ")[0] for key in expected["full"]} >= {"over n", "over m", "over T", "lab"}
-    readme = (PAPER / "README.md").read_text(encoding="utf-8")
-    pictures = sorted(PAPER.glob("*.png"))
-    assert len(pictures) == 6
-    for picture in pictures:
-        assert picture.stat().st_size < 150_000, picture.name
-        assert f"({picture.name})" in readme
+    assert len(shown_pictures(PAPER)) == 6
 
 
 def test_the_tables_of_the_readme_are_those_of_the_full_run(module_of, full, config):

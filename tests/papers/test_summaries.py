@@ -9,7 +9,7 @@ import pytest
 
 from heathaze.metrics import mmd_squared
 from heathaze.privacy.randomness import Simulation
-from tests.papers.quick_run import PAPERS, check_quick_run
+from tests.papers.quick_run import PAPERS, check_quick_run, shown_pictures
 
 PAPER = PAPERS / "summaries"
 
@@ -39,12 +39,7 @@ def test_what_is_committed_is_complete():
     assert {key.split(" | ")[0] for key in expected["full"]} == {
         "over epsilon", "over points", "over seen", "over owners",
     }  # fmt: skip
-    readme = (PAPER / "README.md").read_text(encoding="utf-8")
-    pictures = sorted(PAPER.glob("*.png"))
-    assert len(pictures) == 4
-    for picture in pictures:
-        assert picture.stat().st_size < 150_000, picture.name
-        assert f"({picture.name})" in readme
+    assert len(shown_pictures(PAPER)) == 4
 
 
 def test_the_tables_of_the_readme_are_those_of_the_full_run(module_of, full, config):
