@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput, UnexpectedMessage
-from heathaze.mechanisms.summaries import AskSome, Consumer, Features, LogisticAuction, Owner, Rounds, summarize
+from heathaze.mechanisms.summaries import AskSome, Consumer, LogisticAuction, Owner, Rounds, summarize
+from heathaze.mechanisms.summaries._cache import Cache
 from heathaze.mechanisms.summaries.messages import Bid, FromOwner, Offer, Profile, Quota, Wanted
 from heathaze.mechanisms.summaries.ways import Way
 from heathaze.privacy.ledger import Ledger
@@ -43,10 +44,13 @@ def test_equal_points_of_two_owners_do_not_make_two_swaps_of_one() -> None:
 def test_scores_that_depend_on_the_place_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """The known bug: a matrix product rounds equal hashes by where they stand."""
 
-    def rounded(_: Features, hashes: np.ndarray, told: np.ndarray) -> np.ndarray:
-        return hashes @ told + 1e-14 * (7 * np.arange(len(hashes)) % 11)
+    tell = Cache.tell
 
-    monkeypatch.setattr(Features, "products", rounded)
+    def rounded(cache: Cache, summary: np.ndarray) -> None:
+        tell(cache, summary)
+        cache._likeness_to_summary += 1e-14 * (7 * np.arange(len(cache._likeness_to_summary)) % 11)
+
+    monkeypatch.setattr(Cache, "tell", rounded)
     assert most_swaps(30) > 1
 
 

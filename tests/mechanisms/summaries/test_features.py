@@ -85,6 +85,31 @@ def test_the_same_seed_gives_the_same_hash_and_another_one_does_not() -> None:
     assert steps / 2**24 == pytest.approx(STRAIGHT, abs=1e-4)
 
 
+def test_the_digest_tells_features_apart() -> None:
+    digests = {Features(2, 1.0, frequencies, seed).digest for frequencies in (2, 3) for seed in (3, 4)}
+    assert len(digests) == 4
+    assert Features(2, 1.0, 2, 3).digest == Features(2, 5.0, 2, 3).digest  # γ only scales points
+
+
+def test_the_limit_does_not_depend_on_how_a_table_lies_in_memory() -> None:
+    features = Features(300, 1.0)
+    points = np.random.default_rng(5).normal(size=(400, 300))
+    points *= FARTHEST / np.linalg.norm(points, axis=1, keepdims=True)
+
+    def let_in(table: np.ndarray) -> bool:
+        try:
+            features.checked(table)
+        except InvalidInput:
+            return False
+        return True
+
+    alone = [let_in(points[[k]]) for k in range(400)]
+    assert 0 < sum(alone) < 400
+    let = points[alone]
+    assert let_in(let)
+    assert let_in(np.asfortranarray(let))
+
+
 KNOWN = [11334809, 11799862, 3501369, -1225043]
 STRAIGHT = [0.6756196975036842, 0.7033266914130336, 0.20865767262439713, -0.07301756737933224]
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
 from heathaze.mechanisms.summaries.features import Features
@@ -100,11 +105,41 @@ def test_two_levels_are_at_distance_one_and_others_are_zeros() -> None:
         (("a", "b"), pd.Categorical(["b", None]).to_numpy(), [1, None]),
         (("None", "nan"), [None, np.nan], [None, None]),
         (("2024-05-31",), np.array([date(2024, 5, 31), None], dtype=object), [0, None]),
+        (("3", "4"), [3.0, "4.0", Decimal("3.00"), "+4", "03", "3 "], [0, 1, 0, 1, None, 0]),
+        (("3.0", "03"), [3, "03", "3"], [0, 1, 0]),
+        (("1", "2"), pa.array([2, None, 1]), [1, None, 0]),
+        ((str(2**53 + 1), "1"), pa.array([2**53 + 1, None, 1]), [0, None, 1]),
+        (("1", "2"), (2, np.int8(1)), [1, 0]),
     ],
 )
 def test_levels_are_found_whatever_the_kind(levels: tuple[str, ...], values: Any, places: list[int | None]) -> None:
     points = Study.of({"level": levels, "x": (0, 1)}).encode({"level": values, "x": [0] * len(places)}).points[:, :-1]
     assert [int(row.argmax()) if row.any() else None for row in points] == places
+
+
+ODD = [
+    3, 3.0, "3", "3.0", "+3", " 3", "03", True, False, "true", None, math.nan, "nan", "n/a", "", 2**53 + 1, 0.5, -1,
+    2**63, 10**400, 10**5000, "1e99999999999999999999", Decimal("1.0"), Decimal("1.00"), b"a", "a", np.float32(0.1),
+    np.int8(3), np.datetime64("3000-01-01"), np.datetime64("2024-01-01T00:00:00.000000001"), date(2024, 1, 1),
+    datetime(2024, 1, 1), datetime(2024, 1, 1, 12, tzinfo=UTC),
+    datetime(2024, 1, 1, 13, tzinfo=timezone(timedelta(hours=1))), pd.NA, pd.NaT,
+]  # fmt: skip
+LEVELS = (
+    "3", "1.0", "03", "true", "a", "nan", "0.5", str(2**53 + 1), "2024-01-01", "3000-01-01",
+    "2024-01-01 12:00:00+00:00",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(ODD), min_size=1, max_size=8), st.data())
+def test_no_value_changes_how_another_one_is_read(values: list[Any], data: st.DataObject) -> None:
+    """Two worlds that differ in one record encode all the others the same: whatever it holds."""
+    left_out = data.draw(st.integers(0, len(values) - 1))
+    fewer = [*values[:left_out], *values[left_out + 1 :]]
+    study = Study.of({"level": LEVELS})
+    together = study.encode({"level": values}).points
+    assert np.array_equal(study.encode({"level": fewer}).points, np.delete(together, left_out, axis=0))
+    alone = [study.encode({"level": [value]}).points for value in values]
+    assert np.array_equal(np.vstack(alone), together)
 
 
 def test_columns_keep_the_order_of_the_study() -> None:
@@ -142,7 +177,10 @@ def test_an_empty_table_has_no_points() -> None:
         ({"age": [1, "4711"], "sex": ["Male"] * 2}, "column 'age' of the table holds text"),
         ({"age": np.array(["2024-05-31"], dtype="M8[D]"), "sex": ["Male"]}, "column 'age' of the table holds dates"),
         ({"age": np.array([[4711]]), "sex": ["Male"]}, "'age' of the table is not one value a row"),
-        ({"age": np.array([{"4711": 1}], dtype=object), "sex": ["Male"]}, "'age' of the table holds more than numbers"),
+        ({"age": np.array([{"4711": 1}], dtype=object), "sex": ["Male"]}, "'age' of the table holds lists or the like"),
+        ({"age": np.array([object()], dtype=object), "sex": ["Male"]}, "'age' of the table holds more than numbers"),
+        ({"age": [[4711], [1, 2]], "sex": ["Male"] * 2}, "'age' of the table is not one value a row"),
+        ({"age": [1, 1], "sex": "4711"}, "'sex' of the table is not one value a row"),
         ({"age": [1, 1], "sex": np.array([["4711"], None], dtype=object)}, "'sex' of the table holds lists"),
     ],
 )
@@ -206,6 +244,7 @@ def test_a_file_as_in_the_manual(tmp_path: Path) -> None:
         ("[columns]\nage = [90, 17]", r"range of the column 'age' is \[90, 17\]"),
         ("[columns]\nage = [0, inf]", "two finite numbers"),
         ('[columns]\nsex = ["m", "m"]', "'sex' has a level twice"),
+        ('[columns]\nsex = ["1", "1.0"]', "'sex' has a level twice"),
         ('[columns]\nsex = ["m"]', "single level"),
         ("gamma = -1\n[columns]\nage = [1, 2]", "gamma is -1"),
         ('gamma = "x"\n[columns]\nage = [1, 2]', "gamma"),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from heathaze.errors import UnknownFormat, UnreadableData
 from heathaze.mechanisms.summaries.study import Study
@@ -87,6 +90,50 @@ def test_csv_columns_are_numbers_only_where_nothing_is_lost(tmp_path: Path) -> N
     assert points[:, :3].tolist() == [[0.525, 0.0005, 0.5], [0, 1, 0.5], [0.5, 0.5, 0.5]]
     assert points[:, 3:].round(2).tolist() == [[0.71, 0], [0, 0], [0, 0]]
     assert _rows(tmp_path / "out.parquet")[0][:3] == (1, 0.5, "00501")
+
+
+CELLS = st.sampled_from(
+    [
+        "3",
+        "3.0",
+        "+3",
+        " 3 ",
+        "03",
+        "1e3",
+        "1000",
+        "nan",
+        "n/a",
+        "",
+        "unknown",
+        ".5",
+        "123456789012345678",
+        "1e400",
+        "inf",
+    ]
+)
+
+
+@settings(max_examples=25)
+@given(st.lists(CELLS, min_size=1, max_size=7), st.data())
+def test_no_cell_changes_how_another_one_is_read(cells: list[str], data: st.DataObject) -> None:
+    """The known bug: a column that is numbers but for one cell was text, and 3.0 no longer the level 3."""
+    left_out = data.draw(st.integers(0, len(cells) - 1))
+    study = Study.of({"level": ("3", "1000", "03", "unknown", "123456789012345678"), "number": (0, 10)})
+    points = []
+    with TemporaryDirectory() as folder, Tables() as tables:
+        for rows in (cells, [*cells[:left_out], *cells[left_out + 1 :]]):
+            path = Path(folder) / "t.csv"
+            path.write_text("level,number\n" + "".join(f"{cell},{cell}\n" for cell in rows))
+            points.append(tables.encode(tables.read(path), study).points)
+    assert np.array_equal(np.delete(points[0], left_out, axis=0), points[1])
+
+
+def test_what_is_no_number_is_missing_in_a_csv_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,sex\n17,Male\nn/a,Male\n 90 ,Female\n")
+    with Tables() as tables:
+        encoded = tables.encode(tables.read(tmp_path / "t.csv"), _study())
+    assert encoded.points[:, 0].tolist() == [0, 0.5, 1]
+    assert encoded.fits["age"].missing == 1
 
 
 def test_blanks_around_numbers_names_and_levels_do_not_count(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class NoisySum:
 
     @property
     def about(self) -> float:
-        """The deviation to within a thousandth, also where it is too large to be drawn."""
+        """The deviation but for what rounding adds, also where it is too large to be drawn."""
         return self._ratio * self.vectors * self.longest
 
     @functools.cached_property

@@ -9,6 +9,7 @@ All of it is done on whole numbers, so a hash depends on its own point and on no
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -124,8 +125,9 @@ class Features:
     def checked(self, points: npt.ArrayLike) -> Floats:
         """Points as a table of finite floats with the study's columns; no message quotes a value."""
         try:
-            table = np.asarray(points, dtype=np.float64)
-        except (TypeError, ValueError):
+            # In one order, since the lengths below are added up in the order of the memory.
+            table = np.ascontiguousarray(points, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
                 "The points are not a table of numbers; encode rows with study.encode(table).points first."
             ) from None
@@ -173,6 +175,13 @@ class Features:
             np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS)), -_HASH_BITS
         )
         return cosines
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Equal where points are hashed alike, to the last bit."""
+        frequencies, surplus = self._frequencies
+        tables = b"".join(table.astype("<f8").tobytes() for table in (frequencies + 0.0, self._cosines + 0.0))
+        return hashlib.sha256(tables + bytes([surplus])).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for reports."""

@@ -206,7 +206,7 @@ class Rounds:
         return math.hypot((self.points - marks[-1]) / (self._seeds + self.points), noise)
 
     def _length(self, count: int) -> float:
-        """Expected length of the noise of a sum of hashes, if so many are told, and a thousandth for what is rounded.
+        """Expected length of the noise of a sum of hashes, if so many are told, with a thousandth more for rounding.
 
         Noise grows with the root of the number of sums that share a budget.
         """

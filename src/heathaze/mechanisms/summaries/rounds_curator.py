@@ -43,10 +43,6 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-TOLERANCE = 1e-6
-"""By how much the score of a point may differ from the bid: not at all for an owner that does as the plan says, since
-scores are exact; this leaves room for points that lost a digit on their way."""
-
 
 class Step(IntEnum):
     """What owners are asked for."""
@@ -252,7 +248,7 @@ class RoundsCurator(Secret):
         if self._cache.has(owner, row):
             raise Unusable("it offered the same row a second time")
         score, place = self._cache.add(owner, row, offer.points, redundancy(self.plan.members(self._round - 1)))
-        if abs(score - bid) > TOLERANCE:
+        if score != bid:  # scores are exact, so an owner that keeps to the plan finds the very same one
             self._cache.remove(place)
             raise Unusable("its point contradicts its bid")
 

@@ -11,9 +11,9 @@ import functools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +27,9 @@ Floats = npt.NDArray[np.float64]
 
 SPREAD = 2.0
 """The default γ makes γ · (mean squared distance of two points drawn evenly over the ranges and levels) this number."""
+
+NUMBER = r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+"""Without leading zeros: 00501 is a name."""
 
 _SETTINGS = ("gamma", "frequencies", "seed")
 
@@ -83,8 +86,11 @@ class Category:
     levels: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if len(set(self.levels)) < len(self.levels):
-            raise InvalidInput(f"The column {self.name!r} has a level twice; name each level once.")
+        numbers = [number for level in self.levels if (number := _number(level.strip())) is not None]
+        if len(set(self.levels)) < len(self.levels) or len(set(numbers)) < len(numbers):
+            raise InvalidInput(
+                f"The column {self.name!r} has a level twice; name each level once (1 and 1.0 are the same)."
+            )
 
     @property
     def width(self) -> int:
@@ -97,30 +103,35 @@ class Category:
         return 1 - 1 / len(self.levels)
 
     def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, Fit]:
-        """1/√2 in the level's place and 0 elsewhere, so that two levels are at distance 1."""
-        what = f"The column {self.name!r} of {where}"
-        values = _values(what, column)
-        try:
-            # True and 1 are one key, and may be two levels.
-            kinds = {(kind, value): self._place(value) for kind, value in {(type(value), value) for value in values}}
-        except TypeError:
-            raise UnreadableData(f"{what} holds lists or the like; the study has levels.") from None
-        found = np.array([kinds[type(value), value] for value in values], dtype=np.int64)
+        """1/√2 in the level's place and 0 elsewhere, so that two levels are at distance 1.
+
+        Every value is looked up on its own, by its text: what other rows hold changes nothing.
+        """
+        values = _values(f"The column {self.name!r} of {where}", column)
+        texts = [None if value is None else _text(value) for value in values]
+        places = {text: -1 if text is None else self._place(text) for text in set(texts)}
+        found = np.array([places[text] for text in texts], dtype=np.int64)
         points = np.zeros((len(found), self.width))
         known = np.flatnonzero(found >= 0)
         points[known, found[known]] = math.sqrt(0.5)
-        missing = sum(value is None for value in values)
+        missing = texts.count(None)
         return points, Fit(len(found), len(found) - len(known) - missing, missing)
 
-    def _place(self, value: Any) -> int:
+    def _place(self, text: str) -> int:
         """Of a level, however it is written; −1 for any other."""
-        text = _text(value)
-        spellings = () if text is None else (text, _as_whole(value), text.strip())
+        plain = text.strip()
+        # A day without a time is written as a day.
+        spellings = (text, plain, plain.removesuffix(" 00:00:00"), _number(plain))
         return next((self._places[spelling] for spelling in spellings if spelling in self._places), -1)
 
     @functools.cached_property
-    def _places(self) -> dict[str | None, int]:
-        return {level: place for place, level in enumerate(self.levels)}
+    def _places(self) -> dict[str | Decimal | None, int]:
+        places: dict[str | Decimal | None, int] = {}
+        for place, level in enumerate(self.levels):
+            places[level] = place
+            if (number := _number(level.strip())) is not None:
+                places[number] = place
+        return places
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,21 +323,33 @@ def _default_gamma(columns: Sequence[Number | Category]) -> float:
     return SPREAD / mean if columns else 1.0
 
 
-def _values(what: str, column: npt.ArrayLike) -> list[Any]:
-    """A column as a list, None where a value is masked."""
-    array = np.asanyarray(column)
-    if array.ndim != 1:
+def _values(what: str, column: Any) -> list[Any]:
+    """A column as a list of plain values, each made plain on its own; None where one is missing.
+
+    A list does not become an array: numpy would make texts of all numbers for the sake of one text among them.
+    """
+    if hasattr(column, "to_pylist"):  # Arrow makes floats of all whole numbers if one is missing
+        column = column.to_pylist()
+    if hasattr(column, "__array__"):
+        array = np.asanyarray(column)
+        if array.ndim != 1:
+            raise UnreadableData(f"{what} is not one value a row; give a list of values.")
+        # Whole seconds, since nanoseconds would become plain integers.
+        column = (array.astype("datetime64[s]") if array.dtype.kind == "M" else array).tolist()
+    if isinstance(column, str | bytes) or not isinstance(column, Iterable):
         raise UnreadableData(f"{what} is not one value a row; give a list of values.")
-    if array.dtype.kind == "M":  # whole seconds, since nanoseconds would become plain integers
-        array = array.astype("datetime64[s]")
-    values: list[Any] = array.tolist()
-    # Adding 0 makes 0 of −0, which would be another text.
-    return [None if _missing(value) else value + 0.0 if isinstance(value, float) else value for value in values]
+    values = [_plain(value) for value in column]
+    if any(isinstance(value, Collection) and not isinstance(value, str | bytes) for value in values):
+        raise UnreadableData(f"{what} holds lists or the like; the study has one value a row.")
+    return values
 
 
 def _numbers(what: str, column: npt.ArrayLike) -> Floats:
     """A column as numbers, NaN where one is missing."""
-    array = np.asanyarray(column)
+    try:
+        array = np.asanyarray(column)
+    except ValueError:  # rows of different lengths
+        raise UnreadableData(f"{what} is not one value a row; give a list of values.") from None
     if isinstance(array, np.ma.MaskedArray) or array.dtype == object or array.ndim != 1:
         array = np.array([math.nan if value is None else value for value in _values(what, column)])
     if array.dtype.kind not in "biuf" and array.dtype != object and len(array):
@@ -343,25 +366,35 @@ def _held(array: npt.NDArray[Any]) -> str:
     )
 
 
-def _text(value: Any) -> str | None:
-    """A level as the study writes it: 3 is "3", and True is "true" as in files."""
-    if value is None:
-        return None
+def _plain(value: Any) -> Any:
+    """A value without numpy around it; None if it is missing."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[s]")
+    if isinstance(value, np.generic):
+        value = value.item()
+    nothing = value is None or type(value).__name__ in ("NAType", "NaTType")
+    return None if nothing or (isinstance(value, float) and math.isnan(value)) else value
+
+
+def _text(value: Any) -> str:
+    """A value as the study writes it: 3 is "3", and True is "true" as in files."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, datetime):  # a day without a time is written as a day
-        return str(value).removesuffix(" 00:00:00")
+    if isinstance(value, int):  # str() refuses those with thousands of digits
+        return format(Decimal(value), "f")
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _as_whole(value: Any) -> str | None:
-    """Whole numbers become floats where one is missing, and are the same levels still."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else None
+def _number(text: str) -> Decimal | None:
+    """What a text stands for if it is a number, exactly: 3, 3.0 and +3 are one level, and 03 is a name.
 
-
-def _missing(value: Any) -> bool:
-    nothing = value is None or type(value).__name__ in ("NAType", "NaTType")
-    return nothing or (isinstance(value, float) and math.isnan(value))
+    >>> _number("3.0") == _number("3"), _number("03")
+    (True, None)
+    """
+    try:
+        return Decimal(text) if re.fullmatch(NUMBER, text) else None
+    except InvalidOperation:  # beyond all exponents
+        return None
 
 
 # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────────

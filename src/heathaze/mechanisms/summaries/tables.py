@@ -19,25 +19,28 @@ import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, HeathazeError, TooLarge, UnknownFormat, UnreadableData
 from heathaze.ingest.source import Format, find_files
-from heathaze.mechanisms.summaries.study import Encoded, Study
+from heathaze.mechanisms.summaries.study import NUMBER, Category, Encoded, Number, Study
 from heathaze.privacy.secret import Secret
 
 _ROW, _PLACE = "__heathaze_row", "__heathaze_place"
 _INTEGERS = r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?"
 _NUMBERS = rf"({_INTEGERS}|FLOAT|DOUBLE|DECIMAL\(.*\))$"
 _INTEGER = r"^-?(0|[1-9][0-9]{0,17})$"
-_NUMBER = r"^[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$|^(?i:nan)$"
-"""Without leading zeros: 00501 is a name."""
+_NUMBER = rf"^{NUMBER}$|^(?i:nan)$"
 
 
 @dataclass(frozen=True)
 class Table:
-    """One file that was read: which columns it has, and in which DuckDB type. Prints no values."""
+    """One file that was read: which columns it has, and in which DuckDB type. Prints no values.
+
+    The cells of a CSV file are held as they are written, whatever the type of their column.
+    """
 
     path: Path
     number: int
     types: Mapping[str, str]
     rows: int = field(repr=False)
+    as_written: bool = False
 
     def is_number(self, name: str) -> bool:
         """Whether a column holds numbers."""
@@ -53,8 +56,8 @@ class Table:
 class Tables(Secret):
     """Rows of files, held with all of their columns, so that those which are bought can be written back whole.
 
-    CSV is read as text; a column becomes numbers where all of it are numbers, perhaps with blanks around them, and none
-    begins with a spare zero.
+    CSV is held as text; a column comes back as numbers where all of it are numbers, perhaps with blanks around them,
+    and none begins with a spare zero.
     """
 
     def __init__(self) -> None:
@@ -92,52 +95,52 @@ class Tables(Secret):
         with self._sentences(given):
             if files.format is Format.PARQUET:
                 self._keep(name, f"select * from read_parquet({place}, hive_partitioning = false)")
+                described = self._connection.execute(f"describe {name}").fetchall()
+                types = {column: str(kind) for column, kind, *_ in described if column != _ROW}
             else:
                 names = _without_blanks(files.names)
                 columns = ", ".join(f"{_sql_text(column)}: 'VARCHAR'" for column in names)
                 self._keep(
-                    "texts",
+                    name,
                     f"select * from read_csv({place}, columns = {{{columns}}}, header = true, auto_detect = false, "
                     f"delim = {_sql_text(files.separator)}, quote = '\"', escape = '\"')",
                 )
-                self._keep(name, f"select {self._narrowed(names)} from texts order by {_ROW}")
-            described = self._connection.execute(f"describe {name}").fetchall()
+                types = self._narrowed(name, names)
             (rows,) = self._connection.execute(f"select count(*) from {name}").fetchall()[0]
         self._count += 1
-        types = {column: str(kind) for column, kind, *_ in described if column != _ROW}
-        return Table(given, self._count - 1, types, rows)
+        return Table(given, self._count - 1, types, rows, files.format is Format.CSV)
 
     def _keep(self, name: str, select: str) -> None:
         self._connection.execute(
             f"create or replace temporary table {name} as select row_number() over () - 1 as {_ROW}, * from ({select})"
         )
 
-    def _narrowed(self, names: Sequence[str]) -> str:
-        """Columns of text, as numbers where they are."""
+    def _narrowed(self, table: str, names: Sequence[str]) -> dict[str, str]:
+        """Types of columns of text: numbers where all of it are."""
         tests = ", ".join(
-            f"bool_and(regexp_matches({_trimmed(name)}, '{pattern}'))"
+            f"bool_and(regexp_matches({_trimmed(_sql_name(name))}, '{pattern}'))"
             for name in names
             for pattern in (_INTEGER, _NUMBER)
         )
-        found = self._connection.execute(f"select {tests} from texts").fetchall()[0]
-        kinds = [
-            "bigint" if whole else "double" if number else "varchar"
-            for whole, number in zip(found[::2], found[1::2], strict=True)
-        ]
-        return ", ".join(
-            _sql_name(name) if kind == "varchar" else f"cast({_trimmed(name)} as {kind}) as {_sql_name(name)}"
-            for name, kind in zip(names, kinds, strict=True)
-        )
+        found = self._connection.execute(f"select {tests} from {table}").fetchall()[0]
+        return {
+            name: "BIGINT" if whole else "DOUBLE" if number else "VARCHAR"
+            for name, whole, number in zip(names, found[::2], found[1::2], strict=True)
+        }
 
     def encode(self, table: Table, study: Study) -> Encoded:
-        """The rows of a table as points of a study."""
-        names = [name for name in study.names if name in table.types]
-        wanted = ", ".join(f"{_fetched(table, name)} as c{place}" for place, name in enumerate(names))
+        """The rows of a table as points of a study.
+
+        Levels are looked up by what is written in each cell, never by a type that the whole column has: one cell more
+        would change that, and with it how all the others are read.
+        """
+        columns = [column for column in study.columns if column.name in table.types]
+        wanted = ", ".join(f"{_cells(table, column)} as c{place}" for place, column in enumerate(columns))
         with self._sentences(table.path):
             found = self._connection.execute(
                 f"select {wanted or 'null as c0'} from t{table.number} order by {_ROW}"
             ).fetchnumpy()
-        return study.encode({name: found[f"c{place}"] for place, name in enumerate(names)}, str(table.path))
+        return study.encode({column.name: found[f"c{place}"] for place, column in enumerate(columns)}, str(table.path))
 
     def check_names(self, owners: Mapping[str, Table]) -> None:
         """Refuse rows that could not stand in one file, before anything is paid."""
@@ -191,10 +194,21 @@ class Tables(Secret):
             ) from None
 
 
-def _fetched(table: Table, name: str) -> str:
-    """Numbers as they are; whatever else a level may be as text."""
-    plain = table.is_number(name) or table.types[name] == "BOOLEAN"
-    return _sql_name(name) if plain else f"cast({_sql_name(name)} as varchar)"
+def _cells(table: Table, column: Number | Category) -> str:
+    """A column for the study, cell by cell: levels as text, numbers as such; in text what is no number is missing."""
+    name = _sql_name(column.name)
+    if isinstance(column, Category):
+        return f"cast({name} as varchar)"
+    if table.as_written:
+        return f"try_cast({_trimmed(name)} as double)"
+    plain = table.is_number(column.name) or table.types[column.name] == "BOOLEAN"
+    return name if plain else f"cast({name} as varchar)"
+
+
+def _typed(table: Table, name: str, of: str = "") -> str:
+    """A column in its own type."""
+    place, kind = of + _sql_name(name), table.types[name]
+    return f"cast({_trimmed(place)} as {kind})" if table.as_written and kind != "VARCHAR" else place
 
 
 def _union(owners: Mapping[str, Table]) -> str:
@@ -205,7 +219,10 @@ def _union(owners: Mapping[str, Table]) -> str:
             types.setdefault(column.lower(), set()).add(kind)
     selects = []
     for name, table in owners.items():
-        columns = [f"{_brought(column, types[column.lower()])} as {_sql_name(column)}" for column in table.types]
+        columns = [
+            f"{_brought(_typed(table, column, of='t.'), types[column.lower()])} as {_sql_name(column)}"
+            for column in table.types
+        ]
         selects.append(
             f"select {', '.join(columns)}, p.owner, p.row, p.{_PLACE} from t{table.number} t join picks p "
             f"on p.row = t.{_ROW} and p.owner = {_sql_text(name)}"
@@ -213,14 +230,13 @@ def _union(owners: Mapping[str, Table]) -> str:
     return " union all by name ".join(selects)
 
 
-def _brought(column: str, types: set[str]) -> str:
-    """A column as the one type that takes all of some."""
-    place = f"t.{_sql_name(column)}"
+def _brought(value: str, types: set[str]) -> str:
+    """A value as the one type that takes all of some."""
     if len(types) == 1 or all(re.fullmatch(_INTEGERS, kind) for kind in types):
-        return place
+        return value
     if all(re.match(_NUMBERS, kind) for kind in types):
-        return f"cast({place} as double)"
-    return f"cast({place} as varchar)"
+        return f"cast({value} as double)"
+    return f"cast({value} as varchar)"
 
 
 def _without_blanks(names: Sequence[str]) -> list[str]:
@@ -229,9 +245,9 @@ def _without_blanks(names: Sequence[str]) -> list[str]:
     return plain if len({name.lower() for name in plain}) == len(plain) and all(plain) else list(names)
 
 
-def _trimmed(name: str) -> str:
+def _trimmed(place: str) -> str:
     """A text without blanks around it, and none if nothing is left."""
-    return f"nullif(trim({_sql_name(name)}), '')"
+    return f"nullif(trim({place}), '')"
 
 
 def _sql_text(text: str) -> str:

@@ -20,8 +20,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def fingerprint(plan: Way) -> str:
-    """Equal for equal plans alone: an owner that is asked under another plan than its own says nothing."""
-    return hashlib.sha256(json.dumps(plan.parameters(), sort_keys=True).encode()).hexdigest()
+    """Equal for equal plans alone: an owner that is asked under another plan than its own says nothing.
+
+    So do parties whose machines do not hash alike: cosines and quantiles come from the system's libraries.
+    """
+    agreed = [plan.parameters(), plan.features.digest]
+    return hashlib.sha256(json.dumps(agreed, sort_keys=True).encode()).hexdigest()
 
 
 class Parcel(NamedTuple):
