@@ -57,7 +57,7 @@ def warn_of_misfits(fits: Mapping[Path, Mapping[str, Fit]]) -> None:
     for path, name, fit in doubtful:
         err.print(
             f"{path}: in the column {name!r}, {_percent(fit.outside, fit)} of the values are not as the study says and "
-            f"{_percent(fit.missing, fit)} are missing; check the study.",
+            f"{_percent(fit.missing, fit)} are missing or cannot be read; check the study and the file.",
             markup=False,
         )
     if doubtful:
