@@ -18,12 +18,10 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 from claims import all_claims
 from experiments import plan
 from figures import draw_all
-from harness.claims import Claim
-from harness.readme import writes_readme
 from harness.reproduce import Paper, reproduce
-from harness.results import Config, Results
+from harness.results import Config
 from protocol import HERE, measure
-from tables import write_readme
+from tables import filled_in
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,14 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     def files(config: Config) -> list[str]:
         return [config["data"]["file"], config["data"]["visits"]]
 
-    def claims(results: Results, config: Config, expected: dict) -> list[Claim]:
-        found = all_claims(results, config, expected)
-        if writes_readme(arguments):
-            written = write_readme(HERE / "README.md", results, found)
-            print("wrote README.md" if written else "README.md is kept: it needs all data sets.")
-        return found
-
-    return reproduce(Paper(HERE, __doc__, files, plan, measure, claims, draw_all), arguments)
+    return reproduce(Paper(HERE, __doc__, files, plan, measure, all_claims, draw_all, filled_in), arguments)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from experiments import table1
 from figures import NAMES, ROWS
 from harness.claims import Claim, summary
-from harness.readme import between
+from harness.readme import between, with_claims
 from harness.results import Point, Results
 
 Means = Mapping[str, Sequence[float]]
@@ -44,16 +43,11 @@ VISITS = (("gowalla", 3_000), ("city", 3_000))
 SOURCES = (*NAMES, "gowalla", "city")
 
 
-def write_readme(path: Path, results: Results, claims: Sequence[Claim]) -> bool:
-    """Tables and claims between the marks of README.md; only if all data was there."""
-    if not set(SOURCES) <= {point.source for point, _, _ in results.values}:
-        return False
-    readme = with_tables(path.read_text(encoding="utf-8"), summary(results))
-    for start in ("table 1", "table 2", "table 3", "fig."):
-        chosen = [claim for claim in claims if claim.text.startswith(start)]
-        readme = between(readme, f"claims, {start}", _claims(chosen))
-    path.write_text(readme, encoding="utf-8")
-    return True
+def filled_in(readme: str, results: Results, _: object, claims: Sequence[Claim]) -> str:
+    """README.md with tables and claims between its marks."""
+    return with_claims(
+        with_tables(readme, summary(results)), claims, ("table 1", "table 2", "table 3", "fig."), _claims
+    )
 
 
 def with_tables(readme: str, means: Means) -> str:
@@ -121,7 +115,7 @@ def _error(value: float) -> str:
 # ── claims ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _claims(claims: Sequence[Claim]) -> Iterator[Sequence[str]]:
+def _claims(claims: Sequence[Claim], _: str) -> Iterator[Sequence[str]]:
     """One row for the same claim about several data sets."""
     rows: dict[tuple[str, str], list[tuple[str, Claim]]] = {}
     for claim in claims:

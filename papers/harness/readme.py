@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-
-def writes_readme(arguments: list[str] | None) -> bool:
-    """Is this a full run that records what it found?"""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--write-expected", action="store_true")
-    options, _ = parser.parse_known_args(arguments)
-    return options.write_expected and not options.quick
+from harness.claims import Claim
 
 
 def between(readme: str, name: str, rows: Iterable[Sequence[str]]) -> str:
@@ -24,6 +16,27 @@ def between(readme: str, name: str, rows: Iterable[Sequence[str]]) -> str:
     readme, found = marks.subn(lambda mark: mark[1] + "\n".join(lines) + "\n" + mark[2], readme)
     if found != 1:
         raise ValueError(f"README.md has {found} places for {name}; it must have one.")
+    return readme
+
+
+def claim_rows(claims: Sequence[Claim], start: str) -> Iterator[Sequence[str]]:
+    """A table of claims that all begin alike, without that beginning."""
+    yield "claim", "theirs", "ours", "holds"
+    for claim in claims:
+        text = re.sub(rf"^{re.escape(start)}[:,] ", "", claim.text)
+        yield text, claim.paper, claim.ours, claim.verdict.removesuffix(", see README")
+
+
+def with_claims(
+    readme: str,
+    claims: Sequence[Claim],
+    starts: Iterable[str],
+    rows: Callable[[Sequence[Claim], str], Iterable[Sequence[str]]] = claim_rows,
+) -> str:
+    """A README with a table of claims for each of the beginnings."""
+    for start in starts:
+        chosen = [claim for claim in claims if claim.text.startswith(start)]
+        readme = between(readme, f"claims, {start}", rows(chosen, start))
     return readme
 
 

@@ -23,7 +23,8 @@ class Paper:
     """A paper's folder, and what is done in it.
 
     ``files`` names the real data that a run would like to have, ``plan`` lists the trials of a mode ("full" or
-    "quick"), ``claims`` compares the results with what is known from expected.json, ``draw`` writes the pictures.
+    "quick"), ``claims`` compares the results with what is known from expected.json, ``draw`` writes the pictures,
+    ``readme`` puts the tables of a full run with all data into the text of README.md.
     """
 
     folder: Path
@@ -33,6 +34,7 @@ class Paper:
     measure: Measure
     claims: Callable[[Results, Config, dict[str, Any]], list[Claim]]
     draw: Callable[[Results, Path], list[Path]]
+    readme: Callable[[str, Results, Config, list[Claim]], str] | None = None
 
 
 def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
@@ -42,9 +44,9 @@ def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
     config = tomllib.loads(options.config.read_text(encoding="utf-8"))
     expected_file = paper.folder / "expected.json"
     expected: dict[str, Any] = json.loads(expected_file.read_text(encoding="utf-8")) if expected_file.exists() else {}
-    for name in paper.files(config):
-        if data_file(name) is None:
-            print(f"{name} is not here: synthetic data alone. Set HEATHAZE_DATA to its folder.")
+    missing = [name for name in paper.files(config) if data_file(name) is None]
+    for name in missing:
+        print(f"{name} is not here: synthetic data alone. Set HEATHAZE_DATA to its folder.")
 
     began = time.monotonic()
     trials = paper.plan(config, mode)
@@ -62,6 +64,11 @@ def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
         expected[mode] = {**expected.get(mode, {}), **summary(results)}
         expected_file.write_text(_one_line_a_mean(expected), encoding="utf-8")
         print("wrote expected.json")
+        if paper.readme is not None and mode == "full" and not missing:
+            readme_file = paper.folder / "README.md"
+            text = paper.readme(readme_file.read_text(encoding="utf-8"), results, config, claims)
+            readme_file.write_text(text, encoding="utf-8")
+            print("wrote README.md")
     broken = [claim for claim in claims if claim.fails]
     if broken:
         print(f"{len(broken)} of {len(claims)} claims do not hold.", file=sys.stderr)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from calibration import best_possible, calibrations
 from harness.claims import Claim, summary
-from harness.readme import between
+from harness.readme import between, with_claims
 from harness.results import Point, Results
 from protocol import BEST, KNOWN, POSTERIOR, PRINTED, PURSUIT, UNIFORM
 
@@ -23,16 +21,9 @@ CLAIMS = ("fig. 1", "table", "fig. 2", "fig. 3", "EMD", "realised", "lab")
 """How claims begin that have a place of their own."""
 
 
-def write_readme(path: Path, results: Results, config: Mapping[str, Any], claims: Sequence[Claim]) -> bool:
-    """Tables and claims between the marks of README.md; only if all data was there."""
-    if not results.sources("lab"):
-        return False
-    readme = with_tables(path.read_text(encoding="utf-8"), summary(results), config)
-    for start in CLAIMS:
-        chosen = [claim for claim in claims if claim.text.startswith(start)]
-        readme = between(readme, f"claims, {start}", _claims(chosen, start))
-    path.write_text(readme, encoding="utf-8")
-    return True
+def filled_in(readme: str, results: Results, config: Mapping[str, Any], claims: Sequence[Claim]) -> str:
+    """README.md with tables and claims between its marks."""
+    return with_claims(with_tables(readme, summary(results), config), claims, CLAIMS)
 
 
 def with_tables(readme: str, means: Means, config: Mapping[str, Any]) -> str:
@@ -109,10 +100,3 @@ def _of(means: Means, point: Point, method: str, metric: str = "EMD") -> Sequenc
 
 
 # ── claims ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _claims(claims: Sequence[Claim], start: str) -> Iterator[Sequence[str]]:
-    yield "claim", "theirs", "ours", "holds"
-    for claim in claims:
-        text = re.sub(rf"^{re.escape(start)}[:,] ", "", claim.text)
-        yield text, claim.paper, claim.ours, claim.verdict.removesuffix(", see README")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from experiments import EPSILON, OVER_EPSILON, OVER_OWNERS, OVER_POINTS, OVER_SEEN
 from harness.claims import Claim, summary
-from harness.readme import between
+from harness.readme import between, with_claims
 from harness.results import Point, Results
 from printed import RepairedAuction, composed, concentrated, summary_epsilon
 from protocol import (
@@ -39,16 +37,9 @@ CLAIMS = ("bid", "theorem", "MWEM", "auction", "hash", "mnist", "adult", "digits
 MISSED = (0.05, 1e-3, 1e-6, 1e-9)
 
 
-def write_readme(path: Path, results: Results, config: Mapping[str, Any], claims: Sequence[Claim]) -> bool:
-    """Tables and claims between the marks of README.md; only if all data was there."""
-    if set(results.sources(OVER_EPSILON)) != set(config["full"]["runs"]):
-        return False
-    readme = with_tables(path.read_text(encoding="utf-8"), summary(results), config)
-    for start in CLAIMS:
-        chosen = [claim for claim in claims if claim.text.startswith(start)]
-        readme = between(readme, f"claims, {start}", _claims(chosen, start))
-    path.write_text(readme, encoding="utf-8")
-    return True
+def filled_in(readme: str, results: Results, config: Mapping[str, Any], claims: Sequence[Claim]) -> str:
+    """README.md with tables and claims between its marks."""
+    return with_claims(with_tables(readme, summary(results), config), claims, CLAIMS)
 
 
 def with_tables(readme: str, means: Means, config: Mapping[str, Any]) -> str:
@@ -141,10 +132,3 @@ def _asks() -> Iterator[Sequence[str]]:
 
 
 # ── claims ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _claims(claims: Sequence[Claim], start: str) -> Iterator[Sequence[str]]:
-    yield "claim", "theirs", "ours", "holds"
-    for claim in claims:
-        text = re.sub(rf"^{re.escape(start)}[:,] ", "", claim.text)
-        yield text, claim.paper, claim.ours, claim.verdict.removesuffix(", see README")

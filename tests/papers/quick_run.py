@@ -37,6 +37,16 @@ def shown_pictures(folder):
     return pictures
 
 
+def check_tables(folder, with_tables, means, mean, mark):
+    """README.md has the tables of these means; they would change with this mean, and would miss this mark."""
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    assert with_tables(readme, means) == readme
+    means[mean][0] *= 2
+    assert with_tables(readme, means) != readme
+    with pytest.raises(ValueError, match=f"0 places for {mark}"):
+        with_tables(readme.replace(f"<!-- {mark} -->", ""), means)
+
+
 def times(folder):
     """When each file of a folder was last written."""
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}

@@ -6,7 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from tests.papers.quick_run import PAPERS, check_quick_run, quick_run, replaced_config, shown_pictures
+from tests.papers.quick_run import PAPERS, check_quick_run, check_tables, quick_run, replaced_config, shown_pictures
 
 PAPER = PAPERS / "distributed_heatmaps"
 
@@ -62,13 +62,9 @@ def test_what_is_committed_is_complete():
 
 
 def test_the_tables_of_the_readme_are_those_of_the_full_run(module_of, full):
-    readme = (PAPER / "README.md").read_text(encoding="utf-8")
-    tables = module_of("tables")
-    assert tables.with_tables(readme, full) == readme
-    full["table1 | nyc | 100000 | ours, default settings | MSE"][0] *= 2
-    assert tables.with_tables(readme, full) != readme
-    with pytest.raises(ValueError, match="0 places for table 2"):
-        tables.with_tables(readme.replace("<!-- table 2 -->", ""), full)
+    check_tables(
+        PAPER, module_of("tables").with_tables, full, "table1 | nyc | 100000 | ours, default settings | MSE", "table 2"
+    )
 
 
 @pytest.fixture

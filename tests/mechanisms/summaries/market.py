@@ -2,11 +2,12 @@
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from heathaze.mechanisms.summaries import Features, Herding
+from heathaze.mechanisms.summaries import Features, Herding, Purchase
 
 FEATURES = Features(columns=3, gamma=1.0, frequencies=20, seed=5)
 
@@ -21,6 +22,12 @@ def market(seed: int = 0, sizes: tuple[int, ...] = (80, 60, 90), target: int = 5
 def plan(**changes) -> Herding:
     """Buy 30 points for a target of 50, with little noise unless asked for."""
     return Herding(**({"features": FEATURES, "points": 30, "target_points": 50, "epsilon": 50} | changes))
+
+
+def check_points_are_the_owners(bought: Purchase, owners: Mapping[str, np.ndarray]) -> None:
+    """Every bought point is, bit by bit, the row of the owner that the purchase names."""
+    theirs = [owners[name][row] for name, row in zip(bought.owners, bought.rows, strict=True)]
+    assert np.array_equal(theirs, bought.points)
 
 
 def remedies(refusal: str, features: Features) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from heathaze.privacy.noise import discrete_gaussian
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
-from tests.mechanisms.summaries.market import remedies
+from tests.mechanisms.summaries.market import check_points_are_the_owners, remedies
 
 FEATURES = Features(columns=784, gamma=0.02)
 SMALL = Features(columns=2, gamma=0.5, frequencies=10, seed=1)
@@ -100,9 +100,7 @@ def test_the_papers_rounds_come_near_greedy_and_far_from_uniform() -> None:
     error = np.linalg.norm(SMALL.of(bought.points).mean(axis=0) - goal)
     uniform = np.linalg.norm(SMALL.of(np.vstack([points[:67] for points in owners.values()])).mean(axis=0) - goal)
     assert error < 0.3 * uniform
-    assert all(
-        np.array_equal(owners[n][r], x) for n, r, x in zip(bought.owners, bought.rows, bought.points, strict=True)
-    )
+    check_points_are_the_owners(bought, owners)
 
 
 # ── what it costs ───────────────────────────────────────────────────────────────────────────────────────────────────

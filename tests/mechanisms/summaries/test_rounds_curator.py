@@ -26,6 +26,7 @@ from heathaze.mechanisms.summaries.messages import (
 from heathaze.mechanisms.summaries.rounds import Rounds
 from heathaze.mechanisms.summaries.rounds_curator import RoundsCurator, Step
 from heathaze.privacy.randomness import Simulation
+from tests.mechanisms.summaries.market import check_points_are_the_owners
 
 FEATURES = Features(columns=2, gamma=0.5, frequencies=3)
 TARGET = np.random.default_rng(0).normal(size=(60, 2))
@@ -90,9 +91,7 @@ def test_a_whole_run() -> None:
     assert bought.notes == ()
     assert bought.offered == {"a": 12, "b": 12, "c": 10}
     assert bought.seen == 34
-    assert all(
-        np.array_equal(points[n][r], x) for n, r, x in zip(bought.owners, bought.rows, bought.points, strict=True)
-    )
+    check_points_are_the_owners(bought, points)
     kinds = [type(message).__name__ for name, message in run.told if name == "a"]
     assert kinds.count("CallForBids") == kinds.count("Ask") == 12
     assert kinds.count("Broadcast") == 3
@@ -374,7 +373,7 @@ def test_whatever_happens_to_messages_the_run_ends(asking: Any) -> None:
         assert bought is not None
         chosen = list(zip(bought.owners, bought.rows.tolist(), strict=True))
         assert len(set(chosen)) == len(chosen) <= 8
-        assert all(np.array_equal(points[n][r], x) for (n, r), x in zip(chosen, bought.points, strict=True))
+        check_points_are_the_owners(bought, points)
         assert sum(bought.offered.values()) >= len(chosen)
         assert run.curator.close_step() == ()
         ended, noted, full = ended + 1, noted + bool(bought.notes), full + (len(chosen) == 8)
