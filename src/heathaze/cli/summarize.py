@@ -262,7 +262,7 @@ def _forgotten(owners: object, points: object, epsilon: object) -> InvalidInput:
 
 
 def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: bool) -> None:
-    """Write a study to fill in, or say that one is needed. Names of columns are public; nothing else is told."""
+    """Write a study to fill in, or say that one is needed: names of columns and what they hold, nothing else."""
     from heathaze.mechanisms.summaries.study import skeleton, write_skeleton
 
     columns = {name: table.kind(name) for name in table.types}
