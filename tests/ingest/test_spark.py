@@ -21,7 +21,8 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import VISITS
 from heathaze.ingest.count import count
-from heathaze.ingest.engine import SOURCE
+from heathaze.ingest.engine import RAW, SOURCE
+from heathaze.ingest.engines.spark import GIVEN
 
 # pyspark 4 warns about pandas 3 and about its own imports; nothing here depends on either.
 pytestmark = [
@@ -157,10 +158,10 @@ def test_columns_may_be_called_anything(spark: Any, tools: Any, tmp_path: Path) 
     [
         ("text.csv", b"who,x,y\nanna-secret,0.5,0.5\nb,1.5f,9\n", "'x' holds text that is not a number"),
         ("null.csv", b"who,x,y\nanna-secret,0.5,0.5\n,0.5,0.5\n", "has no person 'who'"),
-        ("short.csv", b"who,x,y\nanna-secret,0.5\n", "different numbers of columns"),
-        ("long.csv", b"who,x,y\nanna-secret,0.5,0.5,0.5\n", "different numbers of columns"),
+        ("short.csv", b"who,x,y\nanna-secret,0.5\n", "Line 2 of .* has fewer fields than the header"),
+        ("long.csv", b"who,x,y\nanna-secret,0.5,0.5,0.5\n", "Line 2 of .* has more fields than the header"),
         ("latin.csv", b"who,x,y\nZo\xeb,0.5,0.5\n", "UTF-8"),
-        ("late.csv", b"who,x,y\n" + b"anna-secret,0.5,0.5\n" * 9999 + b"Zo\xeb,0.5,0.5\n", "not UTF-8"),
+        ("late.csv", b"who,x,y\n" + b"anna-secret,0.5,0.5\n" * 9999 + b"Zo\xeb,0.5,0.5\n", "not written in UTF-8"),
         ("float.jsonl", b'{"who": 1, "x": 0.5, "y": 0.5}\n{"who": 7.0, "x": 0.5, "y": 0.5}\n', "with a fraction"),
         ("late.jsonl", b'{"who": 1, "x": 0.5, "y": 0.5}\n' * 2000 + b'{"who": "anna-secret" 73\n', "cannot be read"),
         ("bad.parquet", b"PAR1 this is no Parquet, anna-secret", "cannot be read"),
@@ -184,7 +185,7 @@ def test_mixed_and_floating_tables_are_refused(spark: Any) -> None:
     good = {"who": [1, 2], "x": [0.5, 0.5], "y": [0.5, 0.5]}
     with pytest.raises(UnreadableData, match="numbers with a fraction"):
         count(pa.table({**good, "who": [1.5, 2.0]}), grid, person="who", engine="spark")
-    with pytest.raises(UnreadableData, match="mixes several types"):
+    with pytest.raises(UnreadableData, match="mixes kinds of ids"):
         count(pd.DataFrame({**good, "who": [1, "b"]}), grid, person="who", engine="spark")
     with pytest.raises(UnreadableData, match="no column 'z'"):
         count(pa.table(good), grid, person="who", x="z", engine="spark")
@@ -195,4 +196,4 @@ def test_the_session_is_left_as_it_was(spark: Any, tmp_path: Path) -> None:
     path.write_text("who,x,y\na,0.5,0.5\n")
     count(path, Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), person="who", engine="spark")
     assert spark.sql("select 1 as one").collect()[0]["one"] == 1
-    assert not {table.name for table in spark.catalog.listTables()} & {VISITS, SOURCE}
+    assert not {table.name for table in spark.catalog.listTables()} & {VISITS, SOURCE, RAW, GIVEN}

@@ -24,7 +24,7 @@ class Kind(enum.Enum):
     INTEGER = "whole numbers"
     FLOATING = "numbers with a fraction"
     TEXT = "text"
-    TIME = "dates or times"
+    TIME = "dates or times"  # as the number of the day
     OTHER = "something else"
 
 
@@ -74,6 +74,8 @@ class Columns:
 def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool = False) -> list[int]:
     """Positions of the wanted columns, found by their exact names.
 
+    Names that differ in case alone are refused: some readers take one for the other.
+
     Columns of ``text`` files are named in the error only where a wanted one is among them: else the first line may be a
     visit, and naming it would print somebody's position.
     """
@@ -86,6 +88,11 @@ def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool =
             else:
                 known = "it has " + ", ".join(repr(column) for column in names)
             raise UnreadableData(f"{where} has no column {name!r}; {known}.")
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(name.casefold(), name)
+        if other != name:
+            raise UnreadableData(f"{where} has columns {other!r} and {name!r}, which differ in case alone; rename one.")
     return [list(names).index(name) for name in wanted]
 
 
@@ -111,13 +118,14 @@ def fractional(person: str) -> str:
     )
 
 
-def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str, mangled: bool) -> str:
+def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str, day_number: str, mangled: bool) -> str:
     """The select that makes (unit, x, y, flaw) out of the source.
 
     Args:
         columns: Which columns are meant; ``kinds`` are theirs, in the same order.
         unit: What the first column of the view tells apart.
         source: Name of the table with columns c0, c1, … and flaw.
+        day_number: How an engine writes the number of a date's day.
         mangled: Look for people whose name was not UTF-8 (files of text).
     """
     x, x_flawed = _number("c0", columns.x, kinds[0])
@@ -129,7 +137,7 @@ def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str,
         if mangled:
             flaws.append(("coalesce(position('\ufffd' in c2), 0) > 0", Flaw.MANGLED_PERSON))
     if unit is Unit.PERSON_DAY:
-        day, day_flawed = _day(str(columns.time), kinds[3])
+        day, day_flawed = _day(str(columns.time), kinds[3], day_number)
         key = f"cast({day} as string) || '|' || cast({key} as string)"
         flaws.append((day_flawed, Flaw.NOT_A_TIME))
     cases = " ".join(f"when {condition} then {flaw:d}" for condition, flaw in flaws if condition)
@@ -156,7 +164,8 @@ def _number(column: str, name: str, kind: Kind) -> tuple[str, str]:
         return f"cast({column} as double)", ""
     if kind is not Kind.TEXT:
         raise UnreadableData(f"Column {name!r} holds {kind.value}; coordinates must be numbers.")
-    text = f"lower(trim({column}))"
+    # Only spaces are trimmed and only these letters lowered: engines disagree about all others.
+    text = f"translate(trim(both ' ' from {column}), 'AEFINTY', 'aefinty')"
     value = f"try_cast({text} as double)"
     plain = f"translate({text}, '0123456789+-.e', '') = ''"
     return (
@@ -169,19 +178,19 @@ ISO_TIME = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]
 OFFSET = "([+-])([0-9]{2}):?([0-9]{2})$"
 
 
-def _day(name: str, kind: Kind) -> tuple[str, str]:
-    """The day in UTC (null where absent), and when the text is no time."""
+def _day(name: str, kind: Kind, day_number: str) -> tuple[str, str]:
+    """The number of the day in UTC (null where absent), and when the text is no time."""
     if kind is Kind.TIME:
-        return "cast(c3 as date)", ""
+        return "c3", ""
     if kind is not Kind.TEXT:
         raise UnreadableData(f"Column {name!r} holds {kind.value}; a time must be a date, a timestamp or ISO text.")
-    text = "trim(c3)"
+    text = "trim(both ' ' from c3)"
     date = f"try_cast(substr({text}, 1, 10) as date)"
     hour, minute = (f"coalesce(try_cast(substr({text}, {place}, 2) as int), 0)" for place in (12, 15))
     sign, *ahead = (f"regexp_extract({text}, '{OFFSET}', {group})" for group in (1, 2, 3))
     hours, minutes = (f"coalesce(try_cast({part} as int), 0)" for part in ahead)
     # minutes since midnight, UTC = local time − offset; beyond 0 … 1439 it is the day before or after
     passed = f"({hour} * 60 + {minute} - case when {sign} = '-' then -1 else 1 end * ({hours} * 60 + {minutes}))"
-    day = f"{date} + case when {passed} < 0 then -1 when {passed} >= 1440 then 1 else 0 end"
+    day = f"{day_number.format(date)} + case when {passed} < 0 then -1 when {passed} >= 1440 then 1 else 0 end"
     readable = f"regexp_replace({text}, '{ISO_TIME}', '') = '' and {date} is not null and {hour} < 24 and {minute} < 60"
     return f"case when {readable} then {day} end", f"{text} <> '' and not ({readable})"

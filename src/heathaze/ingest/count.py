@@ -13,7 +13,7 @@ import numpy.typing as npt
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData
-from heathaze.ingest.columns import VISITS, Columns, Flaw, check_names, visits_sql
+from heathaze.ingest.columns import VISITS, Columns, Flaw, Kind, check_names, visits_sql
 from heathaze.ingest.counts import Counts
 from heathaze.ingest.engine import SOURCE, Engine, open_engine
 from heathaze.ingest.source import Files, find_files
@@ -144,13 +144,20 @@ def _is_path(source: Any, engine: str) -> bool:
 
 
 def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> None:
-    """Make the view of visits, and refuse those that cannot be counted."""
+    """Make the table of visits, and refuse those that cannot be counted.
+
+    The engine has kept the columns before any condition is asked of them: a bound on one person's influence that were
+    computed while a file is read would hang on what the file says about itself.
+    """
     kinds = engine.attach(table, columns.wanted)
     text = isinstance(table, Files) and table.is_text
-    visits = visits_sql(columns, kinds, unit, SOURCE, mangled=text)
-    # Text is read once and kept; typed columns are quicker read again than kept.
-    begin = engine.keep if text else "create temporary view {} as"
-    engine.run(f"{begin.format(VISITS)} {visits}")
+    visits = visits_sql(columns, kinds, unit, SOURCE, engine.day_number, mangled=text)
+    if Kind.TEXT in kinds[:2] or Kind.TEXT in kinds[3:]:
+        # Text becomes numbers once; what is typed already is quicker looked at again than kept twice.
+        engine.run(f"{engine.keep.format(VISITS)} {visits}")
+        engine.forget_source()
+    else:
+        engine.run(f"create temporary view {VISITS} as {visits}")
     flaws = engine.run(
         f"select max(greatest(case when unit is null then 1 else 0 end, flaw)) as flaw from {VISITS} "
         "where unit is null or flaw > 0"
@@ -170,7 +177,9 @@ def _placing(grid: Grid) -> Parameters:
     across = grid.cols / (grid.x[1] - grid.x[0])
     mercator = grid.projection is Projection.WEB_MERCATOR
     bent: Parameters = [mercator, math.pi / 4, math.pi / 360, origin, scale]
-    return [*bent, origin, scale, grid.x[0], across, *grid.x, *grid.y, grid.rows - 1, grid.cols, grid.cols - 1]
+    rows: Parameters = [grid.rows, grid.rows + 1, grid.rows - 1]
+    cols: Parameters = [grid.cols, grid.cols + 1, grid.cols - 1]
+    return [*bent, origin, scale, grid.x[0], across, *grid.x, *grid.y, *rows, grid.cols, *cols]
 
 
 def _weighing(at_most: int | None, weight: str, mass: int) -> Parameters:
@@ -184,8 +193,7 @@ def _weighing(at_most: int | None, weight: str, mass: int) -> Parameters:
 def _asserted(answer: dict[str, npt.NDArray[np.int64]], bound: int) -> tuple[npt.NDArray[np.int64], ...]:
     """Cells and masses, once no unit weighs more than the bound (errata X6)."""
     cells, masses = answer["cell"], answer["mass"]
-    largest = masses[cells == -1]
-    if (largest > bound).any():
+    if (masses[cells == -1] > bound).any():
         raise SensitivityExceeded(
             f"A unit weighs more than the bound {bound}; nothing may be released from these counts."
         )

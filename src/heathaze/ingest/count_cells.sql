@@ -1,7 +1,7 @@
 -- From visits(unit, x, y) to integer mass per cell. One text, read alike by DuckDB and Spark; every number is bound, in the
 -- order of count.py. Rows of the answer: one per non-empty cell, and cell -1 with the largest mass any unit has.
 with located as (
-    -- position in cells, the operations of Grid.down and Grid.across in their order; null and NaN lie in no box
+    -- position in cells, the operations of Grid.down and Grid.across in their order
     select
         unit,
         case
@@ -12,14 +12,15 @@ with located as (
         (x - ?) * ? as across
     from heathaze_visits
     where x >= ? and x <= ? and y >= ? and y <= ?
-    -- a Parquet file's statistics leave NaN out, and an engine that trusts them may drop the comparisons
-    and not isnan(x) and not isnan(y)
 ),
 
 placed as (
+    -- the last border belongs to the last cell; NaN is below nothing, so it would have no cell even if the box let it pass
     select
         unit,
-        cast(greatest(least(floor(down), ?), 0) as bigint) * ? + cast(least(floor(across), ?) as bigint) as cell
+        case when down < 1 then 0 when down < ? then cast(floor(down) as bigint) when down < ? then ? end * ?
+        + case when across < 1 then 0 when across < ? then cast(floor(across) as bigint) when across < ? then ? end
+        as cell
     from located
 ),
 

@@ -8,14 +8,16 @@ with located as (
         (x - ?) * ? as across
     from heathaze_visits
     where x >= ? and x <= ? and y >= ? and y <= ?
-    and not isnan(x) and not isnan(y)
 ),
 
 placed as (
-    select cast(greatest(least(floor(down), ?), 0) as bigint) * ? + cast(least(floor(across), ?) as bigint) as cell
+    select
+        case when down < 1 then 0 when down < ? then cast(floor(down) as bigint) when down < ? then ? end * ?
+        + case when across < 1 then 0 when across < ? then cast(floor(across) as bigint) when across < ? then ? end
+        as cell
     from located
 )
 
-select cell, cast(count(*) * ? as bigint) as mass
+select coalesce(cell, -1) as cell, cast(count(*) * ? as bigint) as mass
 from placed
 group by cell

@@ -15,18 +15,27 @@ from heathaze.ingest.source import Files
 
 Answer = dict[str, npt.NDArray[np.int64]]
 
+RAW = "heathaze_raw"
+"""What ``attach`` keeps: the wanted columns as c0, c1, …, read once, without an expression or a condition."""
+
 SOURCE = "heathaze_source"
-"""What ``attach`` makes: the wanted columns as c0, c1, … and ``flaw``, 0 unless the engine saw one (columns.Flaw)."""
+"""The view on it that ``attach`` makes: canonical types, and ``flaw``, 0 unless the engine saw one (columns.Flaw)."""
 
 
 class Engine(Protocol):
     """Runs one SQL text on one table of visits. Nothing of the data reaches an error text."""
 
     keep: str
-    """How a statement begins that reads the visits once and keeps them under a name."""
+    """How a statement begins that keeps its answer under a name."""
+
+    day_number: str
+    """The number of a date's day, counted from 1970-01-01."""
 
     def attach(self, source: Files | Any, wanted: Sequence[str]) -> list[Kind]:
-        """Make the table ``heathaze_source`` of the wanted columns, and say which canonical types they have."""
+        """Keep the wanted columns, make the view ``heathaze_source`` of them, and say which types it has."""
+
+    def forget_source(self) -> None:
+        """Free what :meth:`attach` kept, once the visits themselves are kept."""
 
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
         """Run a statement; integers come back, nulls as 0."""

@@ -1,11 +1,12 @@
 """Files of visits: which there are, how they are written, and what their columns are called.
 
-Looks at the names and the first lines only; reading the visits is the engines' work. Both engines are told the
-separator and the names found here, so that they cannot guess differently.
+Reading the visits is the engines' work. Both engines are told the separator and the names found here, so that they
+cannot guess differently, and neither is given a CSV file that could be read in two ways.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import enum
 import glob
@@ -15,10 +16,12 @@ import json
 import os
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import BinaryIO, cast
 
 from heathaze.errors import UnknownFormat, UnreadableData
+from heathaze.ingest.csv_lines import check_csv
 
 SEPARATORS = ",;\t|"
 """The one the header holds most of; a comma where there is none."""
@@ -50,7 +53,11 @@ ENDINGS = {
 
 @dataclass(frozen=True)
 class Files:
-    """One file or several alike. ``names`` are the columns of text files; a Parquet file tells the engine its own."""
+    """One file or several alike.
+
+    ``names`` are the columns of text files: of JSON lines the keys of the first lines, and other keys may follow. A
+    Parquet file holds its own.
+    """
 
     given: str
     paths: tuple[str, ...]
@@ -75,16 +82,21 @@ def find_files(given: str) -> Files:
     formats = {_format(path) for path in paths}
     if len(formats) > 1:
         raise UnreadableData(f"{given!r} matches files of several formats; give a pattern that matches one.")
-    files = Files(given, tuple(paths), formats.pop())
-    if not files.is_text:
-        return files
-    heads = {_head(path, files.format) for path in paths}
-    if len(heads) > 1 and files.format is Format.CSV:
+    kind = formats.pop()
+    if kind is Format.PARQUET:
+        return Files(given, tuple(paths), kind)
+    heads = dict.fromkeys(_head(path, kind) for path in paths)
+    if len(heads) > 1 and kind is Format.CSV:
         raise UnreadableData(f"The files of {given!r} have different headers; give files with the same columns.")
     separator = next(iter(heads))[1]
     # Keys of JSON lines may differ from file to file; what is missing in a line is absent there.
-    names = tuple(dict.fromkeys(name for head in sorted(heads) for name in head[0])) if len(heads) > 1 else None
-    return Files(given, files.paths, files.format, names or next(iter(heads))[0], separator)
+    names = tuple(dict.fromkeys(name for head, _ in heads for name in head))
+    if kind is Format.CSV:
+        names = next(iter(heads))[0]
+        for path in paths:
+            with _opened(path) as file:
+                check_csv(file, repr(path), separator, len(names))
+    return Files(given, tuple(paths), kind, names, separator)
 
 
 def _existing(given: str) -> list[str]:
@@ -121,19 +133,22 @@ def _format(path: str) -> Format:
 def _head(path: str, kind: Format) -> tuple[tuple[str, ...], str]:
     """Names of the columns, and the separator."""
     try:
-        with _text(path) as file:
+        with _opened(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
             if kind is Format.CSV:
                 return _csv_head(path, file)
             return _json_names(path, file), ","
     except UnicodeDecodeError:
         raise UnreadableData(f"{path!r} is not written in UTF-8; save it as UTF-8.") from None
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked."""
+    try:
+        with gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb") as file:
+            yield cast(BinaryIO, file)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise UnreadableData(f"{path!r} cannot be unpacked; the file is damaged or not gzip.") from None
-
-
-def _text(path: str) -> io.TextIOWrapper:
-    binary: Any = gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")  # noqa: SIM115
-    return io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
 
 
 def _csv_head(path: str, file: io.TextIOWrapper) -> tuple[tuple[str, ...], str]:

@@ -70,7 +70,8 @@ def test_a_graph_from_edges(tmp_path: Path) -> None:
         ("sensor,x\na\n", "Line 2 of .* has another number of fields than the header: 1, not 2; give one field"),
         ("sensor,x\r\n\r\na,1,5\r\n", "Line 3 of .* another number of fields .*; if numbers have decimal commas"),
         ("sensor,x,y\n# a remark\na,1,2\n", "Line 2 of .*; lines that begin with # are left out before the header"),
-        ('sensor,x\n"a\nb",1\nc,left\n', "Line 4 of .* has x 'left'"),
+        ('sensor,x\n"a\nb",1\nc,left\n', "Line 2 of .*: a quotation mark is not closed on the line"),
+        ('sensor,x\na,1\n"b" c,2\n', "Line 3 of .*: a quotation mark .* stands inside a field"),
         ("# a remark\nsensor;x\na;1,5\n", "is separated by semicolons; save it with commas, and points in numbers"),
         ("sensor\tx\na\t1\n", "is separated by tabs; save it with commas"),
         ("a,1.5\nb,2.5\n", "has no header; begin it with sensor,x"),
@@ -87,7 +88,7 @@ def test_a_layout_that_is_none_is_told_in_a_sentence(tmp_path: Path, text: str, 
 
 def test_fields_and_brackets_without_end(tmp_path: Path) -> None:
     for text, words in (
-        (f"sensor,x\na,{'1' * 140_000}\n", "Line 2 of .* cannot be read as CSV: a field of it has more than 131072"),
+        (f"sensor,x\na,{'1' * 140_000}\n", "Line 2 of .* cannot be read as CSV: .* a field has more than 131072"),
         (f"sensor,{'x' * 140_000}\na,1\n", "Line 1 of .* cannot be read as CSV"),
     ):
         with pytest.raises(UnreadableData, match=words):

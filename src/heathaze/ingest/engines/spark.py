@@ -1,4 +1,8 @@
-"""Spark: for data bigger than one machine. Runs in the session there is, else in a quiet local one."""
+"""Spark: for data bigger than one machine. Runs in the session there is, else in a quiet local one.
+
+Text files are checked on the driver by the same code as for DuckDB before Spark reads them, because Spark's own readers
+skip over much that others refuse.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,14 @@ import numpy as np
 
 from heathaze.errors import InvalidInput, MissingExtra, UnreadableData
 from heathaze.ingest.columns import VISITS, Flaw, Kind, locate
-from heathaze.ingest.engine import SOURCE, Answer
+from heathaze.ingest.engine import RAW, SOURCE, Answer
+from heathaze.ingest.engines.duckdb import open_duckdb
 from heathaze.ingest.engines.java import java_home
+from heathaze.ingest.memory import arrays, is_arrow, is_pandas
+from heathaze.ingest.parquet_schema import parquet_places
 from heathaze.ingest.source import Files, Format
+
+GIVEN = "heathaze_given"
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
@@ -92,13 +101,14 @@ class Spark:
     """See :class:`heathaze.ingest.engine.Engine`."""
 
     keep = "cache table {} as"
+    day_number = "cast(unix_date({}) as bigint)"
 
     def __init__(self, session: Any) -> None:
         self.session = session
         self.where = "The table"
 
     def attach(self, source: Files | Any, wanted: Sequence[str]) -> list[Kind]:
-        """Make the source table out of files or of a table in memory."""
+        """Keep the wanted columns, and make the source view of them."""
         with self._sentences():
             if isinstance(source, Files):
                 self.where = repr(source.given)
@@ -108,20 +118,26 @@ class Spark:
                 table = self._address(source, wanted)
             else:
                 table = self._memory(source, wanted)
-            chosen = [_canonical(f"c{place}", name) for place, (_, name) in enumerate(table.dtypes)]
+            table.createOrReplaceTempView(GIVEN)
+            self.session.sql(f"{self.keep.format(RAW)} select * from {GIVEN}")
+            kept = self.session.table(RAW)
+            columns = [_canonical(f"c{place}", name) for place, (_, name) in enumerate(kept.dtypes)]
             flaw = f"{Flaw.NONE:d}"
-            if "variant" in dict(table.dtypes).values():
+            if "variant" in dict(kept.dtypes).values():
                 # a number with a fraction, or one beyond 64 bits, is not an id
                 exact = "c2 is null or schema_of_variant(c2) in ('STRING', 'BIGINT', 'BOOLEAN', 'VOID')"
                 flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
                 # 1 and "1" would be one person as text; whether they are, nobody can know
                 kind = "case schema_of_variant(c2) when 'STRING' then 1 when 'BOOLEAN' then 2 else 3 end as kind"
-                filled = table.where("c2 is not null and schema_of_variant(c2) <> 'VOID'")
+                filled = kept.where("c2 is not null and schema_of_variant(c2) <> 'VOID'")
                 if filled.selectExpr(kind).distinct().count() > 1:
                     raise UnreadableData(f"Column {wanted[2]!r} mixes numbers and text; write all ids in one way.")
-            columns = [f"{sql} as c{place}" for place, (sql, _) in enumerate(chosen)]
-            table.selectExpr(*columns, f"{flaw} as flaw").createOrReplaceTempView(SOURCE)
-        return [kind for _, kind in chosen]
+            canonical = [f"{sql} as c{place}" for place, (sql, _) in enumerate(columns)]
+            kept.selectExpr(*canonical, f"{flaw} as flaw").createOrReplaceTempView(SOURCE)
+        return [kind for _, kind in columns]
+
+    def forget_source(self) -> None:
+        """Nothing: a kept table that is lost with its machine is made again from its source."""
 
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
         """Run a statement; integers come back, nulls as 0."""
@@ -135,7 +151,7 @@ class Spark:
 
     def forget(self) -> None:
         """Drop the views and what they kept."""
-        for view in (VISITS, SOURCE):
+        for view in (VISITS, SOURCE, RAW, GIVEN):
             with contextlib.suppress(Exception):
                 self.session.catalog.uncacheTable(view)
             with contextlib.suppress(Exception):
@@ -144,14 +160,16 @@ class Spark:
     def _files(self, source: Files, wanted: Sequence[str]) -> Any:
         from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
+        # Folders are never read as columns, whatever they are called.
+        read = self.session.read.option("recursiveFileLookup", "true")
         paths = [_escaped(path) for path in source.paths]
         if source.format is Format.PARQUET:
-            return _chosen(self.session.read.parquet(*paths), wanted, self.where)
-        locate(source.names, wanted, self.where, text=True)
+            parquet_places(source.paths, wanted, self.where)
+            return _chosen(read.parquet(*paths), wanted, self.where)
+        places = locate(source.names, wanted, self.where, text=True)
         if source.format is Format.CSV:
             schema = StructType([StructField(f"r{place}", StringType()) for place in range(len(source.names))])
-            # A line is a row: what is split over lines by quotes is refused here, so that files can be read in parts.
-            table = self.session.read.schema(schema).csv(
+            table = read.schema(schema).csv(
                 paths,
                 header=True,
                 sep=source.separator,
@@ -161,20 +179,24 @@ class Spark:
                 encoding="UTF-8",
                 enforceSchema=True,
             )
-            return _picked(table, locate(source.names, wanted, self.where))
+            return _picked(table, places)
+        with open_duckdb() as strict:
+            # Spark passes over a second object on a line, text behind it, or a key given twice; DuckDB refuses them.
+            strict.attach(source, wanted)
         schema = StructType(
             [StructField(name, VariantType() if place == 2 else StringType()) for place, name in enumerate(wanted)]
         )
-        return _picked(self.session.read.schema(schema).json(paths, mode="FAILFAST"), list(range(len(wanted))))
+        return _picked(read.schema(schema).json(paths, mode="FAILFAST"), list(range(len(wanted))))
 
     def _address(self, source: str, wanted: Sequence[str]) -> Any:
         if not source.rstrip("/").endswith(".parquet"):
             raise InvalidInput(f"{source!r} is an address; of those only Parquet (.parquet) can be read.")
-        return _chosen(self.session.read.parquet(source), wanted, self.where)
+        # Files of different types are refused, instead of cast to those of one of them.
+        read = self.session.read.option("recursiveFileLookup", "true").option("mergeSchema", "true")
+        return _chosen(read.parquet(source), wanted, self.where)
 
     def _memory(self, source: Any, wanted: Sequence[str]) -> Any:
-        library = type(source).__module__.split(".")[0]
-        if library == "pyspark":
+        if type(source).__module__.split(".")[0] == "pyspark":
             self.session = source.sparkSession
             return _chosen(source, wanted, self.where)
         if importlib.util.find_spec("pyarrow") is None:
@@ -182,25 +204,20 @@ class Spark:
         with _quiet():
             import pyarrow as arrow
 
-            try:
-                if library == "pandas" and hasattr(source, "iloc"):
-                    table = source.iloc[:, locate([str(name) for name in source.columns], wanted, self.where)]
-                    aliases = [f"c{place}" for place in range(len(wanted))]
-                    table = arrow.Table.from_pandas(table.set_axis(aliases, axis=1), preserve_index=False)
-                elif library == "pyarrow" and hasattr(source, "column_names"):
-                    table = source.select(locate(source.column_names, wanted, self.where))
-                elif isinstance(source, dict):
-                    locate([str(name) for name in source], wanted, self.where)
-                    table = arrow.table([arrow.array(source[name]) for name in wanted], names=list(wanted))
-                else:
-                    raise InvalidInput(
-                        f"A {type(source).__name__} cannot be read by Spark; give a path, a Spark or pandas DataFrame, "
-                        "an Arrow table or a dict of numpy arrays."
-                    )
-            except arrow.ArrowException:
-                raise UnreadableData("A column of the table mixes several types; give each column one type.") from None
-            table = table.rename_columns([f"c{place}" for place in range(len(wanted))])
-            return self.session.createDataFrame(_plain(table))
+            from heathaze.ingest.arrow import plain_table
+
+            if is_pandas(source) or isinstance(source, dict):
+                columns = arrays(source, wanted, self.where)
+                given = arrow.table([_arrow_array(column) for column in columns], names=list(wanted))
+            elif is_arrow(source):
+                given = source
+            else:
+                raise InvalidInput(
+                    f"A {type(source).__name__} cannot be read by Spark; give a path, a Spark or pandas DataFrame, "
+                    "an Arrow table or a dict of numpy arrays."
+                )
+            table = _signed(plain_table(given, wanted, self.where))
+            return self.session.createDataFrame(table.rename_columns([f"c{place}" for place in range(len(wanted))]))
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -217,26 +234,24 @@ class Spark:
             ) from None
 
 
-def _plain(table: Any) -> Any:
-    """Arrow's types that Spark does not know, brought to ones it does, exactly."""
+def _arrow_array(column: Any) -> Any:
+    """A column of :func:`heathaze.ingest.memory.arrays`, of which objects are texts."""
+    import pyarrow as arrow
+
+    try:
+        return arrow.array(column, arrow.string() if column.dtype == object else None)
+    except UnicodeEncodeError:
+        raise UnreadableData("A column holds text that is not Unicode; correct it.") from None
+
+
+def _signed(table: Any) -> Any:
+    """Whole numbers without a sign, which Spark does not know, as ones that it does, exactly."""
     import pyarrow as arrow
 
     for place, field in enumerate(table.schema):
-        kind = field.type
-        if arrow.types.is_dictionary(kind):
-            kind = kind.value_type
-        if arrow.types.is_uint64(kind):
-            kind = arrow.decimal128(20, 0)
-        elif arrow.types.is_unsigned_integer(kind):
-            kind = arrow.int64()
-        elif arrow.types.is_float16(kind):
-            kind = arrow.float32()
-        elif arrow.types.is_timestamp(kind):
-            # a wall clock is one in UTC; Spark would take it for one in the session's zone
-            kind = arrow.timestamp("us", kind.tz or "UTC")
-        if kind != field.type:
-            column = table.column(place).cast(kind, safe=not arrow.types.is_timestamp(kind))
-            table = table.set_column(place, field.name, column)
+        if arrow.types.is_unsigned_integer(field.type):
+            wide = arrow.decimal128(20, 0) if arrow.types.is_uint64(field.type) else arrow.int64()
+            table = table.set_column(place, field.name, table.column(place).cast(wide))
     return table
 
 
@@ -259,10 +274,11 @@ def _canonical(column: str, type_name: str) -> tuple[str, Kind]:
     if type_name.startswith(("decimal", "boolean", "string", "char", "varchar", "variant")):
         return f"cast({column} as string)", Kind.TEXT
     if type_name == "timestamp":
-        # an instant: its time of day in UTC, whatever zone the session is in
-        return f"timestampadd(microsecond, unix_micros({column}), timestamp_ntz'1970-01-01 00:00:00')", Kind.TIME
+        # an instant: its day in UTC, whatever zone the session is in
+        micros = f"unix_micros({column})"
+        return f"({micros} - pmod({micros}, 86400000000)) div 86400000000", Kind.TIME
     if type_name in ("date", "timestamp_ntz"):
-        return column, Kind.TIME
+        return Spark.day_number.format(f"cast({column} as date)"), Kind.TIME
     return column, Kind.OTHER
 
 

@@ -191,7 +191,7 @@ class Layout:
 
 
 class Row(dict[str, str]):
-    """A row of a table by its columns, and the line of the file on which it begins, as an editor counts."""
+    """A row of a table by its columns, and its line in the file, as an editor counts."""
 
     def __init__(self, fields: Mapping[str, str], line: int) -> None:
         super().__init__(fields)
@@ -227,21 +227,17 @@ def read_table(path: str | Path, comment: str = "#") -> list[Row]:
 
 
 def _records(path: str | Path, lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
-    """Each record with the line on which it begins, without blank ones."""
-    reader = csv.reader(lines, skipinitialspace=True)
-    while True:
-        line = first + reader.line_num
+    """Each record with its line, without blank ones. A line is a record, so that none can swallow the next."""
+    for number, line in enumerate(lines, start=first):
         try:
-            record = next(reader)
-        except StopIteration:
-            return
+            record = next(csv.reader([line], skipinitialspace=True, strict=True), [])
         except csv.Error:
             raise UnreadableData(
-                f"Line {line} of {path} cannot be read as CSV: a field of it has more than {csv.field_size_limit()} "
-                "characters, or a sign that is no text; perhaps a quotation mark is never closed."
+                f"Line {number} of {path} cannot be read as CSV: a quotation mark is not closed on the line or stands "
+                f"inside a field, or a field has more than {csv.field_size_limit()} characters."
             ) from None
         if len(record) > 1 or (record and record[0].strip()):
-            yield line, record
+            yield number, record
 
 
 def _refuse_other_separators(path: str | Path, header: str) -> None:

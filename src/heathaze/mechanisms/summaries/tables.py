@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, HeathazeError, TooLarge, UnknownFormat, UnreadableData
+from heathaze.ingest.columns import locate
+from heathaze.ingest.parquet_schema import parquet_places
 from heathaze.ingest.source import Format, find_files
 from heathaze.mechanisms.summaries.study import NUMBER, Category, Encoded, Number, Study
 from heathaze.privacy.secret import Secret
@@ -94,16 +96,18 @@ class Tables(Secret):
         place = _sql_text(glob.escape(files.paths[0]))
         with self._sentences(given):
             if files.format is Format.PARQUET:
-                self._keep(name, f"select * from read_parquet({place}, hive_partitioning = false)")
+                parquet_places(files.paths, [], str(given))
+                self._keep(name, f"select * from read_parquet({place}, hive_partitioning = false, can_have_nan = true)")
                 described = self._connection.execute(f"describe {name}").fetchall()
                 types = {column: str(kind) for column, kind, *_ in described if column != _ROW}
             else:
                 names = _without_blanks(files.names)
+                locate(names, [], str(given))
                 columns = ", ".join(f"{_sql_text(column)}: 'VARCHAR'" for column in names)
                 self._keep(
                     name,
                     f"select * from read_csv({place}, columns = {{{columns}}}, header = true, auto_detect = false, "
-                    f"delim = {_sql_text(files.separator)}, quote = '\"', escape = '\"')",
+                    f"delim = {_sql_text(files.separator)}, quote = '\"', escape = '\"', hive_partitioning = false)",
                 )
                 types = self._narrowed(name, names)
             (rows,) = self._connection.execute(f"select count(*) from {name}").fetchall()[0]
@@ -111,9 +115,12 @@ class Tables(Secret):
         return Table(given, self._count - 1, types, rows, files.format is Format.CSV)
 
     def _keep(self, name: str, select: str) -> None:
+        # What a file says about its own values is not believed (docs/decisions/0019).
+        self._connection.execute("set disabled_optimizers = 'statistics_propagation'")
         self._connection.execute(
             f"create or replace temporary table {name} as select row_number() over () - 1 as {_ROW}, * from ({select})"
         )
+        self._connection.execute("reset disabled_optimizers")
 
     def _narrowed(self, table: str, names: Sequence[str]) -> dict[str, str]:
         """Types of columns of text: numbers where all of it are."""
