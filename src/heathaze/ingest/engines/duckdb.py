@@ -69,10 +69,10 @@ class DuckDB:
         with self._sentences():
             if isinstance(source, Files):
                 self.where = repr(source.given)
-                table, names, places = self._files(source, wanted)
+                table, names = self._files(source, wanted)
             else:
-                table, names, places = self._memory(source, wanted)
-            chosen = ", ".join(f"{_quoted(names[place])} as c{number}" for number, place in enumerate(places))
+                table, names = self._memory(source, wanted)
+            chosen = ", ".join(f"{_quoted(name)} as c{place}" for place, name in enumerate(names))
             # What a file says about its own values is not believed, here where alone it could be asked.
             self._execute("set disabled_optimizers = 'statistics_propagation'")
             self._execute(f"{self.keep.format(RAW)} select {chosen} from {table}")
@@ -113,31 +113,24 @@ class DuckDB:
         with self._sentences():
             return dict(self.connection.execute(sql, list(parameters)).fetchnumpy())
 
-    def _files(self, source: Files, wanted: Sequence[str]) -> tuple[str, list[str], list[int]]:
-        """What to select from, the names of its columns, and which are wanted. Folders are never read as columns."""
-        paths = "[" + ", ".join(_text(glob.escape(path)) for path in source.paths) + "]"
+    def _files(self, source: Files, wanted: Sequence[str]) -> tuple[str, list[str]]:
+        """What to select from, and what the wanted columns are called there. Folders are never read as columns."""
+        paths = "[" + ", ".join(_text(glob.escape(path)) for path in source.paths) + "], hive_partitioning = false"
         if source.format is Format.PARQUET:
-            places = parquet_places(source.paths, wanted, self.where)
-            table = f"read_parquet({paths}, hive_partitioning = false, can_have_nan = true)"
-            return table, [str(row[0]) for row in self._execute(f"describe select * from {table}")], places
+            parquet_places(source.paths, wanted, self.where)
+            return f"read_parquet({paths}, can_have_nan = true)", list(wanted)
+        places = locate(source.names, wanted, self.where, text=True)
         if source.format is Format.CSV:
-            places = locate(source.names, wanted, self.where, text=True)
-            names = [f"r{place}" for place in range(len(source.names))]
-            columns = ", ".join(f"{name}: 'VARCHAR'" for name in names)
-            options = f"delim = {_text(source.separator)}, quote = '\"', escape = '\"', hive_partitioning = false"
-            return (
-                f"read_csv({paths}, columns = {{{columns}}}, header = true, auto_detect = false, {options})",
-                names,
-                places,
+            columns = ", ".join(f"r{place}: 'VARCHAR'" for place in range(len(source.names)))
+            dialect = (
+                f"header = true, auto_detect = false, delim = {_text(source.separator)}, quote = '\"', escape = '\"'"
             )
-        locate(source.names, wanted, self.where, text=True)
-        columns = ", ".join(
-            f"{_quoted(name)}: '{'JSON' if place == 2 else 'VARCHAR'}'" for place, name in enumerate(wanted)
-        )
-        table = f"read_json({paths}, columns = {{{columns}}}, format = 'newline_delimited', hive_partitioning = false)"
-        return table, list(wanted), list(range(len(wanted)))
+            return f"read_csv({paths}, columns = {{{columns}}}, {dialect})", [f"r{place}" for place in places]
+        kinds = ["JSON" if place == 2 else "VARCHAR" for place in range(len(wanted))]
+        columns = ", ".join(f"{_quoted(name)}: '{kind}'" for name, kind in zip(wanted, kinds, strict=True))
+        return f"read_json({paths}, columns = {{{columns}}}, format = 'newline_delimited')", list(wanted)
 
-    def _memory(self, source: Any, wanted: Sequence[str]) -> tuple[str, list[str], list[int]]:
+    def _memory(self, source: Any, wanted: Sequence[str]) -> tuple[str, list[str]]:
         """Only the wanted columns, under names that need no quoting."""
         aliases = [f"r{place}" for place in range(len(wanted))]
         if is_arrow(source):
@@ -148,21 +141,25 @@ class DuckDB:
             columns = arrays(source, wanted, self.where)
             self.connection.register(GIVEN, dict(zip(aliases, columns, strict=True)))
         elif type(source).__module__.split(".")[0] in ("duckdb", "_duckdb") and hasattr(source, "write_parquet"):
-            # A relation belongs to its own connection; a file in our directory carries it over, of any size.
-            locate(source.columns, wanted, self.where)
-            path = f"{self.directory}/relation.parquet"
-            source.project(", ".join(_quoted(name) for name in wanted)).write_parquet(path)
-            return (
-                f"read_parquet({_text(path)}, hive_partitioning = false, can_have_nan = true)",
-                list(wanted),
-                list(range(len(wanted))),
-            )
+            return f"read_parquet({_text(self._carried_over(source, wanted))}, can_have_nan = true)", aliases
         else:
             raise InvalidInput(
                 f"A {type(source).__name__} cannot be read as visits; give a path, a pandas DataFrame, an Arrow table, "
                 "a DuckDB relation or a dict of numpy arrays."
             )
-        return GIVEN, aliases, list(range(len(wanted)))
+        return GIVEN, aliases
+
+    def _carried_over(self, relation: Any, wanted: Sequence[str]) -> str:
+        """A relation belongs to its own connection; a file in our directory carries it over, of any size."""
+        places = locate(relation.columns, wanted, self.where)
+        columns = []
+        for number, (name, place) in enumerate(zip(wanted, places, strict=True)):
+            # Parquet has no whole numbers beyond 64 bits; DuckDB would write them as floats.
+            is_huge = "HUGEINT" in str(relation.types[place])
+            columns.append(f"{f'cast({_quoted(name)} as varchar)' if is_huge else _quoted(name)} as r{number}")
+        path = f"{self.directory}/relation.parquet"
+        relation.project(", ".join(columns)).write_parquet(path)
+        return path
 
     def _canonical(self, column: str, type_name: str) -> tuple[str, Kind]:
         """A column brought to one of the canonical types."""

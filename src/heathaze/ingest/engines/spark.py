@@ -272,7 +272,8 @@ def _canonical(column: str, type_name: str) -> tuple[str, Kind]:
     if type_name in ("float", "double"):
         return column, Kind.FLOATING
     if type_name.startswith(("decimal", "boolean", "string", "char", "varchar", "variant")):
-        return f"cast({column} as string)", Kind.TEXT
+        # byte by byte, whatever collation the session or the column has: no two ids are taken for one
+        return f"cast({column} as string) collate UTF8_BINARY", Kind.TEXT
     if type_name == "timestamp":
         # an instant: its day in UTC, whatever zone the session is in
         micros = f"unix_micros({column})"
