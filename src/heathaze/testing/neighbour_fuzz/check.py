@@ -1,0 +1,225 @@
+"""The property: nobody's rows change what anybody else counts.
+
+    count(everybody) = Σ over people of count(that person alone), as integers, cell by cell,
+
+and a person alone weighs at most the bound for each of their units. Hence adding or removing one person changes the
+counts by at most that, whoever the others are. Faults that treat all people alike keep the sum; they show against the
+same bytes in another folder, against the right counts (where they are known), and from engine to engine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heathaze.domain.grid import Grid
+from heathaze.errors import HeathazeError, UnreadableData
+from heathaze.ingest.count import count
+from heathaze.testing.neighbour_fuzz.sources import FILES, write
+from heathaze.testing.neighbour_fuzz.table import Cells, Table, Visit, as_cells
+from heathaze.testing.neighbour_fuzz.typed import arrow_table
+
+Reader = Callable[[Any, Grid, Mapping[str, Any]], Any]
+"""A source, a grid and the options of ``heathaze.count`` to Counts; UnreadableData where the source is refused."""
+
+NOTHING = ("No visit lies inside the box", "not a single row")
+"""Beginnings of refusals that mean zero: nobody of these people was inside."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A sentence instead of counts."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Violation:
+    """What did not hold, on which table; all of it is made up, so it may be printed."""
+
+    table: Table
+    engine: str
+    rule: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.rule} ({self.engine}): {self.detail}\n  {self.table}"
+
+
+@dataclass
+class Report:
+    """What a run found."""
+
+    tables: int = 0
+    refused: int = 0
+    counted: int = 0
+    """How many counts were made."""
+    violations: list[Violation] = field(default_factory=list)
+
+    def raise_if_any(self) -> None:
+        """Fail with the first few violations, each with the two numbers that make its table again."""
+        if self.violations:
+            shown = "\n".join(str(violation) for violation in self.violations[:5])
+            raise AssertionError(f"{len(self.violations)} violations in {self.tables} tables:\n{shown}")
+
+
+def heathaze_reader(engine: str) -> Reader:
+    """``heathaze.count`` on one engine."""
+    return lambda source, grid, options: count(source, grid, engine=engine, **options)
+
+
+class Checker:
+    """Checks tables one after the other in a folder of its own.
+
+    Args:
+        folder: For the files; each table's are deleted when it is done.
+        engine: Who reads.
+        read: How; ``heathaze.count`` on that engine unless given.
+    """
+
+    def __init__(self, folder: Path, engine: str = "duckdb", read: Reader | None = None) -> None:
+        self.folder = folder
+        self.engine = engine
+        self.read = read or heathaze_reader(engine)
+        self.report = Report()
+        self._written = 0
+
+    def check(self, table: Table) -> Cells | Refused:
+        """The whole property on one table; violations go to the report. Returns what everybody counts."""
+        self.report.tables += 1
+        everybody = self.count(table, table.visits)
+        if isinstance(everybody, Refused):
+            self.report.refused += 1
+        else:
+            self._check_sum(table, everybody)
+            self._check_meaning(table, everybody)
+        if any(table.folders):
+            self._same(table, "same bytes in a plain folder", everybody, self.count(table, table.visits, plain=True))
+        return everybody
+
+    def check_against(self, table: Table, other: Checker) -> None:
+        """Everybody, and everybody but one, against what is right or what another engine counts.
+
+        Where the other engine's counts are the sum of its people alone, this shows the same of this engine, with two
+        counts instead of one for each person: count(everybody) is compared with the sum, and count(all but one) with
+        the sum without that one.
+        """
+        self.report.tables += 1
+        everybody = self.count(table, table.visits)
+        theirs = other.count(table, table.visits)
+        right = table.right(table.visits)
+        self._same(table, "engine against engine", theirs, everybody, other.engine)
+        if isinstance(everybody, Refused):
+            self.report.refused += 1
+            return
+        self._check_meaning(table, everybody, right)
+        person = table.people[table.number % len(table.people)]
+        alone = table.right(table.of(person)) if right is not None else other.count(table, table.of(person))
+        if not isinstance(alone, dict):
+            return
+        rest = self.count(table, table.without(person))
+        expected = _difference(everybody, alone)
+        if isinstance(rest, Refused) or rest != expected:
+            self._violation(table, "all but one person", f"person {person} leaves: {_shown(expected, rest)}")
+
+    # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_sum(self, table: Table, everybody: Cells) -> None:
+        total: Counter[int] = Counter()
+        for person in table.people:
+            visits = table.of(person)
+            alone = self.count(table, visits)
+            if isinstance(alone, Refused):
+                self._violation(table, "refused alone", f"person {person} alone is refused: {alone.sentence}")
+                return
+            weight, most = sum(alone.values()), table.bound * len(table.units(visits))
+            if weight > most:
+                self._violation(table, "bound", f"person {person} alone weighs {weight}, more than {most}")
+            total.update(alone)
+        if dict(total) != everybody:
+            self._violation(table, "sum of people", _shown(dict(total), everybody))
+
+    def _check_meaning(self, table: Table, everybody: Cells, right: Cells | None = None) -> None:
+        right = table.right(table.visits) if right is None else right
+        if table.must_be_refused:
+            self._violation(table, "meaning", "a visit has no person, and the table is counted")
+        elif right is not None:
+            if right != everybody:
+                self._violation(table, "meaning", _shown(right, everybody))
+        elif table.known and table.recipe.source in FILES:
+            memory = self._counted(table, arrow_table(table, table.visits))
+            self._same(table, "file against memory", memory, everybody)
+
+    def _same(self, table: Table, rule: str, first: Any, second: Any, against: str = "") -> None:
+        both_refused = isinstance(first, Refused) and isinstance(second, Refused)
+        if first != second and not both_refused:
+            self._violation(table, rule + (f" {against}" if against else ""), _shown(first, second))
+
+    def _violation(self, table: Table, rule: str, detail: str) -> None:
+        self.report.violations.append(Violation(table, self.engine, rule, detail))
+
+    # ── counting ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def count(self, table: Table, visits: Sequence[Visit], *, plain: bool = False) -> Cells | Refused:
+        """What some of a table's visits count, written in the table's way; nobody inside is no cell."""
+        self._written += 1
+        folder = self.folder / f"{self._written}"
+        try:
+            return self._counted(table, write(table, folder, visits, self.engine, plain=plain))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _counted(self, table: Table, source: Any) -> Cells | Refused:
+        self.report.counted += 1
+        try:
+            return as_cells(self.read(source, table.grid, table.options))
+        except UnreadableData as refusal:
+            return {} if any(words in str(refusal) for words in NOTHING) else Refused(str(refusal))
+        except HeathazeError as refusal:
+            return Refused(str(refusal))
+        except Exception as error:  # a raw error may quote the data
+            self._violation(table, "raw error", f"{type(error).__name__}: {str(error)[:200]}")
+            return Refused(type(error).__name__)
+
+
+def shrunk(table: Table, fails: Callable[[Table], bool], most: int = 40) -> Table:
+    """The table with as few people and visits as still fail, found by leaving out one after the other."""
+    tries = 0
+    smaller = True
+    while smaller:
+        smaller = False
+        parts = [table.without(person) for person in table.people]
+        parts += [[*table.visits[:place], *table.visits[place + 1 :]] for place in range(len(table.visits))]
+        for part in parts:
+            tries += 1
+            if tries > most:
+                return table
+            candidate = dataclasses.replace(table, visits=tuple(part))
+            if part and fails(candidate):
+                table, smaller = candidate, True
+                break
+    return table
+
+
+def _difference(everybody: Cells, alone: Mapping[int, int]) -> Cells:
+    rest = Counter(everybody)
+    rest.subtract(alone)
+    return {cell: mass for cell, mass in rest.items() if mass}
+
+
+def _shown(expected: Cells | Refused, found: Cells | Refused) -> str:
+    if isinstance(expected, Refused) or isinstance(found, Refused):
+        return f"expected {_part(expected)}, found {_part(found)}"
+    cells = sorted(cell for cell in expected.keys() | found.keys() if expected.get(cell) != found.get(cell))
+    l1 = sum(abs(expected.get(cell, 0) - found.get(cell, 0)) for cell in cells)
+    shown = ", ".join(f"cell {cell}: {expected.get(cell, 0)} → {found.get(cell, 0)}" for cell in cells[:4])
+    return f"an l1 of {l1} between expected and found; {shown}"
+
+
+def _part(value: Cells | Refused) -> str:
+    return f"a refusal ({value.sentence})" if isinstance(value, Refused) else f"{dict(list(value.items())[:6])}"

@@ -1,0 +1,215 @@
+"""CSV: every line is written once, with its faults, so that a person alone has exactly the bytes they have among others.
+
+What the project decided is written in the ingest package; the net only asks that nobody's line changes what another's
+counts, and that both engines read alike.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import gzip
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from heathaze.testing.neighbour_fuzz.table import Table, Visit
+from heathaze.testing.neighbour_fuzz.values import pick
+
+QUOTING = {"all": csv.QUOTE_ALL, "minimal": csv.QUOTE_MINIMAL, "none": csv.QUOTE_NONE}
+
+
+def written_lines(rng: np.random.Generator, table: Table) -> Table:
+    """The table with a line for every visit, damaged as the recipe says."""
+    fault = table.recipe.fault
+    needs_quotes = fault in ("forged lines", "line break in quotes", "text after quote")
+    quoting = "minimal" if needs_quotes else pick(rng, ["all", "minimal", "minimal", "none"])
+    separator = pick(rng, [",", ",", ";", "\t", "|"])
+    if quoting == "none" and any(
+        sign in str(value)
+        for sign in f'{separator}"'
+        for value in (*table.names.values(), *(visit.id for visit in table.visits))
+    ):
+        quoting = "minimal"
+    end = pick(rng, ["\n", "\n", "\r\n"])
+    style = {"quoting": quoting, "separator": separator, "end": end, "mark": bool(rng.random() < 0.15)}
+    header = _line([table.names[role] for role in table.order], style)
+    table = dataclasses.replace(table, style={**style, "header": header.encode()})
+    visits = []
+    for visit in table.visits:
+        note = visit.note.replace(separator, " ").replace('"', "") if quoting == "none" else visit.note
+        # Blank lines are no rows; and a last line need not end.
+        blank = str(pick(rng, [end, end * 2])) if rng.random() < 0.08 else ""
+        plain = dataclasses.replace(visit, note=note)
+        visits.append(dataclasses.replace(plain, line=(_line(fields(table, plain), style) + blank).encode()))
+    table = dataclasses.replace(table, visits=tuple(visits))
+    return _FAULTS[fault](rng, table) if fault in _FAULTS else table
+
+
+def fields(table: Table, visit: Visit) -> list[str]:
+    """A visit's values as text, in the order of the columns."""
+    values = {"person": visit.id, "x": visit.x, "y": visit.y, "time": visit.time}
+    texts = {role: "" if value is None else str(value) for role, value in values.items()}
+    return [texts[role] if role in texts else f"{visit.note}" for role in table.order]
+
+
+def _line(values: Sequence[str], style: dict[str, object]) -> str:
+    if style["quoting"] == "none":
+        return str(style["separator"]).join(values) + str(style["end"])
+    text = io.StringIO()
+    csv.writer(
+        text,
+        delimiter=str(style["separator"]),
+        quoting=QUOTING[str(style["quoting"])],  # type: ignore[arg-type]
+        lineterminator=str(style["end"]),
+    ).writerow(values)
+    return text.getvalue()
+
+
+def write_csv(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) -> str:
+    """Write the files; returns a path or a pattern."""
+    packed = table.style.get("packed", False)
+    written = sorted({visit.file for visit in visits}) or [0]
+    for number in written:
+        where = folder / ("plain" if plain else table.folders[number % len(table.folders)])
+        where.mkdir(parents=True, exist_ok=True)
+        mark = b"\xef\xbb\xbf" if table.style["mark"] else b""
+        content = mark + table.style["header"] + b"".join(visit.line for visit in visits if visit.file == number)
+        if table.style.get("open_end"):
+            content = content.rstrip(b"\r\n")
+        name = f"part-{number}.csv" + (".gz" if packed else "")
+        (where / name).write_bytes(gzip.compress(content, mtime=0) if packed else content)
+    return found(folder, table, written, plain, "csv.gz" if packed else "csv")
+
+
+def found(folder: Path, table: Table, written: Sequence[int], plain: bool, ending: str) -> str:
+    """The path of one file, or a pattern for several."""
+    if len({visit.file for visit in table.visits}) == 1:
+        where = folder / ("plain" if plain else table.folders[written[0] % len(table.folders)])
+        return str(where / f"part-{written[0]}.{ending}")
+    return str(folder / "**" / f"part-*.{ending}")
+
+
+# ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _changed(table: Table, change: dict[int, bytes], *, known: bool) -> Table:
+    visits = [
+        dataclasses.replace(visit, line=change[place]) if place in change else visit
+        for place, visit in enumerate(table.visits)
+    ]
+    return dataclasses.replace(table, visits=tuple(visits), known=table.known and known)
+
+
+def _victim(rng: np.random.Generator, table: Table) -> int:
+    return int(rng.integers(len(table.visits)))
+
+
+def _respelt(table: Table, place: int, note: str) -> bytes:
+    """The line of a visit with another note in its last field."""
+    visit = dataclasses.replace(table.visits[place], note=note)
+    return _line(fields(table, visit), dict(table.style)).encode()
+
+
+def _forged_lines(rng: np.random.Generator, table: Table) -> Table:
+    """A quoted line break in the last field, and after it what looks like a row of somebody else."""
+    place = _victim(rng, table)
+    end = str(table.style["end"])
+    others = [visit for visit in table.visits if visit.person != table.visits[place].person] or list(table.visits)
+    forged = dataclasses.replace(pick(rng, others), note="x")
+    moved = dataclasses.replace(forged, x=pick(rng, table.visits).x, y=pick(rng, table.visits).y)
+    middle = str(table.style["separator"]).join(fields(table, moved))
+    return _changed(table, {place: _respelt(table, place, f"hello{end}{middle}")}, known=True)
+
+
+def _line_break(rng: np.random.Generator, table: Table) -> Table:
+    place = _victim(rng, table)
+    note = f"one{pick(rng, [chr(10), chr(13) + chr(10), chr(13)])}two"
+    return _changed(table, {place: _respelt(table, place, note)}, known=True)
+
+
+def _stray_quotes(rng: np.random.Generator, table: Table) -> Table:
+    """A quotation mark that opens in a person's first row and one that closes in their last."""
+    person = max(table.people, key=lambda each: (len(table.of(each)), rng.random()))
+    mine = [place for place, visit in enumerate(table.visits) if visit.person == person]
+    first, last = mine[0], mine[-1]
+    separator, end = str(table.style["separator"]), str(table.style["end"])
+    opening = [*fields(table, table.visits[first])[:-1], '"hi']
+    closing = [*fields(table, table.visits[last])[:-1], 'x"']
+    change = {first: (separator.join(opening) + end).encode(), last: (separator.join(closing) + end).encode()}
+    return _changed(table, change, known=False)
+
+
+def _raw(text: Callable[[list[str]], list[str]], *, known: bool = False) -> Callable[..., Table]:
+    """A fault that joins changed fields without any quoting."""
+
+    def damage(rng: np.random.Generator, table: Table) -> Table:
+        place = _victim(rng, table)
+        line = str(table.style["separator"]).join(text(fields(table, table.visits[place]))) + str(table.style["end"])
+        return _changed(table, {place: line.encode()}, known=known)
+
+    return damage
+
+
+def _ends(ends: Sequence[str]) -> Callable[..., Table]:
+    def damage(rng: np.random.Generator, table: Table) -> Table:
+        change = {
+            place: visit.line.rstrip(b"\r\n") + str(pick(rng, ends)).encode()
+            for place, visit in enumerate(table.visits)
+        }
+        return _changed(table, change, known=False)
+
+    return damage
+
+
+def _before_x(sign: bytes) -> Callable[..., Table]:
+    """A byte sequence before the coordinate, inside its field."""
+
+    def damage(rng: np.random.Generator, table: Table) -> Table:
+        place = _victim(rng, table)
+        values = fields(table, table.visits[place])
+        where = table.order.index("x")
+        separator = str(table.style["separator"])
+        parts = [value.encode() for value in values]
+        parts[where] = sign + parts[where]
+        line = separator.encode().join(parts) + str(table.style["end"]).encode()
+        return _changed(table, {place: line}, known=False)
+
+    return damage
+
+
+def _id_bytes(sign: bytes) -> Callable[..., Table]:
+    """A byte sequence at the end of one person's id, in all of their rows."""
+
+    def damage(rng: np.random.Generator, table: Table) -> Table:
+        person = table.visits[_victim(rng, table)].person
+        separator, where = str(table.style["separator"]).encode(), table.order.index("person")
+        change = {}
+        for place, visit in enumerate(table.visits):
+            if visit.person == person:
+                parts = [value.encode() for value in fields(table, visit)]
+                parts[where] += sign
+                change[place] = separator.join(parts) + str(table.style["end"]).encode()
+        return _changed(table, change, known=False)
+
+    return damage
+
+
+_FAULTS: dict[str, Callable[[np.random.Generator, Table], Table]] = {
+    "forged lines": _forged_lines,
+    "line break in quotes": _line_break,
+    "stray quotes": _stray_quotes,
+    "quote in a field": _raw(lambda values: [*values[:-1], '5" pipe']),
+    "unterminated quote": _raw(lambda values: [*values[:-1], '"never closed']),
+    "text after quote": _raw(lambda values: [*values[:-1], '"closed" and more']),
+    "short row": _raw(lambda values: values[:-1]),
+    "long row": _raw(lambda values: [*values, "more"]),
+    "lone CR": _ends(["\r"]),
+    "mixed line ends": _ends(["\n", "\r\n", "\r"]),
+    "no-break space": _before_x("\u00a0".encode()),
+    "NUL byte": _id_bytes(b"\0"),
+    "not UTF-8": _id_bytes(b"\xeb"),
+}
+FAULTS = tuple(_FAULTS)

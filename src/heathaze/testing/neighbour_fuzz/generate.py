@@ -1,0 +1,271 @@
+"""How a table is made out of its two numbers.
+
+    (seed, number) ─► recipe ─► columns ─► people, ids, positions, times ─► folders ─► lines of text ─► Table
+
+The recipe follows from the number alone, in turn, so that a few hundred tables meet every source with every fault;
+everything else is drawn.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from heathaze.testing.neighbour_fuzz import csv_files, json_files
+from heathaze.testing.neighbour_fuzz.recipes import RECIPES
+from heathaze.testing.neighbour_fuzz.table import Recipe, Table, Visit, number_or_nan
+from heathaze.testing.neighbour_fuzz.typed import rounded
+from heathaze.testing.neighbour_fuzz.values import (
+    BOOLEAN,
+    FAR_DAYS,
+    FIRST_WRITTEN,
+    FLOATING,
+    GRIDS,
+    INTEGER,
+    LAST_WRITTEN,
+    MIXED,
+    NUL_TEXT,
+    ORDINARY_DAYS,
+    PROFILES,
+    QUOTED_TEXT,
+    TEXT,
+    TYPED,
+    UNSIGNED,
+    UUIDS,
+    IdKind,
+    ids,
+    iso_text,
+    pick,
+    positions,
+)
+
+NAMES = (
+    {"person": "u", "x": "x", "y": "y", "time": "t"},
+    {"person": "u", "x": "x", "y": "y", "time": "t"},
+    {"person": "who", "x": "easting", "y": "northing", "time": "when"},
+    {"person": "u.v", "x": "x y", "y": "`y`", "time": "t'"},
+    {"person": 'u"v', "x": "select", "y": "y;", "time": "tést"},
+    {"person": "u_1", "x": "r0", "y": "c0", "time": "flaw"},
+    {"person": "unit", "x": "y", "y": "x", "time": "c3"},
+)
+FOLDERS = ("{person}=7", "{x}=3.5", "{y}=0.5", "r0=3.5", "r1=a", "c0=1", "c2=bob", "{person}=7/{x}=3.5")
+SPELLINGS = ("1", "01", "alice", "1.0", "2024-01-01", "true")
+"""Names of folders that an engine takes for numbers, dates or text, depending on the others."""
+
+TEXT_SOURCES = ("csv", "json lines")
+
+
+def hostile_table(seed: int, number: int, recipe: Recipe | None = None) -> Table:
+    """The table with these two numbers.
+
+    Args:
+        seed: Of the whole run.
+        number: Of the table; the recipe is ``RECIPES[number % len(RECIPES)]`` unless given.
+        recipe: Another one, for a closer look at one source or fault.
+
+    >>> print(str(hostile_table(1, 0))[:33])
+    table (seed 1, number 0): parquet
+    """
+    recipe = recipe or RECIPES[number % len(RECIPES)]
+    rng = np.random.default_rng([seed, number])
+    grid = GRIDS[int(rng.choice(len(GRIDS), p=[0.25, 0.15, 0.12, 0.15, 0.13, 0.05, 0.15]))]
+    unit = str(rng.choice(["person", "person-day", "visit"], p=[0.65, 0.25, 0.1]))
+    weight = str(rng.choice(["share", "presence"], p=[0.7, 0.3]))
+    at_most = pick(rng, [None, None, 1, 2, 5])
+    table = Table(
+        seed=seed,
+        number=number,
+        recipe=recipe,
+        grid=grid,
+        visits=(),
+        names=pick(rng, NAMES),
+        order=(),
+        unit=unit,
+        weight=weight,
+        at_most=5 if weight == "presence" and unit != "visit" and at_most is None else at_most,
+        mass=int(pick(rng, [12, 2**20, 7, 2**30])),
+        coordinate_kind=_coordinate_kind(rng, recipe, grid.x[1] - grid.x[0] > 2),
+        time_kind=_time_kind(rng, recipe),
+        style=_style(rng, recipe),
+    )
+    for step in (_columns, _people, _files):
+        table = step(rng, table)
+    if recipe.source == "csv":
+        return csv_files.written_lines(rng, table)
+    return json_files.written_lines(rng, table) if recipe.source == "json lines" else table
+
+
+def _coordinate_kind(rng: np.random.Generator, recipe: Recipe, wide: bool) -> str:
+    if recipe.source == "csv":
+        return "text"
+    if recipe.source == "json lines" or recipe.fault in ("wrong statistics", "wrong null counts") or not wide:
+        return "double"
+    if recipe.source in ("lists", "arrays"):
+        return str(pick(rng, ["double", "double", "integer"]))
+    return str(pick(rng, ["double", "double", "double", "double", "float", "integer", "decimal", "text"]))
+
+
+def _time_kind(rng: np.random.Generator, recipe: Recipe) -> str:
+    if recipe.source in (*TEXT_SOURCES, "lists"):
+        return "text"
+    kinds = {"arrays": ["date", "timestamp", "text"], "pandas": ["timestamp", "instant", "text"]}
+    return str(pick(rng, kinds.get(recipe.source, ["date", "timestamp", "instant", "text"])))
+
+
+def _style(rng: np.random.Generator, recipe: Recipe) -> dict[str, Any]:
+    """What only the writer of the source knows."""
+    if recipe.source == "parquet":
+        lying = recipe.fault in ("wrong statistics", "wrong null counts")
+        return {
+            "writer": "pyarrow" if lying or rng.random() < 0.8 else "duckdb",
+            "row_group_size": int(rng.integers(1, 8)),
+            "dictionary": bool(rng.integers(2)) and not lying,
+            "statistics": lying or bool(rng.random() < 0.8),
+            "page_index": bool(rng.integers(2)),
+            "compression": str(pick(rng, ["none", "snappy", "zstd"])),
+            "lie": str(pick(rng, ["outside", "inside"])),
+            **({"id_type": _id_type(rng)} if recipe.fault == "unusual types" else {}),
+        }
+    if recipe.source == "arrow":
+        unusual = {"id_type": _id_type(rng)} if recipe.fault == "unusual types" else {}
+        return {"row_group_size": int(rng.integers(1, 8)), **unusual}
+    if recipe.source == "pandas":
+        return {"pandas": str(pick(rng, ["object", "string", "category", "Int64", "arrow", "string[pyarrow]"]))}
+    if recipe.source == "arrays":
+        return {"objects": recipe.fault == "NUL ids" or bool(rng.integers(2))}
+    if recipe.source == "json lines":
+        return {"ending": str(pick(rng, ["jsonl", "ndjson", "json", "jsonl.gz"]))}
+    return {"packed": recipe.fault == "packed", "open_end": bool(rng.integers(2))} if recipe.source == "csv" else {}
+
+
+def _id_type(rng: np.random.Generator) -> str:
+    return str(pick(rng, ["dictionary", "large_string", "string_view", "uuid"]))
+
+
+def _columns(rng: np.random.Generator, table: Table) -> Table:
+    """The wanted columns in any order, among others; in CSV the last one is free text, where most faults happen."""
+    names = dict(table.names)
+    roles = ["person", "x", "y", *(["time"] if table.unit == "person-day" else [])]
+    if table.recipe.fault == "names differ in case":
+        trio = ["u", "U", "u_1"]
+        rng.shuffle(trio)
+        names.update(zip(("person", "twin0", "twin1"), trio, strict=True))
+        roles += ["twin0", "twin1"]
+    if rng.random() < 0.5:
+        names["note0"] = "before, and after" if table.recipe.source != "csv" else "before"
+        roles.append("note0")
+    rng.shuffle(roles)
+    names["note1"] = "note"
+    return dataclasses.replace(table, names=names, order=(*roles, "note1"))
+
+
+# ── people ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _people(rng: np.random.Generator, table: Table) -> Table:
+    """Three to five people with different numbers of visits, their rows in any order."""
+    kind, names = _ids(rng, table, int(rng.integers(3, 6)))
+    profiles = ["holes", pick(rng, ["outside", "anything"]), *(pick(rng, PROFILES) for _ in names)]
+    sizes = rng.permutation([1, 2, 3, 4, 6])
+    far = table.recipe.source != "pandas" and rng.random() < 0.2
+    visits = []
+    for person, name in enumerate(names):
+        for place in positions(rng, table.grid, profiles[person], int(sizes[person % 5])):
+            day, second = int(pick(rng, FAR_DAYS if far else ORDINARY_DAYS)), int(rng.integers(86400))
+            if table.time_kind == "text":
+                day = min(max(day, FIRST_WRITTEN), LAST_WRITTEN)
+            stored = [_coordinate(rng, value, table.coordinate_kind) for value in place]
+            visits.append(
+                Visit(
+                    person=person,
+                    id=name,
+                    x=stored[0],
+                    y=stored[1],
+                    place=(number_or_nan(stored[0]), number_or_nan(stored[1])),
+                    day=day,
+                    time=_time(rng, day, second, table.time_kind),
+                    note=str(pick(rng, ["", "hi", "a, b; c|d", 'he said "hi"', "  ", "ü", "1.5"])),
+                )
+            )
+    rng.shuffle(visits)  # type: ignore[arg-type]
+    nullable = table.recipe.source not in ("arrays", "relation") and kind.name != "floating"
+    if nullable and rng.random() < (0.5 if table.recipe.fault == "wrong null counts" else 0.03):
+        place = int(rng.integers(len(visits)))
+        nobody = "" if table.recipe.source == "csv" or kind.name == "text" and rng.random() < 0.5 else None
+        visits[place] = dataclasses.replace(visits[place], id=nobody, person=-1)
+    known = kind.name not in ("floating", "mixed")
+    return dataclasses.replace(table, visits=tuple(visits), id_kind=kind.name, known=known)
+
+
+def _ids(rng: np.random.Generator, table: Table, n: int) -> tuple[IdKind, list[Any]]:
+    """Whose visits they are: one value a person."""
+    source, fault = table.recipe.source, table.recipe.fault
+    if fault == "mixed ids":
+        return IdKind("mixed", ()), list(pick(rng, MIXED))
+    if fault == "person in folder names only":
+        return TEXT, [str(name) for name in rng.permutation(SPELLINGS)[:n]]
+    kinds: Sequence[IdKind] = TYPED
+    if fault in ("NUL ids", "escaped NUL"):
+        kinds = [NUL_TEXT]
+    elif fault == "huge ids":
+        kinds = [UNSIGNED]
+    elif "id_type" in table.style:
+        kinds = [UUIDS] if table.style["id_type"] == "uuid" else [TEXT, QUOTED_TEXT]
+    elif source == "csv":
+        kinds = [TEXT, TEXT, QUOTED_TEXT]
+    elif source == "json lines":
+        kinds = [TEXT, QUOTED_TEXT, INTEGER, BOOLEAN]
+    elif source in ("lists", "arrays"):
+        kinds = [TEXT, INTEGER, UNSIGNED, BOOLEAN]
+    elif source == "pandas":
+        text = [TEXT, QUOTED_TEXT, NUL_TEXT]
+        kinds = {"Int64": [INTEGER], "arrow": TYPED, "object": [*text, INTEGER, BOOLEAN], "category": [TEXT, INTEGER]}.get(
+            str(table.style["pandas"]), text
+        )
+    if source in ("parquet", "arrow", "arrays") and fault == "none" and rng.random() < 0.04:
+        kinds = [FLOATING]
+    kind = pick(rng, kinds)
+    return kind, ids(rng, kind, n)
+
+
+def _coordinate(rng: np.random.Generator, value: float | None, kind: str) -> Any:
+    """A coordinate as it is stored; as text in one of the ways to write a number."""
+    if kind != "text":
+        return rounded(value, kind)
+    if value is None or value != value:
+        return str(pick(rng, ["nan", "NaN", "-nan"])) if value is not None else None
+    text = repr(value)
+    spaced = str(pick(rng, [text, text, text, f" {text}", f"{text} ", text.upper(), f"+{text}"]))
+    return text if text.startswith("-") and spaced.startswith("+") else spaced
+
+
+def _time(rng: np.random.Generator, day: int, second: int, kind: str) -> Any:
+    if kind == "text":
+        return iso_text(rng, day, second)
+    return day if kind == "date" else (day * 86400 + second) * 1_000_000
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _files(rng: np.random.Generator, table: Table) -> Table:
+    """Which file each visit stands in, and what the folders are called."""
+    fault, visits = table.recipe.fault, table.visits
+    if fault.startswith("person in folder names"):
+        # one file a person, in a folder that says who it is, or says something else
+        names = [str(name) for name in rng.permutation(SPELLINGS)]
+        if fault == "person in folder names only":
+            names = [str(visit.id) for person in table.people for visit in table.of(person)[:1]]
+        folders = tuple(f"{table.names['person']}={name}" for name in names)
+        visits = tuple(dataclasses.replace(visit, file=table.people.index(visit.person)) for visit in visits)
+        return dataclasses.replace(table, visits=visits, folders=folders)
+    if fault == "column folders":
+        places = int(rng.integers(1, 3))
+        folders = tuple(str(pick(rng, FOLDERS)).format(**table.names) for _ in range(places))
+    else:
+        places, folders = (3, ("",)) if fault == "several files" else (1, ("",))
+    visits = tuple(dataclasses.replace(visit, file=int(rng.integers(places))) for visit in visits)
+    return dataclasses.replace(table, visits=visits, folders=folders)

@@ -1,0 +1,168 @@
+"""Values that have made somebody count wrongly: grids, positions, ids and times, with what each of them means.
+
+Every value comes with its meaning by the generator's own rule, so that no engine has to be asked: a position as two
+floats, a person as a number, a day as the number of days since 1970-01-01 in UTC.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from heathaze.domain.grid import Grid
+
+GRIDS = (
+    Grid.plane(x=(0, 4), y=(0, 3), shape=(3, 4)),
+    Grid.plane(x=(-1, 1), y=(-1, 1), shape=(2, 2)),
+    Grid.plane(x=(-1e6, 3.7), y=(-2.0, -0.1), shape=(5, 9)),
+    Grid.over(lon=(-74.10, -73.78), lat=(-40.9, -40.58), shape=(7, 10)),
+    Grid.over(lon=(-180, 180), lat=(-90, 90), shape=(4, 8)),
+    Grid.over(lon=(-180, 180), lat=(-90, 90), size=2**20),
+    Grid.over(lon=(-179.5, 3.3), lat=(-80.0, 71.3), shape=(13, 6), projection="web-mercator"),
+)
+"""Planes and globes, small and large; two of them touch the antimeridian on both sides."""
+
+# ── positions ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+PROFILES = ("inside", "holes", "outside", "anything")
+"""What one person's visits are like. People without a position beside others outside are what statistics trip over."""
+
+
+def positions(rng: np.random.Generator, grid: Grid, profile: str, n: int) -> list[tuple[float | None, float | None]]:
+    """Positions of one person: None is null, and NaN and the infinities are themselves."""
+    found = []
+    for place in range(n):
+        x = _inside(rng, *grid.x, grid.x_at(np.linspace(0, grid.cols, min(grid.cols, 9) + 1)))
+        y = _inside(rng, *grid.y, grid.y_at(np.linspace(0, grid.rows, min(grid.rows, 9) + 1)))
+        odd = {
+            "inside": 0.0,
+            "holes": 0.0 if place == 0 else 0.6,
+            "outside": 1.0,
+            "anything": 0.4,
+        }[profile]
+        if rng.random() < odd:
+            strange: list[float | None] = [math.nan, math.nan, math.inf, -math.inf, None]
+            if profile != "holes":
+                strange = [grid.x[1] + 1.0, grid.x[1] + 1.0, grid.x[0] - 7.5, 1e300, -1e300, *strange[1:]]
+            which = int(rng.integers(3))
+            x = pick(rng, strange) if which != 1 else x
+            y = pick(rng, strange) if which != 0 else y
+        found.append((x, y))
+    return found
+
+
+def _inside(rng: np.random.Generator, low: float, high: float, borders: Any) -> float:
+    """A coordinate in the box: anywhere, on a border of a cell or of the box, or next to one; also nearly zero."""
+    how = rng.random()
+    value = float(rng.uniform(low, high))
+    if how < 0.3:
+        value = float(pick(rng, list(borders)))
+    elif how < 0.45:
+        value = float(np.nextafter(pick(rng, list(borders)), pick(rng, [low, high])))
+    elif how < 0.55:
+        value = pick(rng, [0.0, -0.0, 5e-324, -5e-324, 2.2e-308])
+    elif how < 0.8:
+        value = round(value, 2)
+    return min(max(value, low), high)
+
+
+# ── people ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class IdKind:
+    """A type of ids, and groups of values that are easily taken for one another. Different values, different people."""
+
+    name: str
+    groups: tuple[tuple[Any, ...], ...]
+
+
+TEXT = IdKind(
+    "text",
+    (
+        ("1", "01", "1.0", " 1", "1 ", "+1", "1e0", "001"),
+        ("a", "A", "a ", " a", "á", "a\u0301"),
+        ("é", "e\u0301", "É", "E\u0301"),
+        ("NULL", "null", "None", "nan", "\\N", "NaN"),
+        ("ß", "ss", "SS", "ſs"),
+        ("山田", "😀", "O'Neil", "a|b", "2024-01-01|a"),
+        ("true", "True", "false", "0", "-0", "0.0"),
+        ("9007199254740992", "9007199254740993", "9223372036854775808"),
+        ("\u00a0a", "\u2003a", "a\u200b", "a\u00a0"),
+    ),
+)
+QUOTED_TEXT = IdKind("text", (*TEXT.groups, ('say "hi"', "say hi", '"', '""'), ("a,b", "a;b", "a\tb", "x|y", "a")))
+NUL_TEXT = IdKind("text with NUL", (("a", "a\0", "a\0\0", "a\0b"), ("\0", "1", "1\0", "01")))
+INTEGER = IdKind("integer", ((1, -1, 0, 10), (2**53, 2**53 + 1, 2**63 - 1), (-(2**63), 2**31, 7, 70)))
+UNSIGNED = IdKind("unsigned", ((2**63, 2**63 + 1, 2**64 - 1, 1), (2**53, 2**53 + 1, 7)))
+WIDE = IdKind(
+    "decimal(38,0)",
+    (tuple(decimal.Decimal(10**30 + i) for i in range(4)), tuple(map(decimal.Decimal, (1, -1, 2**64, 2**63)))),
+)
+FRACTION = IdKind("decimal(12,2)", (tuple(map(decimal.Decimal, ("1.00", "1.10", "1.01", "-1.00", "10.10"))),))
+BOOLEAN = IdKind("boolean", ((True, False),))
+UUIDS = IdKind("uuid", (tuple(uuid.UUID(int=10**30 + i) for i in range(5)),))
+FLOATING = IdKind("floating", ((1.0, 1.5, 2.0, 0.1),))
+
+TYPED = (TEXT, QUOTED_TEXT, NUL_TEXT, INTEGER, UNSIGNED, WIDE, FRACTION, BOOLEAN)
+"""Kinds of ids that a typed table can hold and both engines can read."""
+
+MIXED = ((1, "1", "01", 2), (True, 1, 0, False), ("a", "a\0", "b"), (1, 1.0, 2, 2.5), ("1", b"1", "2"), (1, "a"))
+"""Ids of several Python types in one list."""
+
+
+def ids(rng: np.random.Generator, kind: IdKind, n: int) -> list[Any]:
+    """Up to n different ids, all of one group first: those that are easily confused meet."""
+    order = rng.permutation(len(kind.groups))
+    groups = [list(kind.groups[place]) for place in order]
+    for group in groups:
+        rng.shuffle(group)
+    return list(dict.fromkeys(value for group in groups for value in group))[:n]
+
+
+# ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FIRST_WRITTEN, LAST_WRITTEN = -719162, 2932896
+"""0001-01-01 and 9999-12-31: beyond them, days cannot be written as ISO text with four digits."""
+
+ORDINARY_DAYS = (19782, 19783, 19784, 0, -1)
+FAR_DAYS = (-1_000_000, -719163, FIRST_WRITTEN, LAST_WRITTEN, LAST_WRITTEN + 1, 4_000_000, 4_000_001)
+
+
+def iso_text(rng: np.random.Generator, day: int, second: int) -> str:
+    """An ISO time on a day of UTC, written with one of several offsets, so that its own date may be another."""
+    offset = int(pick(rng, [0, 0, 60, -120, 330, -30, 840]))
+    local_day, local_second = divmod(day * 86400 + second + offset * 60, 86400)
+    if not FIRST_WRITTEN <= local_day <= LAST_WRITTEN:
+        offset, local_day, local_second = 0, day, second
+    year, month, date = civil(local_day)
+    hours, minutes, seconds = local_second // 3600, local_second // 60 % 60, local_second % 60
+    zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02}{pick(rng, [':', ''])}{abs(offset) % 60:02}"
+    zone = zone if offset else pick(rng, ["Z", "", "+00:00"])
+    fraction = pick(rng, ["", ".5", ".999999"])
+    return f"{year:04}-{month:02}-{date:02}{pick(rng, ['T', ' '])}{hours:02}:{minutes:02}:{seconds:02}{fraction}{zone}"
+
+
+def civil(day: int) -> tuple[int, int, int]:
+    """Year, month and day of a day number, for all years.
+
+    >>> civil(0), civil(19782), civil(-719162)
+    ((1970, 1, 1), (2024, 2, 29), (1, 1, 1))
+    """
+    # 400 years have 146097 days; years begin in March, so that the leap day is the last.
+    era, rest = divmod(day + 719468, 146097)
+    year = (rest - rest // 1460 + rest // 36524 - rest // 146096) // 365
+    rest -= 365 * year + year // 4 - year // 100
+    month = (5 * rest + 2) // 153
+    return year + era * 400 + (month >= 10), (month + 2) % 12 + 1, rest - (153 * month + 2) // 5 + 1
+
+
+def pick(rng: np.random.Generator, values: Sequence[Any]) -> Any:
+    """One of some values, as it is: numpy would bring all of them to one type."""
+    return values[int(rng.integers(len(values)))]
