@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,18 @@ class Tools:
 @pytest.fixture(scope="session")
 def tools() -> type[Tools]:
     return Tools
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """One Spark for all tests of this folder, which are in one group of xdist: it is slow to start."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from heathaze.ingest.engines.spark import _local_session
+
+        session = _local_session()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    # Nothing may depend on where the session believes itself to be.
+    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    yield session
+    session.stop()

@@ -1,11 +1,9 @@
-"""Spark counts exactly what DuckDB and plain Python count. One session for the module; Spark is slow to start."""
+"""Spark counts exactly what DuckDB and plain Python count."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +31,6 @@ pytestmark = [
 ]
 
 NAMES = ["anna", "Zoë", "山田", "a|b", "O'Neil", '"quoted"', "-- x", "😀", " anna", "ANNA"]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from heathaze.ingest.engines.spark import _local_session
-
-        session = _local_session()
-    session.conf.set("spark.sql.shuffle.partitions", "1")
-    # Nothing may depend on where the session believes itself to be.
-    session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    yield session
-    session.stop()
 
 
 def both(tools: Any, source: Any, grid: Grid, **options: Any) -> dict[int, int]:

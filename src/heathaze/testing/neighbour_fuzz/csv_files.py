@@ -36,7 +36,7 @@ def written_lines(rng: np.random.Generator, table: Table) -> Table:
     end = pick(rng, ["\n", "\n", "\r\n"])
     style = {"quoting": quoting, "separator": separator, "end": end, "mark": bool(rng.random() < 0.15)}
     header = _line([table.names[role] for role in table.order], style)
-    table = dataclasses.replace(table, style={**style, "header": header.encode()})
+    table = dataclasses.replace(table, style={**table.style, **style, "header": header.encode()})
     visits = []
     for visit in table.visits:
         note = visit.note.replace(separator, " ").replace('"', "") if quoting == "none" else visit.note
@@ -52,7 +52,7 @@ def fields(table: Table, visit: Visit) -> list[str]:
     """A visit's values as text, in the order of the columns."""
     values = {"person": visit.id, "x": visit.x, "y": visit.y, "time": visit.time}
     texts = {role: "" if value is None else str(value) for role, value in values.items()}
-    return [texts[role] if role in texts else f"{visit.note}" for role in table.order]
+    return [texts[role] if role in texts else visit.other(role) for role in table.order]
 
 
 def _line(values: Sequence[str], style: dict[str, object]) -> str:

@@ -51,7 +51,9 @@ NAMES = (
     {"person": "u_1", "x": "r0", "y": "c0", "time": "flaw"},
     {"person": "unit", "x": "y", "y": "x", "time": "c3"},
 )
-FOLDERS = ("{person}=7", "{x}=3.5", "{y}=0.5", "r0=3.5", "r1=a", "c0=1", "c2=bob", "{person}=7/{x}=3.5")
+FOLDERS = ("{person}=7", "{person}=bob", "{x}=3.5", "{y}=-0.5", "c0=1", "c2=bob", "{person}=7/{x}=3.5")
+NUMBERED_FOLDERS = ("r{place}=0.5", "r{place}=0.5", "r{place}=bob", "{person}=7/{x}=3.5")
+"""Named like the numbered columns under which a reader of CSV may hold its fields."""
 SPELLINGS = ("1", "01", "alice", "1.0", "2024-01-01", "true")
 """Names of folders that an engine takes for numbers, dates or text, depending on the others."""
 
@@ -150,8 +152,8 @@ def _columns(rng: np.random.Generator, table: Table) -> Table:
     names = dict(table.names)
     roles = ["person", "x", "y", *(["time"] if table.unit == "person-day" else [])]
     if table.recipe.fault == "names differ in case":
-        trio = ["u", "U", "u_1"]
-        rng.shuffle(trio)
+        # An engine that tells names apart without regard to case calls the second one u_1, and the third one u_1_1.
+        trio = pick(rng, [("u_1", "U", "u"), ("u_1", "U", "u"), ("u", "U", "u_1"), ("U", "u_1", "u")])
         names.update(zip(("person", "twin0", "twin1"), trio, strict=True))
         roles += ["twin0", "twin1"]
     if rng.random() < 0.5:
@@ -222,9 +224,12 @@ def _ids(rng: np.random.Generator, table: Table, n: int) -> tuple[IdKind, list[A
         kinds = [TEXT, INTEGER, UNSIGNED, BOOLEAN]
     elif source == "pandas":
         text = [TEXT, QUOTED_TEXT, NUL_TEXT]
-        kinds = {"Int64": [INTEGER], "arrow": TYPED, "object": [*text, INTEGER, BOOLEAN], "category": [TEXT, INTEGER]}.get(
-            str(table.style["pandas"]), text
-        )
+        kinds = {
+            "Int64": [INTEGER],
+            "arrow": TYPED,
+            "object": [*text, INTEGER, BOOLEAN],
+            "category": [TEXT, INTEGER],
+        }.get(str(table.style["pandas"]), text)
     if source in ("parquet", "arrow", "arrays") and fault == "none" and rng.random() < 0.04:
         kinds = [FLOATING]
     kind = pick(rng, kinds)
@@ -264,7 +269,9 @@ def _files(rng: np.random.Generator, table: Table) -> Table:
         return dataclasses.replace(table, visits=visits, folders=folders)
     if fault == "column folders":
         places = int(rng.integers(1, 3))
-        folders = tuple(str(pick(rng, FOLDERS)).format(**table.names) for _ in range(places))
+        which = NUMBERED_FOLDERS if table.recipe.source == "csv" else FOLDERS
+        field = table.order.index(str(pick(rng, ["x", "y", "person"])))
+        folders = tuple(str(pick(rng, which)).format(place=field, **table.names) for _ in range(places))
     else:
         places, folders = (3, ("",)) if fault == "several files" else (1, ("",))
     visits = tuple(dataclasses.replace(visit, file=int(rng.integers(places))) for visit in visits)

@@ -38,6 +38,10 @@ class Visit:
     line: bytes = b""
     """What it is in a file of text, with the end of the line."""
 
+    def other(self, role: str) -> str:
+        """The value in a column that is not wanted; a twin beside the person says something else about everybody."""
+        return f"{self.person % 2}" if role.startswith("twin") else self.note
+
 
 @dataclass(frozen=True)
 class Recipe:

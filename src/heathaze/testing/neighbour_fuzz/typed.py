@@ -35,9 +35,7 @@ def _values(role: str, visits: Sequence[Visit]) -> list[Any]:
         return [visit.id.bytes if isinstance(visit.id, uuid.UUID) else visit.id for visit in visits]
     if role in ("x", "y", "time"):
         return [getattr(visit, role) for visit in visits]
-    if role.startswith("twin"):  # a column beside the wanted one that says something else about everybody
-        return [f"{visit.person % 2}" for visit in visits]
-    return [visit.note for visit in visits]
+    return [visit.other(role) for visit in visits]
 
 
 def _arrow_type(table: Table, role: str) -> Any:

@@ -47,14 +47,19 @@ def positions(rng: np.random.Generator, grid: Grid, profile: str, n: int) -> lis
             "anything": 0.4,
         }[profile]
         if rng.random() < odd:
-            strange: list[float | None] = [math.nan, math.nan, math.inf, -math.inf, None]
-            if profile != "holes":
-                strange = [grid.x[1] + 1.0, grid.x[1] + 1.0, grid.x[0] - 7.5, 1e300, -1e300, *strange[1:]]
             which = int(rng.integers(3))
-            x = pick(rng, strange) if which != 1 else x
-            y = pick(rng, strange) if which != 0 else y
+            x = _strange(rng, profile, *grid.x) if which != 1 else x
+            y = _strange(rng, profile, *grid.y) if which != 0 else y
         found.append((x, y))
     return found
+
+
+def _strange(rng: np.random.Generator, profile: str, low: float, high: float) -> float | None:
+    """A coordinate outside the box, or none. Holes are NaN and null alone: they leave the statistics inside."""
+    if profile == "holes":
+        return pick(rng, [math.nan, math.nan, math.nan, None])  # type: ignore[no-any-return]
+    far = [high + 1.0, high + 1.0, low - 7.5, 1e300, -1e300]
+    return pick(rng, [*far, math.nan, math.inf, -math.inf, None])  # type: ignore[no-any-return]
 
 
 def _inside(rng: np.random.Generator, low: float, high: float, borders: Any) -> float:
