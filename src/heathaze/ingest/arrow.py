@@ -17,6 +17,8 @@ def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
     for place, field in enumerate(table.schema):
         column = table.column(place)
         try:
+            if isinstance(field.type, arrow.UuidType):
+                column = arrow.array([None if value is None else str(value) for value in column.to_pylist()])
             for kind in _steps(arrow, field.type):
                 column = column.cast(kind)
         except arrow.ArrowException:
