@@ -1,33 +1,34 @@
 """What the columns of Parquet files are called and which types they have, from the files' own schemas.
 
 An engine that reads several files, or names that differ in case alone, renames and casts columns by rules of its own.
-So both engines ask here where the wanted columns stand. Nothing else of a file's footer is used: its row counts and its
-smallest and largest values are claims of whoever wrote it.
+So files where that could matter are refused for both engines. Nothing else of a file's footer is used: its row counts
+and its smallest and largest values are claims of whoever wrote it.
 """
 
 from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
+from typing import Any
 
 from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import locate
 
 
-def parquet_places(paths: Sequence[str], wanted: Sequence[str], where: str) -> list[int]:
-    """Positions of the wanted columns in the first file.
+def check_parquet(connection: Any, paths: Sequence[str], wanted: Sequence[str], where: str) -> None:
+    """Refuse files whose columns an engine could take for one another.
+
+    Args:
+        connection: Of DuckDB, which reads the schemas.
+        paths: The files that will be read together.
+        wanted: Names of the columns that each of them must have.
+        where: How errors name the files.
 
     Raises:
-        UnreadableData: A file is damaged, lacks a column, has names that differ in case alone or twice the same, or
-            has a wanted column in another type than the first file.
+        UnreadableData: A file lacks a column, has names that differ in case alone or twice the same, or has a wanted
+            column in another type than the other files.
     """
-    import duckdb
-
-    with duckdb.connect() as connection:
-        try:
-            schemas = [_columns(connection, path) for path in paths]
-        except duckdb.Error:
-            raise UnreadableData(f"{where} cannot be read; the file is damaged or not Parquet.") from None
+    schemas = [_columns(connection, path) for path in paths]
     places = []
     for schema in schemas:
         names = [name for name, _ in schema]
@@ -41,12 +42,11 @@ def parquet_places(paths: Sequence[str], wanted: Sequence[str], where: str) -> l
         raise UnreadableData(
             f"The files of {where} hold the same columns in different types; write them with one type."
         )
-    return places[0]
 
 
-def _columns(connection: object, path: str) -> list[tuple[str, str]]:
+def _columns(connection: Any, path: str) -> list[tuple[str, str]]:
     """Name and type of each column, without the parts of nested ones."""
-    rows = connection.execute(  # type: ignore[attr-defined]
+    rows = connection.execute(
         "select name, num_children, duckdb_type from parquet_schema(?) order by column_id", [glob.escape(path)]
     ).fetchall()
     columns = []

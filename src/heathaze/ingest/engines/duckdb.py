@@ -18,7 +18,7 @@ from heathaze.errors import InvalidInput, TooLarge, UnreadableData
 from heathaze.ingest.columns import Flaw, Kind, locate
 from heathaze.ingest.engine import RAW, SOURCE, Answer
 from heathaze.ingest.memory import arrays, is_arrow, is_pandas
-from heathaze.ingest.parquet_schema import parquet_places
+from heathaze.ingest.parquet_schema import check_parquet
 from heathaze.ingest.source import Files, Format
 
 GIVEN = "heathaze_given"
@@ -91,6 +91,14 @@ class DuckDB:
             self._execute(f"create temporary view {SOURCE} as select {canonical}, {flaw} as flaw from {RAW}")
         return [kind for _, kind in columns]
 
+    def check(self, source: Files, wanted: Sequence[str]) -> None:
+        """Refuse files that DuckDB refuses, for an engine that would not."""
+        with self._sentences():
+            self.where = repr(source.given)
+            table, _ = self._files(source, wanted)
+            if source.format is Format.JSON_LINES:
+                self._execute(f"select {', '.join(f'max({_quoted(name)})' for name in wanted)} from {table}")
+
     def _check_json_ids(self, name: str) -> None:
         """1 and "1" would be one person as text; whether they are, nobody can know."""
         kinds = "count(distinct case json_type(c2) when 'VARCHAR' then 1 when 'BOOLEAN' then 2 else 3 end)"
@@ -117,7 +125,7 @@ class DuckDB:
         """What to select from, and what the wanted columns are called there. Folders are never read as columns."""
         paths = "[" + ", ".join(_text(glob.escape(path)) for path in source.paths) + "], hive_partitioning = false"
         if source.format is Format.PARQUET:
-            parquet_places(source.paths, wanted, self.where)
+            check_parquet(self.connection, source.paths, wanted, self.where)
             return f"read_parquet({paths}, can_have_nan = true)", list(wanted)
         places = locate(source.names, wanted, self.where, text=True)
         if source.format is Format.CSV:

@@ -22,7 +22,6 @@ from heathaze.ingest.engine import RAW, SOURCE, Answer
 from heathaze.ingest.engines.duckdb import open_duckdb
 from heathaze.ingest.engines.java import java_home
 from heathaze.ingest.memory import arrays, is_arrow, is_pandas
-from heathaze.ingest.parquet_schema import parquet_places
 from heathaze.ingest.source import Files, Format
 
 GIVEN = "heathaze_given"
@@ -164,7 +163,8 @@ class Spark:
         read = self.session.read.option("recursiveFileLookup", "true")
         paths = [_escaped(path) for path in source.paths]
         if source.format is Format.PARQUET:
-            parquet_places(source.paths, wanted, self.where)
+            with open_duckdb() as strict:
+                strict.check(source, wanted)
             return _chosen(read.parquet(*paths), wanted, self.where)
         places = locate(source.names, wanted, self.where, text=True)
         if source.format is Format.CSV:
@@ -182,7 +182,7 @@ class Spark:
             return _picked(table, places)
         with open_duckdb() as strict:
             # Spark passes over a second object on a line, text behind it, or a key given twice; DuckDB refuses them.
-            strict.attach(source, wanted)
+            strict.check(source, wanted)
         schema = StructType(
             [StructField(name, VariantType() if place == 2 else StringType()) for place, name in enumerate(wanted)]
         )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, HeathazeError, TooLarge, UnknownFormat, UnreadableData
 from heathaze.ingest.columns import locate
-from heathaze.ingest.parquet_schema import parquet_places
+from heathaze.ingest.parquet_schema import check_parquet
 from heathaze.ingest.source import Format, find_files
 from heathaze.mechanisms.summaries.study import NUMBER, Category, Encoded, Number, Study
 from heathaze.privacy.secret import Secret
@@ -96,7 +96,7 @@ class Tables(Secret):
         place = _sql_text(glob.escape(files.paths[0]))
         with self._sentences(given):
             if files.format is Format.PARQUET:
-                parquet_places(files.paths, [], str(given))
+                check_parquet(self._connection, files.paths, [], str(given))
                 self._keep(name, f"select * from read_parquet({place}, hive_partitioning = false, can_have_nan = true)")
                 described = self._connection.execute(f"describe {name}").fetchall()
                 types = {column: str(kind) for column, kind, *_ in described if column != _ROW}
