@@ -132,3 +132,12 @@ def spark() -> Iterator[Any]:
     session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def plain_plans(spark: Any) -> Iterator[None]:
+    """Without re-planning at run time, which takes longer than counting ten rows; results do not depend on it."""
+    before = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    yield
+    spark.conf.set("spark.sql.adaptive.enabled", before)

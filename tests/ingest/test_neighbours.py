@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +52,6 @@ def test_the_net_on_duckdb_at_length(tmp_path: Path, part: int) -> None:
 
 
 # ── Spark ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def plain_plans(spark: Any) -> Iterator[None]:
-    """Without re-planning at run time, which takes longer than counting ten rows; results do not depend on it."""
-    before = spark.conf.get("spark.sql.adaptive.enabled")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-    yield
-    spark.conf.set("spark.sql.adaptive.enabled", before)
 
 
 def on_spark(folder: Path, numbers: range) -> Checker:

@@ -1,9 +1,9 @@
 """A net of hostile tables: it finds readers in which one person's rows change what others count.
 
-A counting query has a bounded sensitivity only if every person's contribution follows from their own rows. Readers break
-that in quiet ways: a quotation mark swallows somebody else's lines, a file's statistics switch a comparison off for
-everybody, a folder called ``u=7`` renames all people. No test on symmetric data sees it. Here tables are generated with
-every source, fault, id and position that is known to confuse an engine, and one property is checked on each, exactly:
+A counting query has a bounded sensitivity only if every person's contribution follows from their own rows. Readers
+break that silently: a quotation mark swallows somebody else's lines, a file's statistics switch a comparison off for
+everybody, a folder called ``u=7`` gives all people one id. Symmetric data hide it. Here tables are generated with every
+source, fault, id and position that is known to confuse an engine, and one property is checked on each, exactly:
 
     count(everybody) = Σ over people of count(that person alone)
 

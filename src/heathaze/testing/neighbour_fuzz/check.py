@@ -118,7 +118,7 @@ class Checker:
             self.report.refused += 1
             return
         self._check_meaning(table, everybody, right)
-        person = table.people[table.number % len(table.people)]
+        person = table.leaver
         alone = table.right(table.of(person)) if right is not None else other.count(table, table.of(person))
         if not isinstance(alone, dict):
             return

@@ -1,7 +1,7 @@
-"""CSV: every line is written once, with its faults, so that a person alone has exactly the bytes they have among others.
+"""CSV: every line is written once, with its faults, so that a person alone has the bytes they have among others.
 
-What the project decided is written in the ingest package; the net only asks that nobody's line changes what another's
-counts, and that both engines read alike.
+The net does not say which faults are to be refused. It asks that nobody's line changes what another person counts, and
+that all engines read the file alike.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def _changed(table: Table, change: dict[int, bytes], *, known: bool) -> Table:
         dataclasses.replace(visit, line=change[place]) if place in change else visit
         for place, visit in enumerate(table.visits)
     ]
-    return dataclasses.replace(table, visits=tuple(visits), known=table.known and known)
+    guilty = table.visits[min(change)].person
+    return dataclasses.replace(table, visits=tuple(visits), known=table.known and known, guilty=guilty)
 
 
 def _victim(rng: np.random.Generator, table: Table) -> int:
@@ -119,7 +120,10 @@ def _forged_lines(rng: np.random.Generator, table: Table) -> Table:
     end = str(table.style["end"])
     others = [visit for visit in table.visits if visit.person != table.visits[place].person] or list(table.visits)
     forged = dataclasses.replace(pick(rng, others), note="x")
-    moved = dataclasses.replace(forged, x=pick(rng, table.visits).x, y=pick(rng, table.visits).y)
+    # to where somebody else was, inside the box if anybody is
+    inside = [visit for visit in table.visits if table.is_inside(visit) and visit.place != forged.place]
+    there = pick(rng, inside or table.visits)
+    moved = dataclasses.replace(forged, x=there.x, y=there.y)
     middle = str(table.style["separator"]).join(fields(table, moved))
     return _changed(table, {place: _respelt(table, place, f"hello{end}{middle}")}, known=True)
 

@@ -1,4 +1,4 @@
-"""JSON lines: every line is written once, with its faults, so that a person alone has the bytes they have among others."""
+"""JSON lines: every line is written once, so that a person alone has the bytes they have among others."""
 
 from __future__ import annotations
 

@@ -80,11 +80,19 @@ class Table:
     """What only the writer of this source knows: quoting, row groups, header."""
     known: bool = True
     """Whether the right counts are known: not where a damaged file may be read in several ways."""
+    guilty: int | None = None
+    """The person whose rows are damaged, if it is one."""
 
     @property
     def people(self) -> list[int]:
         """Numbers of the people."""
         return sorted({visit.person for visit in self.visits})
+
+    @property
+    def leaver(self) -> int:
+        """Somebody to leave out where there is time for one person only: whose leaving is most likely to matter."""
+        people = self.people
+        return self.guilty if self.guilty in people else people[self.number % len(people)]
 
     @property
     def options(self) -> dict[str, Any]:
@@ -143,6 +151,10 @@ class Table:
             for cell, n in cells.items():
                 total[cell] += self.mass * n // whole if self.weight == "share" else 1
         return {cell: mass for cell, mass in total.items() if mass} if self.known else None
+
+    def is_inside(self, visit: Visit) -> bool:
+        """Whether a visit lies in the box."""
+        return self._cells([visit]) != [None]
 
     def _cells(self, visits: Sequence[Visit]) -> list[int | None]:
         xs, ys = (np.array([visit.place[axis] for visit in visits], dtype=np.float64) for axis in (0, 1))

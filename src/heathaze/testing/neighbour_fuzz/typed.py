@@ -157,9 +157,9 @@ def falsify(path: Path, table: Table) -> None:
     if table.recipe.fault == "wrong null counts":
         tail = re.sub(rb"\x16[\x02-\x7e]\x28(?=[\x01-\x40])", b"\x16\x00\x28", tail)
     else:
-        for true, false in swaps.items():
-            if true.strip(b"\0") not in (b"", b"\x80"):  # zeros stand everywhere
-                tail = tail.replace(true, false)
+        for held, put in swaps.items():
+            if held.strip(b"\0") not in (b"", b"\x80"):  # zeros stand everywhere
+                tail = tail.replace(held, put)
     path.write_bytes(pages + tail)
 
 

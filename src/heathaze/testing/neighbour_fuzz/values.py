@@ -36,10 +36,10 @@ PROFILES = ("inside", "holes", "outside", "anything")
 
 def positions(rng: np.random.Generator, grid: Grid, profile: str, n: int) -> list[tuple[float | None, float | None]]:
     """Positions of one person: None is null, and NaN and the infinities are themselves."""
-    found = []
+    found: list[tuple[float | None, float | None]] = []
     for place in range(n):
-        x = _inside(rng, *grid.x, grid.x_at(np.linspace(0, grid.cols, min(grid.cols, 9) + 1)))
-        y = _inside(rng, *grid.y, grid.y_at(np.linspace(0, grid.rows, min(grid.rows, 9) + 1)))
+        x: float | None = _inside(rng, *grid.x, grid.x_at(np.linspace(0, grid.cols, min(grid.cols, 9) + 1)))
+        y: float | None = _inside(rng, *grid.y, grid.y_at(np.linspace(0, grid.rows, min(grid.rows, 9) + 1)))
         odd = {
             "inside": 0.0,
             "holes": 0.0 if place == 0 else 0.6,
