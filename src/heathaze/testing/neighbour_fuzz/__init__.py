@@ -20,11 +20,11 @@ prints the seed and the number of its table; ``hostile_table(seed, number)`` mak
 
 from heathaze.testing.neighbour_fuzz.check import Checker, Refused, Report, Violation, shrunk
 from heathaze.testing.neighbour_fuzz.generate import hostile_table
-from heathaze.testing.neighbour_fuzz.recipes import RECIPES
+from heathaze.testing.neighbour_fuzz.recipes import ROUND
 from heathaze.testing.neighbour_fuzz.table import Recipe, Table, Visit
 
 __all__ = [
-    "RECIPES",
+    "ROUND",
     "Checker",
     "Recipe",
     "Refused",

@@ -109,9 +109,9 @@ def _victim(rng: np.random.Generator, table: Table) -> int:
 
 
 def _respelt(table: Table, place: int, note: str) -> bytes:
-    """The line of a visit with another note in its last field."""
-    visit = dataclasses.replace(table.visits[place], note=note)
-    return _line(fields(table, visit), dict(table.style)).encode()
+    """The line of a visit with another text in its last field."""
+    values = [*fields(table, table.visits[place])[:-1], note]
+    return _line(values, dict(table.style)).encode()
 
 
 def _forged_lines(rng: np.random.Generator, table: Table) -> Table:
@@ -120,9 +120,12 @@ def _forged_lines(rng: np.random.Generator, table: Table) -> Table:
     end = str(table.style["end"])
     others = [visit for visit in table.visits if visit.person != table.visits[place].person] or list(table.visits)
     forged = dataclasses.replace(pick(rng, others), note="x")
-    # to where somebody else was, inside the box if anybody is
-    inside = [visit for visit in table.visits if table.is_inside(visit) and visit.place != forged.place]
-    there = pick(rng, inside or table.visits)
+    # to a cell of the box where that person has not been, if there is one
+    been = set(table.cells(table.of(forged.person)))
+    new = [
+        visit for visit, cell in zip(table.visits, table.cells(table.visits), strict=True) if cell not in been | {None}
+    ]
+    there = pick(rng, new or table.visits)
     moved = dataclasses.replace(forged, x=there.x, y=there.y)
     middle = str(table.style["separator"]).join(fields(table, moved))
     return _changed(table, {place: _respelt(table, place, f"hello{end}{middle}")}, known=True)

@@ -144,7 +144,7 @@ class Table:
         """
         total: Counter[int] = Counter()
         for together in self.units(visits).values():
-            cells = Counter(cell for cell in self._cells(together) if cell is not None)
+            cells = Counter(cell for cell in self.cells(together) if cell is not None)
             whole = sum(cells.values())
             if self.unit != "visit" and len(cells) > (self.at_most or len(cells)):
                 return None
@@ -152,11 +152,8 @@ class Table:
                 total[cell] += self.mass * n // whole if self.weight == "share" else 1
         return {cell: mass for cell, mass in total.items() if mass} if self.known else None
 
-    def is_inside(self, visit: Visit) -> bool:
-        """Whether a visit lies in the box."""
-        return self._cells([visit]) != [None]
-
-    def _cells(self, visits: Sequence[Visit]) -> list[int | None]:
+    def cells(self, visits: Sequence[Visit]) -> list[int | None]:
+        """The cell of each visit; None outside the box."""
         xs, ys = (np.array([visit.place[axis] for visit in visits], dtype=np.float64) for axis in (0, 1))
         rows, cols, inside = self.grid.cell_of(xs, ys)
         numbers = rows.astype(np.int64) * self.grid.cols + cols.astype(np.int64)
