@@ -272,6 +272,14 @@ def test_gaussian_charges_count_together(path: Path) -> None:
     assert len(ledger.entries()) == 4
 
 
+def test_a_pure_charge_beside_gaussian_ones_costs_what_it_declares(path: Path) -> None:
+    ledger = Ledger.open(path, total=2, delta=1e-6)
+    pay_gaussian(ledger, 10)
+    before = ledger.spent
+    pay(ledger, 0.1)
+    assert ledger.spent == before + Fraction(1, 10)
+
+
 def test_a_pure_ledger_takes_no_delta(ledger: Ledger) -> None:
     with pytest.raises(BudgetExceeded, match=r"has δ = 1e-06, and the ledger .* allows δ = 0; nothing was charged"):
         pay_gaussian(ledger, 10)

@@ -138,6 +138,13 @@ def test_the_shortcut_for_exp_minus_one_counts_exactly() -> None:
     assert int(_samplers._ODD) < wanted < int(_samplers._ODD) + 1
 
 
+def test_the_last_value_that_means_yes_and_the_first_that_means_no() -> None:
+    tickets, last = math.factorial(16), int(_samplers._ODD)
+    for drawn, wanted in ((1, True), (last, True), (last + 1, False), (tickets - 1, False)):
+        word = -(-drawn * 2**64 // tickets) + 1  # among the words that give this ticket, one that is not drawn again
+        assert _samplers._bernoulli_exp_one(np.array([word], dtype=np.uint64), 0) == (wanted, 1)
+
+
 def test_the_undecided_value_asks_on() -> None:
     no, yes = 2**63 + 1, 1  # of 17, 18 or 19 values the first word gives the middle one, "no", the second 0, "yes"
     undecided = 1

@@ -270,6 +270,30 @@ def test_a_device_pays_exactly_and_refuses_beyond_its_budget(purse: Callable) ->
         device.answer(question(epsilon=Fraction(1, 10**6), survey=fresh_name()))
 
 
+def test_an_answer_is_paid_for_before_it_is_made(purse: Callable) -> None:
+    """A source that fails wastes the payment: nothing was drawn before it."""
+
+    class Broken(Simulation):
+        def fill(self, _: np.ndarray) -> None:
+            raise RuntimeError("no entropy")
+
+    device = Device(HERE, **purse(3))
+    with pytest.raises(RuntimeError, match="no entropy"):
+        device.answer(question(), randomness=Broken(1))
+    assert device.remaining == 2
+
+
+def test_of_two_programs_on_one_ledger_one_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both looked at the ledger before either of them paid, so the charge itself has to refuse the second."""
+    monkeypatch.setattr(Device, "_last", lambda *_: None)
+    ledger = Ledger.open(tmp_path / "own.ledger", total=3)
+    asked = question()
+    Device(HERE, ledger=ledger).answer(asked)
+    with pytest.raises(PromiseBroken, match="answered meanwhile"):
+        Device(HERE, ledger=Ledger.open(ledger.path)).answer(asked)
+    assert ledger.spent == 1
+
+
 def test_surveys_with_other_names_add_up(purse: Callable) -> None:
     """Errata E3-10: whoever asks, and however often, it is one person's budget."""
     device = Device(HERE, **purse(1))

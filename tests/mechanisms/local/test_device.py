@@ -156,6 +156,10 @@ def test_every_mechanism_pays_what_it_declares(mechanism: Estimator, tmp_path: P
     assert (Device(mechanism, memory=tmp_path / "memory").again().values == reports.values).all()
 
 
+def test_reports_of_one_person_are_promised_together() -> None:
+    assert promise(coin("3/2"), reports=4).loss.epsilon == 6
+
+
 def test_beyond_the_budget_nothing_happens(ledger: Ledger, memory: Path) -> None:
     device = Device(coin("3/2"), ledger=ledger, memory=memory)
     first = device.randomize((1, 1))

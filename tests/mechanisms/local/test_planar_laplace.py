@@ -12,9 +12,9 @@ import pytest
 
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import EARTH_RADIUS_METRES
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.mechanisms.local import _distance
-from heathaze.mechanisms.local._distance import MAX_REACH, cell_lengths
+from heathaze.mechanisms.local._distance import MAX_REACH, cell_lengths, decay
 from heathaze.mechanisms.local.planar_laplace import PlanarLaplace
 from heathaze.privacy.trust import Adjacency
 from tests.mechanisms.local.enumeration import distances, losses, plane, worst_loss
@@ -152,3 +152,9 @@ def test_a_reach_beyond_all_bounds_gets_a_sentence() -> None:
     with pytest.raises(InvalidInput, match="use a coarser grid or a larger epsilon"):
         PlanarLaplace(plane(1000, 1000, 1e-4, 1e-4), 1e-5)
     assert PlanarLaplace(plane(5, 5), 1, reach=0.25).window.reach == (0, 0)
+
+
+def test_weights_that_do_not_fit_are_refused_where_they_are_made() -> None:
+    """Callers look at the reach first; a caller that forgets to gets no weights."""
+    with pytest.raises(PromiseBroken, match="do not fit into 62 bits"):
+        decay(plane(5, 5), Fraction(1), Fraction(30), margin=True)

@@ -193,6 +193,24 @@ def test_budgets_are_charged_once_each_and_say_what_is_promised(tmp_path: Path) 
     assert all(len(ledger.entries()) == 1 for ledger in ledgers.values())
 
 
+def test_consumer_and_owners_pay_before_anything_is_drawn(tmp_path: Path) -> None:
+    """A source that fails wastes the charge: nothing was drawn before it."""
+
+    class Broken(Simulation):
+        def fill(self, _: np.ndarray) -> None:
+            raise RuntimeError("no entropy")
+
+    target, owners = market()
+    buy = plan(epsilon=4)
+    ledgers = [Ledger.open(tmp_path / name, total=4, delta=1e-6) for name in ("target", "owner")]
+    broadcast = Consumer(buy, target).want().broadcast
+    with pytest.raises(RuntimeError, match="no entropy"):
+        Consumer(buy, target, ledger=ledgers[0], randomness=Broken(1)).want()
+    with pytest.raises(RuntimeError, match="no entropy"):
+        Owner(buy, owners["owner0"], ledger=ledgers[1], randomness=Broken(1)).receive(broadcast)
+    assert [len(ledger.entries()) for ledger in ledgers] == [1, 1]
+
+
 def test_an_owner_without_budget_is_left_out(tmp_path: Path) -> None:
     target, owners = market()
     poor = {"owner0": Ledger.open(tmp_path / "poor", total=1, delta=1e-6)}
