@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
 
-.PHONY: help demo test check slow bench papers clean
+.PHONY: help demo test check slow mutants bench papers clean
 help:
 	@echo "make demo    publish a synthetic city and draw it (demo/city.png, demo/city.html)"
 	@echo "make test    every check: style, types, layers, tests, papers (quick), the wheel"
-	@echo "make slow    the checks that take longer"
+	@echo "make slow    the checks that take longer, mutants among them"
+	@echo "make mutants known bugs put back one at a time; a named test must catch each"
 	@echo "make bench   ratios against the named peers, in one run on this machine"
 	@echo "make papers  the papers' figures in full"
 
@@ -23,14 +24,19 @@ demo: $(READY)
 	$(BIN)/heathaze demo --out demo
 
 test: $(READY)
-	$(BIN)/ruff format --check src tests papers benchmarks examples
-	$(BIN)/ruff check src tests papers benchmarks examples
+	$(BIN)/ruff format --check src tests papers benchmarks examples mutants
+	$(BIN)/ruff check src tests papers benchmarks examples mutants
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 slow: $(READY)
 	$(BIN)/pytest -m slow
+	$(BIN)/python -m mutants
+
+# The bugs and how they are judged: mutants/. Two at a time, in copies of this tree.
+mutants: $(READY)
+	$(BIN)/python -m mutants
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

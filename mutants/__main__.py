@@ -1,0 +1,131 @@
+"""``python -m mutants``: every known bug must be caught by its named test."""
+
+from __future__ import annotations
+
+import argparse
+import queue
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mutants.bug import Bug
+from mutants.known import BUGS
+from mutants.runner import Copy, Verdict
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the gate; 0 if every bug was caught."""
+    parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these bugs and no others")
+    parser.add_argument("--list", action="store_true", help="show the bugs and run nothing")
+    parser.add_argument("--jobs", type=int, default=2, help="how many bugs at a time (2)")
+    options = parser.parse_args(arguments)
+    bugs = list(BUGS)
+    if options.only:
+        if unknown := sorted(set(options.only) - {bug.name for bug in BUGS}):
+            parser.error(f"there is no bug {', '.join(unknown)}; --list shows all")
+        bugs = [bug for bug in BUGS if bug.name in options.only]
+    if options.list:
+        for bug in bugs:
+            print(f"{bug.name}\n    breaks: {bug.promise}\n    in:     {bug.file}\n    caught: {', '.join(bug.ids)}")
+        print(f"{len(bugs)} bugs")
+        return 0
+    return _run(bugs, max(1, min(options.jobs, len(bugs))))
+
+
+def _run(bugs: Sequence[Bug], jobs: int) -> int:
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="heathaze-mutants-") as folder:
+        copies = [Copy(Path(folder) / str(number)) for number in range(jobs)]
+        copies[0].check_import()
+        ids = sorted({name for bug in bugs for name in bug.ids})
+        print(f"{len(bugs)} bugs; first their {len(ids)} tests without a bug ...", flush=True)
+        if wrong := _unpatched(copies, ids):
+            print("\n".join(wrong))
+            print("A test that fails without the bug proves nothing; mend it first.")
+            return 1
+        print(f"... all pass, {time.monotonic() - start:.0f} s", flush=True)
+        verdicts = _verdicts(copies, bugs)
+    order = {bug.name: place for place, bug in enumerate(bugs)}
+    verdicts.sort(key=lambda verdict: order[verdict.bug.name])
+    print(_table(verdicts))
+    missed = [verdict for verdict in verdicts if not verdict.caught]
+    for verdict in missed:
+        print(f"\nNOT CAUGHT: {verdict.bug.name}\n  breaks: {verdict.bug.promise}\n  {verdict.by}")
+    print(f"\n{len(verdicts) - len(missed)} passed, {len(missed)} failed in {time.monotonic() - start:.0f} s")
+    return 1 if missed else 0
+
+
+def _unpatched(copies: Sequence[Copy], ids: Sequence[str]) -> list[str]:
+    """Each copy runs part of the tests; files stay together, since starting one costs more than a test of it."""
+    files = sorted({name.split("::")[0] for name in ids})
+    wrong: list[str] = []
+
+    def run(number: int) -> None:
+        mine = set(files[number :: len(copies)])
+        if part := [name for name in ids if name.split("::")[0] in mine]:
+            wrong.extend(copies[number].unpatched(part))
+
+    _at_once([lambda number=number: run(number) for number in range(len(copies))])
+    return wrong
+
+
+def _verdicts(copies: Sequence[Copy], bugs: Sequence[Bug]) -> list[Verdict]:
+    waiting: queue.SimpleQueue[Bug] = queue.SimpleQueue()
+    for bug in bugs:
+        waiting.put(bug)
+    verdicts: list[Verdict] = []
+    lock = threading.Lock()
+
+    def work(copy: Copy) -> None:
+        while True:
+            try:
+                bug = waiting.get_nowait()
+            except queue.Empty:
+                return
+            verdict = copy.verdict(bug)
+            with lock:
+                verdicts.append(verdict)
+                word = "caught" if verdict.caught else "NOT CAUGHT"
+                print(f"{len(verdicts):4d}/{len(bugs)}  {verdict.seconds:5.1f} s  {word}  {bug.name}", flush=True)
+
+    _at_once([lambda copy=copy: work(copy) for copy in copies])
+    return verdicts
+
+
+def _at_once(jobs: Sequence[Callable[[], None]]) -> None:
+    """Run all and wait; what one raises is raised here."""
+    problems: list[BaseException] = []
+
+    def guarded(job: Callable[[], None]) -> None:
+        try:
+            job()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+def _table(verdicts: Sequence[Verdict]) -> str:
+    rows = [("bug", "caught by", "seconds")]
+    rows += [
+        (found.bug.name, found.by.splitlines()[0] if found.caught else "-", f"{found.seconds:.1f}")
+        for found in verdicts
+    ]
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, wide, strict=True)) + " |" for row in rows]
+    rule = "|" + "|".join("-" * (width + 2) for width in wide) + "|"
+    return "\n".join(["", lines[0], rule, *lines[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

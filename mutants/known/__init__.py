@@ -1,0 +1,28 @@
+"""All known bugs, in the order in which data pass through the package."""
+
+from mutants.bug import Bug
+from mutants.known import (
+    central,
+    distributed,
+    ingest,
+    ledger,
+    local,
+    marketplace,
+    noise,
+    release,
+    secagg,
+    sensors,
+)
+
+BUGS: tuple[Bug, ...] = (
+    *ingest.BUGS,
+    *noise.BUGS,
+    *ledger.BUGS,
+    *central.BUGS,
+    *local.BUGS,
+    *distributed.BUGS,
+    *secagg.BUGS,
+    *sensors.BUGS,
+    *marketplace.BUGS,
+    *release.BUGS,
+)

@@ -1,0 +1,235 @@
+"""Buying data across owners: everything that owners are told has noise for one record."""
+
+from mutants.bug import Bug
+
+BROADCAST = "src/heathaze/mechanisms/summaries/broadcast.py"
+HERDING = "src/heathaze/mechanisms/summaries/herding.py"
+HERDER = "src/heathaze/mechanisms/summaries/_herder.py"
+ROUNDS = "src/heathaze/mechanisms/summaries/rounds.py"
+CURATOR = "src/heathaze/mechanisms/summaries/rounds_curator.py"
+BIDDER = "src/heathaze/mechanisms/summaries/_bidder.py"
+CACHE = "src/heathaze/mechanisms/summaries/_cache.py"
+MWEM = "src/heathaze/mechanisms/summaries/mwem.py"
+ASKING = "src/heathaze/mechanisms/summaries/asking.py"
+FEATURES = "src/heathaze/mechanisms/summaries/features.py"
+CONSUMER = "src/heathaze/mechanisms/summaries/consumer.py"
+OWNER = "src/heathaze/mechanisms/summaries/owner.py"
+
+BUGS = (
+    # ── sums of hashes ──────────────────────────────────────────────────────────────────────────────────────────────
+    Bug(
+        "long-vector-summed",
+        "A vector longer than the noise is made for is refused.",
+        BROADCAST,
+        "            if not (np.linalg.norm(block, axis=1) <= longest).all():\n",
+        "            if False:\n",
+        "tests/mechanisms/summaries/test_broadcast.py::test_a_vector_that_is_too_long_is_refused_and_nothing_is_drawn",
+    ),
+    Bug(
+        "replaced-vector-counted-once",
+        "A replaced record changes a sum by two vectors (errata E2-5).",
+        BROADCAST,
+        "return Composition((FineGaussian(self.vectors * longest, sigma, self.numbers),) * self.sums)",
+        "return Composition((FineGaussian(longest, sigma, self.numbers),) * self.sums)",
+        "tests/mechanisms/summaries/test_rounds.py::test_every_broadcast_is_priced_with_a_replaced_hash",
+    ),
+    Bug(
+        "one-broadcast-paid",
+        "Every broadcast of the summary is paid for (errata E2-3).",
+        BROADCAST,
+        "self.numbers),) * self.sums)",
+        "self.numbers),))",
+        "tests/mechanisms/summaries/test_rounds.py::test_every_broadcast_is_priced_with_a_replaced_hash",
+    ),
+    Bug(
+        "summary-replaced-counted-once",
+        "One record more at an owner is one replaced member of the summary (errata E2-5).",
+        ROUNDS,
+        "_REPLACED = 2",
+        "_REPLACED = 1",
+        "tests/mechanisms/summaries/test_rounds.py::test_every_broadcast_is_priced_with_a_replaced_hash",
+    ),
+    Bug(
+        "count-of-records-for-free",
+        "The noise of a profile covers the count of records beside their hashes.",
+        HERDING,
+        "return NoisySum(self.features.dimension + 1, math.sqrt(2), 1, self.epsilon, self.delta)",
+        "return NoisySum(self.features.dimension + 1, 1.0, 1, self.epsilon, self.delta)",
+        "tests/mechanisms/summaries/test_herding.py::test_an_empty_owner_takes_part_like_any_other",
+    ),
+    Bug(
+        "hash-longer-than-one",
+        "No hash is longer than 1, for which the noise is made.",
+        FEATURES,
+        "np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS))",
+        "np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS) * 1.000001)",
+        "tests/mechanisms/summaries/test_features.py::test_every_hash_has_length_one",
+    ),
+    Bug(
+        "hash-depends-on-other-points",
+        "The hash of a point depends on nothing but the point.",
+        FEATURES,
+        "            self._hash(np.rint(block, out=block), out[start : start + _BLOCK])\n",
+        "            block -= block.mean(axis=0)\n"
+        "            self._hash(np.rint(block, out=block), out[start : start + _BLOCK])\n",
+        "tests/mechanisms/summaries/test_features.py::test_a_hash_and_its_products_do_not_depend_on_other_points",
+    ),
+    # ── multiplicative weights ──────────────────────────────────────────────────────────────────────────────────────
+    Bug(
+        "printed-exponential-mechanism",
+        "A choice costs epsilon: exp(epsilon psi / 4), not exp(epsilon psi) (errata E2-2).",
+        MWEM,
+        "return epsilon / (4 * GRID)",
+        "return epsilon / GRID",
+        "tests/mechanisms/summaries/test_mwem.py::test_a_choice_costs_its_epsilon_and_the_printed_one_four_times_that",
+    ),
+    Bug(
+        "printed-laplace-noise",
+        "A number costs epsilon: Lap(2 / epsilon), not Lap(1 / epsilon) (errata E2-2).",
+        MWEM,
+        "return Fraction(math.ceil(2 * GRID / epsilon * 2**10), 2**10)",
+        "return Fraction(math.ceil(GRID / epsilon * 2**10), 2**10)",
+        "tests/mechanisms/summaries/test_mwem.py::test_a_number_costs_its_epsilon_and_the_printed_one_twice_that",
+    ),
+    Bug(
+        "one-release-a-step",
+        "Both the choice and the number of a step are paid for (errata E2-3).",
+        MWEM,
+        "return Composition((PureSteps(epsilon, steps, True), PureSteps(epsilon, steps, False)))",
+        "return Composition((PureSteps(epsilon, steps, True),))",
+        "tests/mechanisms/summaries/test_mwem.py::test_both_releases_of_every_step_are_in_the_event",
+    ),
+    Bug(
+        "number-beyond-the-grid",
+        "A hash with a number larger than any can be is refused.",
+        MWEM,
+        "    if not (np.abs(counted) <= GRID).all():\n",
+        "    if False:\n",
+        "tests/mechanisms/summaries/test_mwem.py::test_a_hash_beyond_the_grid_is_refused",
+    ),
+    Bug(
+        "scale-from-the-true-members",
+        "How many members a summary is said to have is public and not counted (errata E2-4).",
+        MWEM,
+        "return self._told(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)",
+        "return self._told(_counted(vectors, self.features), max(1, len(vectors)), randomness)",
+        "tests/mechanisms/summaries/test_mwem.py::test_public_members_decide_the_scale_and_not_those_that_are_there",
+    ),
+    # ── the auction ─────────────────────────────────────────────────────────────────────────────────────────────────
+    Bug(
+        "never-not-asked",
+        "Not being asked is as private as being asked: every coin can fall both ways (errata E2-6).",
+        ASKING,
+        "return min(self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))",
+        "return min(2 * self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))",
+        "tests/mechanisms/summaries/test_asking.py::test_one_rank_changes_no_odds_by_more_than_it_should",
+    ),
+    Bug(
+        "coins-of-one-owner-paid",
+        "The coins of all other owners in all rounds are paid for.",
+        ASKING,
+        "return PureSteps(self.epsilon, (self.owners - 1) * points, True, missed)",
+        "return PureSteps(self.epsilon, points, True, missed)",
+        "tests/mechanisms/summaries/test_asking.py::test_the_event_charges_every_coin_of_every_other_owner",
+    ),
+    Bug(
+        "miss-of-the-auction-for-free",
+        "The chance that the best bid is missed is counted into delta.",
+        ASKING,
+        "        missed = max(Fraction(points * math.exp(-float(head_start)) * (1 + 1e-9)), Fraction(1, 10**320))\n",
+        "        missed = Fraction(0 * points * int(head_start))\n",
+        "tests/mechanisms/summaries/test_asking.py::test_the_event_charges_every_coin_of_every_other_owner",
+    ),
+    Bug(
+        "auction-for-free",
+        "The auction and the broadcasts share the budget of an owner's record.",
+        ROUNDS,
+        "return Composition(told if self._auction is None else (*told, self._auction))",
+        "return Composition(told)",
+        "tests/mechanisms/summaries/test_rounds.py::test_an_auction_leaves_less_for_the_broadcasts",
+    ),
+    # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    Bug(
+        "points-reconsidered",
+        "A point that was bought is not bought again: one record is in the summary once (errata E2-5).",
+        CACHE,
+        "        self._left[place] = False\n        return place\n",
+        "        return place\n",
+        "tests/mechanisms/summaries/test_rounds_curator.py::test_a_whole_run",
+    ),
+    Bug(
+        "owner-bids-with-a-sent-point",
+        "A point that was sent is not bid with again.",
+        BIDDER,
+        "            self._likeness[rows] = -np.inf\n",
+        "",
+        "tests/mechanisms/summaries/test_rounds.py::test_an_owner_sends_each_point_once_the_best_first_and_then_nothing",
+    ),
+    Bug(
+        "exact-summary-decides",
+        "The curator scores points with what it has broadcast, not with the exact summary (errata E2-6).",
+        CURATOR,
+        "        self._cache.tell(values)\n        message = Broadcast(",
+        "        self._cache.tell(hashes.mean(axis=0))\n        message = Broadcast(",
+        "tests/mechanisms/summaries/test_rounds_curator.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
+    ),
+    Bug(
+        "points-of-lost-owners-compete",
+        "Points of owners who are gone are not bought: one record would make two swaps.",
+        CURATOR,
+        "competing = [owner for owner in self._called if owner in self._active]",
+        "competing = list(self._called)",
+        "tests/mechanisms/summaries/test_swap_lemma.py::test_the_lemma_holds_when_an_owner_vanishes",
+    ),
+    Bug(
+        "points-of-owners-not-called-compete",
+        "Points of owners who were not called in a round are not bought in it.",
+        CURATOR,
+        "competing = [owner for owner in self._called if owner in self._active]",
+        "competing = [owner for owner in self._owners if owner in self._active]",
+        "tests/mechanisms/summaries/test_swap_lemma.py::test_one_record_more_is_at_most_one_swap_at_every_time",
+    ),
+    # ── consumer and owner ──────────────────────────────────────────────────────────────────────────────────────────
+    Bug(
+        "target-told-before-paid",
+        "The consumer pays before its target is told.",
+        CONSUMER,
+        "        if self._wanted is None:\n            if self._ledger is not None:\n",
+        "        if self._wanted is None:\n"
+        "            self.plan.target_hash(self.plan.features.of(self._points), self._randomness)\n"
+        "            if self._ledger is not None:\n",
+        "tests/mechanisms/summaries/test_herding.py::test_consumer_and_owners_pay_before_anything_is_drawn",
+    ),
+    Bug(
+        "target-told-twice-with-fresh-noise",
+        "The target is told once: fresh noise could be averaged away.",
+        CONSUMER,
+        "        if self._wanted is None:\n",
+        "        if True:\n",
+        "tests/mechanisms/summaries/test_herding.py::test_noise_is_drawn_once",
+    ),
+    Bug(
+        "profile-told-twice-with-fresh-noise",
+        "A profile is drawn once, however often it is asked for.",
+        HERDER,
+        "        if self._profile is None:\n",
+        "        if True:\n",
+        "tests/mechanisms/summaries/test_herding.py::test_noise_is_drawn_once",
+    ),
+    Bug(
+        "owner-does-not-pay",
+        "An owner pays before its first answer.",
+        OWNER,
+        "            if self._ledger is not None:\n",
+        "            if False:\n",
+        "tests/mechanisms/summaries/test_herding.py::test_budgets_are_charged_once_each_and_say_what_is_promised",
+    ),
+    Bug(
+        "owner-under-another-plan",
+        "An owner answers under the plan it agreed to and no other.",
+        OWNER,
+        "        if isinstance(message, Broadcast) and message.plan != self._fingerprint:\n",
+        "        if False:\n",
+        "tests/mechanisms/summaries/test_attacks.py::test_an_owner_under_another_plan_says_nothing_and_pays_nothing",
+    ),
+)

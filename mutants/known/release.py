@@ -1,0 +1,87 @@
+"""Releases, their files and their pages: nothing secret in them, and nothing that a text can smuggle in."""
+
+from mutants.bug import Bug
+
+RELEASE = "src/heathaze/release/release.py"
+PAGE = "src/heathaze/maps/page.py"
+PUBLISH = "src/heathaze/publish.py"
+NPZ = "src/heathaze/release/formats/npz.py"
+
+BUGS = (
+    Bug(
+        "simulated-release-saved",
+        "A release made with simulated randomness is never saved.",
+        RELEASE,
+        "        if self.simulated:\n",
+        "        if False:\n",
+        "tests/contract/test_attacks.py::test_a_key_of_ones_own_makes_no_release",
+    ),
+    Bug(
+        "unescaped-title",
+        "A title is shown as text and cannot be a script.",
+        PAGE,
+        '"title": html.escape(title),',
+        '"title": title,',
+        "tests/maps/test_page.py::test_hostile_texts_stay_texts",
+    ),
+    Bug(
+        "unescaped-guarantee",
+        "A guarantee is shown as text and cannot be a script.",
+        PAGE,
+        '"guarantee": html.escape(guarantee),',
+        '"guarantee": guarantee,',
+        "tests/maps/test_page.py::test_hostile_texts_stay_texts",
+    ),
+    Bug(
+        "unescaped-facts",
+        "Facts are shown as text and cannot be a script.",
+        PAGE,
+        "<dd>{html.escape(value)}</dd>",
+        "<dd>{value}</dd>",
+        "tests/maps/test_page.py::test_hostile_texts_stay_texts",
+    ),
+    Bug(
+        "script-ends-early",
+        "The data of a page cannot end the script that holds them.",
+        PAGE,
+        'return text.replace("<", "\\\\u003c").replace(">", "\\\\u003e").replace("&", "\\\\u0026")',
+        "return text",
+        "tests/maps/test_page.py::test_hostile_texts_stay_texts",
+    ),
+    Bug(
+        "title-filled-in-twice",
+        "A title that looks like a placeholder is not filled in again.",
+        PAGE,
+        "    # One pass: a title that looks like a placeholder is not filled in again.\n",
+        '    page = _text("page.html")\n'
+        "    for name, value in filled.items():\n"
+        '        page = page.replace("{{" + name + "}}", value)\n'
+        "    if page:\n        return page\n",
+        "tests/maps/test_page.py::test_hostile_texts_stay_texts",
+    ),
+    Bug(
+        "release-tells-the-hour",
+        "A release says the day it was made, and no finer time.",
+        PUBLISH,
+        "day=datetime.datetime.now(datetime.UTC).date().isoformat(),",
+        "day=datetime.datetime.now(datetime.UTC).isoformat(),",
+        "tests/contract/test_the_door.py::test_a_release_says_the_day_and_no_finer_time",
+    ),
+    Bug(
+        "release-tells-the-true-number",
+        "Files hold no number of rows or people.",
+        PUBLISH,
+        "        parameters=mechanism.parameters(),\n",
+        '        parameters=mechanism.parameters() | {"people": int(counts.mass.sum()) // counts.one},\n',
+        "tests/contract/test_the_door.py::test_beside_map_and_total_a_release_is_the_same_for_all_data",
+    ),
+    Bug(
+        "pickles-loaded",
+        "Nothing in a release file is executed when it is loaded.",
+        NPZ,
+        "        version = np.lib.format.read_magic(file)\n",
+        "        if name:\n            return np.lib.format.read_array(file, allow_pickle=True)\n"
+        "        version = np.lib.format.read_magic(file)\n",
+        "tests/release/test_loading.py::test_nothing_is_unpickled",
+    ),
+)

@@ -1,0 +1,207 @@
+"""Puts bugs into copies of the tree, one at a time in each copy, and runs their tests.
+
+A bug is *caught* only if pytest ends with exit code 1 and a test failed while it ran. These do not count:
+
+- an error before the test began: in collection, in an import or in a fixture;
+- a failure that shows a broken patch and not a broken promise: a name that does not exist, a syntax error, a kernel
+  that does not compile;
+- running out of time, unless the bug says that it hangs.
+
+Copies keep the times of files and their ``__pycache__``, so numba finds its compiled kernels there. After each bug the
+file gets its text and its time back, and its folder the compiled files it had: a bug in a kernel is compiled for its
+own run, and no other bug compiles anything. One thing numba does not see: a kernel that calls a kernel of *another*
+file is not compiled anew when that other file changes. A bug in a kernel therefore names a test of its own file.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutants.bug import Bug, DoesNotApply
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SECONDS = 180.0
+"""Longest time that the tests of one bug may take; most take three seconds."""
+
+SECONDS_UNPATCHED = 900.0
+"""The same for all named tests without a bug, which may have to compile kernels first."""
+
+_LEFT_OUT = ("demo", "build", "dist", "node_modules")
+_BROKEN_PATCH = (
+    "NameError", "UnboundLocalError", "ImportError", "ModuleNotFoundError", "SyntaxError", "IndentationError",
+    "numba.core.errors", "numba.errors", "fixture ",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one bug."""
+
+    bug: Bug
+    caught: bool
+    by: str
+    """The test that failed, or why the bug is not caught."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """One run of pytest: its exit code (None when time ran out), and what its tests did, by pytest id."""
+
+    code: int | None
+    failed: tuple[tuple[str, str], ...]
+    passed: frozenset[str]
+    output: str
+    seconds: float
+
+
+class Copy:
+    """A copy of the tree in which bugs can be put.
+
+    Args:
+        place: A folder that does not exist yet.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.tree = place / "tree"
+        self._report = place / "report.xml"
+        self._aside = place / "compiled"
+        shutil.copytree(ROOT, self.tree, symlinks=True, ignore=_ignored)
+
+    def check_import(self) -> None:
+        """See that tests import the package of this copy, and not the one that is installed.
+
+        Raises:
+            RuntimeError: They do not.
+        """
+        command = [sys.executable, "-c", "import heathaze; print(heathaze.__file__)"]
+        found = subprocess.run(command, cwd=self.tree, env=self._environment(), capture_output=True, text=True)
+        expected = self.tree / "src" / "heathaze" / "__init__.py"
+        if found.stdout.strip() != str(expected):
+            raise RuntimeError(f"The tests would import {found.stdout.strip() or found.stderr}, not {expected}.")
+
+    def unpatched(self, ids: Sequence[str]) -> list[str]:
+        """Run tests without any bug; a sentence for each that does not pass."""
+        ran = self._pytest(ids, SECONDS_UNPATCHED, write_compiled=True)
+        if ran.code is None:
+            return [f"The tests took more than {SECONDS_UNPATCHED:g} seconds without a bug."]
+        wrong = [f"{name} fails without a bug: {why}" for name, why in ran.failed]
+        # A parametrised test may be named without its parameters.
+        names = ran.passed | {name.split("[")[0] for name in ran.passed}
+        missing = [name for name in ids if name not in names and name not in {failed for failed, _ in ran.failed}]
+        wrong += [f"{name} did not run (skipped, or there is no such test)." for name in missing]
+        return wrong if wrong or ran.code == 0 else [f"pytest ended with {ran.code} without a bug:\n{ran.output}"]
+
+    def verdict(self, bug: Bug) -> Verdict:
+        """Put a bug in, run its tests, take it out again."""
+        start = time.monotonic()
+        path = self.tree / bug.file
+        try:
+            text = bug.patched(self.tree)
+            if path.suffix == ".py":
+                compile(text, bug.file, "exec")
+        except (DoesNotApply, SyntaxError) as why:
+            return Verdict(bug, False, f"DOES NOT APPLY: {why}", time.monotonic() - start)
+        original, stamp, compiled = path.read_bytes(), path.stat(), path.parent / "__pycache__"
+        shutil.rmtree(self._aside, ignore_errors=True)
+        if compiled.is_dir():
+            shutil.copytree(compiled, self._aside)
+        try:
+            path.write_text(text, encoding="utf-8")
+            # Another time than the original's, whatever the clock says: what was compiled from that is not used.
+            os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns + 7_000_000_000))
+            ran = self._pytest(bug.ids, SECONDS, "-x")
+        finally:
+            path.write_bytes(original)
+            os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+            shutil.rmtree(compiled, ignore_errors=True)
+            if self._aside.is_dir():
+                shutil.copytree(self._aside, compiled)
+        caught, by = _judged(bug, ran)
+        return Verdict(bug, caught, by, time.monotonic() - start)
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {
+            "PYTHONPATH": str(self.tree / "src"),
+            # Two copies on two cores: no library may start more threads than that.
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+
+    def _pytest(self, ids: Sequence[str], seconds: float, *options: str, write_compiled: bool = False) -> _Ran:
+        self._report.unlink(missing_ok=True)
+        environment = self._environment()
+        if not write_compiled:
+            environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        command = [
+            sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider",
+            "-p", "no:xdist", "-o", "junit_family=xunit1", f"--junitxml={self._report}", *options, *ids,
+        ]  # fmt: skip
+        start = time.monotonic()
+        process = subprocess.Popen(
+            command,
+            cwd=self.tree,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=seconds)
+            code: int | None = process.returncode
+        except subprocess.TimeoutExpired:
+            # Its own session: the processes that a test started end with it.
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            code = None
+        failed, passed = _read(self._report)
+        return _Ran(code, failed, passed, output[-3000:], time.monotonic() - start)
+
+
+def _judged(bug: Bug, ran: _Ran) -> tuple[bool, str]:
+    """Is the bug caught, and by which test, or why not?"""
+    if ran.code is None:
+        return (True, f"{bug.ids[0]} (hangs)") if bug.hangs else (False, f"RAN OUT OF TIME after {SECONDS:g} seconds")
+    if ran.code == 0:
+        return False, "SURVIVED: its tests pass"
+    if ran.code != 1 or not ran.failed:
+        return False, f"NO TEST FAILED: pytest ended with {ran.code}\n{ran.output}"
+    name, why = ran.failed[0]
+    if why.startswith(_BROKEN_PATCH):
+        return False, f"THE PATCH IS BROKEN: {name}: {why}"
+    return True, name
+
+
+def _read(report: Path) -> tuple[tuple[tuple[str, str], ...], frozenset[str]]:
+    """Tests that failed while they ran, each with its reason, and tests that passed."""
+    failed: list[tuple[str, str]] = []
+    passed: set[str] = set()
+    if not report.is_file():
+        return (), frozenset()
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('file')}::{case.get('name')}"
+        outcomes = {child.tag for child in case} & {"failure", "error", "skipped"}
+        failure = case.find("failure")
+        if failure is not None:
+            failed.append((name, failure.get("message", "").splitlines()[0] if failure.get("message") else ""))
+        elif not outcomes:
+            passed.add(name)
+    return tuple(failed), frozenset(passed)
+
+
+def _ignored(folder: str, names: list[str]) -> list[str]:
+    """What a copy does without: hidden folders (.git, .venv) and what is built."""
+    if Path(folder) == ROOT:
+        return [name for name in names if name.startswith(".") or name in _LEFT_OUT]
+    return []
