@@ -18,14 +18,14 @@ BUGS = (
         SHARES,
         "return evaluate([secret, *uniform(needed - 1, randomness)], count)",
         "return evaluate([secret, *uniform(needed - 2, randomness)], count)",
-        "tests/secagg/test_shares.py::test_in_the_real_field_too_every_secret_fits",
+        "tests/secagg/test_shares.py::test_any_so_many_shares_give_the_secret_back",
     ),
     Bug(
         "field-elements-not-even",
         "The coefficients of a share are uniform in the field.",
         SHARES,
-        "            if number < PRIME:\n                found.append(number)\n",
-        "            found.append(number % PRIME)\n",
+        "_BITS = 257\n",
+        "_BITS = 255\n",
         "tests/secagg/test_shares.py::test_elements_are_uniform",
     ),
     Bug(
@@ -34,7 +34,7 @@ BUGS = (
         CLIENT,
         "        masks.add(total, keys.self_stream_key(self._seed, terms.digest, self.index))\n",
         "",
-        "tests/secagg/test_privacy.py::test_masked_vectors_are_uniform",
+        "tests/secagg/test_privacy.py::test_a_vector_that_comes_too_late_stays_hidden",
     ),
     Bug(
         "self-mask-not-bound-to-the-round",
@@ -58,7 +58,7 @@ BUGS = (
         KEYS,
         'return _derive(identities + masks, b"heathaze secagg 1 pair keys" + context, 4 * KEY_BYTES)',
         'return _derive(masks, b"heathaze secagg 1 pair keys" + context, 4 * KEY_BYTES)',
-        "tests/secagg/test_adversary.py::test_a_mask_key_that_the_server_made_up_opens_nothing",
+        "tests/secagg/test_adversary.py::test_a_server_in_the_middle_cannot_read_what_is_sealed",
     ),
     Bug(
         "one-key-for-both-directions",
@@ -180,7 +180,7 @@ BUGS = (
         ODDS,
         "return min(1.0, clients * at_least(corrupt, others, draws, wanted))",
         "return min(1.0, at_least(corrupt, others, draws, wanted))",
-        "tests/secagg/test_terms.py::test_a_plan_keeps_its_promise",
+        "tests/secagg/test_terms.py::test_the_bound_on_captured_clients_holds_for_all_places_of_the_corrupt",
     ),
     Bug(
         "odds-rounded-down",

@@ -83,7 +83,7 @@ BUGS = (
         READINGS,
         "(cost := self._price(counted, scale)) > self.epsilon:",
         "(cost := self._price(counted, scale)) > 2 * self.epsilon:",
-        "tests/mechanisms/sensors/test_readings.py::test_the_event_never_costs_more_than_declared_and_hardly_less",
+        "tests/mechanisms/sensors/test_readings.py::test_a_small_epsilon_gets_its_noise_or_a_sentence_at_once",
     ),
     Bug(
         "l2-noise-for-a-pure-promise",
@@ -137,7 +137,7 @@ BUGS = (
         NOISY,
         "        if self.simulated:\n",
         "        if False:\n",
-        "tests/mechanisms/sensors/test_readings.py::test_simulated_readings_are_marked",
+        "tests/mechanisms/sensors/test_readings.py::test_simulated_readings_are_never_saved",
     ),
     # ── the sensor ──────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -172,7 +172,7 @@ BUGS = (
         DEVICE,
         "                bits, key = KeyedBits(key), next_key(key)\n",
         "                bits = KeyedBits(key)\n",
-        "tests/mechanisms/sensors/test_escrow.py::test_no_two_of_cards_sensors_and_times_share_their_noise",
+        "tests/mechanisms/sensors/test_escrow.py::test_a_stolen_sensor_does_not_betray_its_past",
     ),
     Bug(
         "seed-reused-over-sensors",
@@ -188,6 +188,6 @@ BUGS = (
         DEVICE,
         'return hmac.digest(key, b"next", hashlib.sha256)',
         "return bytes([(key[0] + 1) % 256]) + key[1:]",
-        "tests/mechanisms/sensors/test_escrow.py::test_a_stolen_sensor_does_not_betray_its_past",
+        "tests/mechanisms/sensors/test_escrow.py::test_the_key_of_the_next_time_is_a_one_way_function_of_this_one",
     ),
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput, ShardAborted, StoppedForGood, UnexpectedMessage
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Client, Step, client, shares
+from heathaze.secagg import Client, Step, client, keys, shares
 from heathaze.secagg.envelope import SERVER, unwrap, wrap
 from heathaze.secagg.keys import MaskKey, PairKeys
 from heathaze.secagg.messages import (
@@ -276,6 +276,28 @@ def test_a_mask_key_that_the_server_made_up_opens_nothing() -> None:
     for one, other in ((0, 1), (1, 0)):
         with pytest.raises(StoppedForGood, match=f"what client {other} is said to have sealed does not open"):
             shard.clients[one].receive(forwarded[one])
+
+
+def test_a_server_in_the_middle_cannot_read_what_is_sealed() -> None:
+    """It knows both mask keys, since one is its own; the identities of the two are what it lacks."""
+    shard = Shard(TERMS)
+    parcels = shard.to_server(shard.begin())
+    forged = MaskKey.draw(Simulation(77))
+    (first,) = (message for recipient, message in parcels if recipient == 0)
+    shown = unwrap(first, TERMS, {SERVER: operator().public}, 0).message
+    (other,) = (message for recipient, message in parcels if recipient == 1)
+    of_one = unwrap(other, TERMS, {SERVER: operator().public}, 1).message
+    assert isinstance(shown, Neighbours)
+    assert isinstance(of_one, Neighbours)
+    honest = dict(of_one.keys)[0]
+    rows = tuple((one, forged.public if one == 1 else key) for one, key in shown.keys)
+    sent = read(shard.clients[0].receive(said(Neighbours(rows), 0))[0])
+    assert isinstance(sent, Shares)
+    sealed = sent.sealed[[one for one, _ in rows].index(1)]
+    context = keys.pair_context(TERMS.digest, 0, honest, 1, forged.public)
+    for guess in (b"", bytes(32), operator().agree(directory(CLIENTS)[0])):
+        material = keys.pair_material(guess, forged.agree(honest), context)
+        assert PairKeys(material, TERMS.digest, 1, 0).open(sealed) is None
 
 
 def test_shares_that_do_not_open() -> None:

@@ -45,6 +45,19 @@ def test_the_bound_on_falling_apart_holds_for_every_number_removed(clients: int,
         assert bound <= max(usual, 1e-12) or usual > 0.5
 
 
+@pytest.mark.parametrize(("clients", "degree"), [(8, 4), (10, 2), (11, 6), (6, 5)])
+def test_the_bound_on_captured_clients_holds_for_all_places_of_the_corrupt(clients: int, degree: int) -> None:
+    """Some client, whichever it is: all places that the corrupt may sit at, one by one."""
+    near = graph.draw(range(clients), degree, Simulation(1))
+    for corrupt, wanted in itertools.product(range(1, clients - 1), range(1, degree + 1)):
+        places = [set(places) for places in itertools.combinations(range(clients), corrupt)]
+        captured = sum(
+            any(len(bad.intersection(near[one])) >= wanted for one in range(clients) if one not in bad)
+            for bad in places
+        )
+        assert Fraction(captured, len(places)) <= Fraction(odds.captured(clients, clients, degree, corrupt, wanted))
+
+
 def test_falling_apart_in_a_sample() -> None:
     """200 clients with 10 neighbours, 90 taken out: so often that a thousand draws show it, never above the bound."""
     source, apart = Simulation(3), 0

@@ -1,6 +1,8 @@
 """Escrow: the key holder takes the noise off exactly, and nobody gets the same noise twice."""
 
 import copy
+import hashlib
+import hmac
 import json
 import os
 from pathlib import Path
@@ -78,6 +80,12 @@ def test_a_stolen_sensor_does_not_betray_its_past(tmp_path: Path) -> None:
     first = Escrow(MASTER).key_for(CARD, "hall")
     assert held == next_key(first) != first
     assert first.hex() not in (tmp_path / "hall").read_text()
+
+
+def test_the_key_of_the_next_time_is_a_one_way_function_of_this_one() -> None:
+    """HMAC-SHA256 under the key of this time, computed once more."""
+    key = bytes(range(32))
+    assert next_key(key) == hmac.new(key, b"next", hashlib.sha256).digest()
 
 
 def test_escrow_needs_a_memory_and_a_whole_key(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heathaze.errors import BudgetExceeded, InvalidInput, LedgerMismatch, PromiseBroken, TooLarge
+from heathaze.errors import BudgetExceeded, InvalidInput, LedgerMismatch, PromiseBroken, SimulatedRelease, TooLarge
 from heathaze.mechanisms.sensors import readings as readings_module
 from heathaze.mechanisms.sensors.device import Sensor
 from heathaze.mechanisms.sensors.diffusion import Graph, Line, Linear, Snapshots
@@ -142,6 +142,13 @@ def test_simulated_readings_are_marked() -> None:
     assert mechanism.protect(two_sources(), randomness=Simulation(1)).simulated
     assert not mechanism.protect(two_sources()).simulated
     assert not mechanism.protect(two_sources(), randomness=SecureRandomness()).simulated
+
+
+def test_simulated_readings_are_never_saved(tmp_path: Path) -> None:
+    noisy = Readings(LINE, 0.01, 1, DELTA).protect(two_sources(), randomness=Simulation(1))
+    with pytest.raises(SimulatedRelease, match="they hide nothing"):
+        noisy.save(tmp_path / "out.csv", [f"s{place}" for place in range(50)], [0.0])
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_the_ledger_is_charged_before_any_noise_and_refuses_what_is_too_much(
