@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import queue
+import signal
 import sys
 import tempfile
 import threading
@@ -33,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{bug.name}\n    breaks: {bug.promise}\n    in:     {bug.file}\n    caught: {', '.join(bug.ids)}")
         print(f"{len(bugs)} bugs")
         return 0
+    # Whoever ends the gate ends its tests too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     return _run(bugs, max(1, min(options.jobs, len(bugs))))
 
 
@@ -43,12 +47,16 @@ def _run(bugs: Sequence[Bug], jobs: int) -> int:
         copies[0].check_import()
         ids = sorted({name for bug in bugs for name in bug.ids})
         print(f"{len(bugs)} bugs; first their {len(ids)} tests without a bug ...", flush=True)
-        if wrong := _unpatched(copies, ids):
-            print("\n".join(wrong))
-            print("A test that fails without the bug proves nothing; mend it first.")
-            return 1
-        print(f"... all pass, {time.monotonic() - start:.0f} s", flush=True)
-        verdicts = _verdicts(copies, bugs)
+        try:
+            if wrong := _unpatched(copies, ids):
+                print("\n".join(wrong))
+                print("A test that fails without the bug proves nothing; mend it first.")
+                return 1
+            print(f"... all pass, {time.monotonic() - start:.0f} s", flush=True)
+            verdicts = _verdicts(copies, bugs)
+        finally:
+            for copy in copies:
+                copy.stop()
     order = {bug.name: place for place, bug in enumerate(bugs)}
     verdicts.sort(key=lambda verdict: order[verdict.bug.name])
     print(_table(verdicts))
@@ -69,7 +77,7 @@ def _unpatched(copies: Sequence[Copy], ids: Sequence[str]) -> list[str]:
         if part := [name for name in ids if name.split("::")[0] in mine]:
             wrong.extend(copies[number].unpatched(part))
 
-    _at_once([lambda number=number: run(number) for number in range(len(copies))])
+    _at_once([functools.partial(run, number) for number in range(len(copies))])
     return wrong
 
 
@@ -92,7 +100,7 @@ def _verdicts(copies: Sequence[Copy], bugs: Sequence[Bug]) -> list[Verdict]:
                 word = "caught" if verdict.caught else "NOT CAUGHT"
                 print(f"{len(verdicts):4d}/{len(bugs)}  {verdict.seconds:5.1f} s  {word}  {bug.name}", flush=True)
 
-    _at_once([lambda copy=copy: work(copy) for copy in copies])
+    _at_once([functools.partial(work, copy) for copy in copies])
     return verdicts
 
 
@@ -106,7 +114,7 @@ def _at_once(jobs: Sequence[Callable[[], None]]) -> None:
         except BaseException as problem:
             problems.append(problem)
 
-    threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
+    threads = [threading.Thread(target=guarded, args=(job,), daemon=True) for job in jobs]
     for thread in threads:
         thread.start()
     for thread in threads:

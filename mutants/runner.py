@@ -15,6 +15,7 @@ file is not compiled anew when that other file changes. A bug in a kernel theref
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -55,7 +56,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class _Ran:
+class Ran:
     """One run of pytest: its exit code (None when time ran out), and what its tests did, by pytest id."""
 
     code: int | None
@@ -76,6 +77,7 @@ class Copy:
         self.tree = place / "tree"
         self._report = place / "report.xml"
         self._aside = place / "compiled"
+        self._running: subprocess.Popen[str] | None = None
         shutil.copytree(ROOT, self.tree, symlinks=True, ignore=_ignored)
 
     def check_import(self) -> None:
@@ -127,8 +129,14 @@ class Copy:
             shutil.rmtree(compiled, ignore_errors=True)
             if self._aside.is_dir():
                 shutil.copytree(self._aside, compiled)
-        caught, by = _judged(bug, ran)
+        caught, by = judged(bug, ran)
         return Verdict(bug, caught, by, time.monotonic() - start)
+
+    def stop(self) -> None:
+        """End the tests that are running, if there are any, and all processes that they started."""
+        if self._running is not None and self._running.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._running.pid, signal.SIGKILL)
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {
@@ -138,7 +146,7 @@ class Copy:
             "OPENBLAS_NUM_THREADS": "1",
         }
 
-    def _pytest(self, ids: Sequence[str], seconds: float, *options: str, write_compiled: bool = False) -> _Ran:
+    def _pytest(self, ids: Sequence[str], seconds: float, *options: str, write_compiled: bool = False) -> Ran:
         self._report.unlink(missing_ok=True)
         environment = self._environment()
         if not write_compiled:
@@ -148,7 +156,8 @@ class Copy:
             "-p", "no:xdist", "-o", "junit_family=xunit1", f"--junitxml={self._report}", *options, *ids,
         ]  # fmt: skip
         start = time.monotonic()
-        process = subprocess.Popen(
+        # A session of its own: the processes that a test started can be ended with it.
+        self._running = process = subprocess.Popen(
             command,
             cwd=self.tree,
             env=environment,
@@ -161,15 +170,14 @@ class Copy:
             output, _ = process.communicate(timeout=seconds)
             code: int | None = process.returncode
         except subprocess.TimeoutExpired:
-            # Its own session: the processes that a test started end with it.
-            os.killpg(process.pid, signal.SIGKILL)
+            self.stop()
             output, _ = process.communicate()
             code = None
         failed, passed = _read(self._report)
-        return _Ran(code, failed, passed, output[-3000:], time.monotonic() - start)
+        return Ran(code, failed, passed, output[-3000:], time.monotonic() - start)
 
 
-def _judged(bug: Bug, ran: _Ran) -> tuple[bool, str]:
+def judged(bug: Bug, ran: Ran) -> tuple[bool, str]:
     """Is the bug caught, and by which test, or why not?"""
     if ran.code is None:
         return (True, f"{bug.ids[0]} (hangs)") if bug.hangs else (False, f"RAN OUT OF TIME after {SECONDS:g} seconds")

@@ -200,6 +200,14 @@ BUGS = (
         "tests/mechanisms/local/test_tally.py::test_what_is_simulated_stays_so",
     ),
     Bug(
+        "simulated-tally-written",
+        "A tally of simulated reports is not written to a file.",
+        TALLY,
+        "        if self.simulated:\n",
+        "        if False:\n",
+        "tests/mechanisms/local/test_tally.py::test_what_is_simulated_stays_so",
+    ),
+    Bug(
         "a-device-counts-twice",
         "A device that reports twice to one question is refused.",
         TALLY,

@@ -26,6 +26,14 @@ BUGS = (
         "tests/mechanisms/summaries/test_broadcast.py::test_a_vector_that_is_too_long_is_refused_and_nothing_is_drawn",
     ),
     Bug(
+        "sum-with-too-little-noise",
+        "The noise of a sum of hashes is raised until it costs no more than epsilon.",
+        BROADCAST,
+        "(cost := self._price(longest, sigma)) > self.epsilon:",
+        "(cost := self._price(longest, sigma)) > 2 * self.epsilon:",
+        "tests/mechanisms/summaries/test_broadcast.py::test_noise_that_starts_too_small_is_raised_to_its_price",
+    ),
+    Bug(
         "replaced-vector-counted-once",
         "A replaced record changes a sum by two vectors (errata E2-5).",
         BROADCAST,
@@ -113,7 +121,7 @@ BUGS = (
         MWEM,
         "return self._told(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)",
         "return self._told(_counted(vectors, self.features), max(1, len(vectors)), randomness)",
-        "tests/mechanisms/summaries/test_mwem.py::test_public_members_decide_the_scale_and_not_those_that_are_there",
+        "tests/mechanisms/summaries/test_mwem.py::test_how_many_hashes_there_are_shows_in_their_sum_alone",
     ),
     # ── the auction ─────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -155,7 +163,7 @@ BUGS = (
         CACHE,
         "        self._left[place] = False\n        return place\n",
         "        return place\n",
-        "tests/mechanisms/summaries/test_rounds_curator.py::test_a_whole_run",
+        "tests/mechanisms/summaries/test_rounds_curator.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
     ),
     Bug(
         "owner-bids-with-a-sent-point",

@@ -83,7 +83,7 @@ BUGS = (
         READINGS,
         "(cost := self._price(counted, scale)) > self.epsilon:",
         "(cost := self._price(counted, scale)) > 2 * self.epsilon:",
-        "tests/mechanisms/sensors/test_readings.py::test_a_small_epsilon_gets_its_noise_or_a_sentence_at_once",
+        "tests/mechanisms/sensors/test_readings.py::test_noise_that_starts_too_small_is_raised_to_its_price",
     ),
     Bug(
         "l2-noise-for-a-pure-promise",

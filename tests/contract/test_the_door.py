@@ -38,7 +38,7 @@ def people(count: int) -> hz.Counts:
         (noiseless(AdaptiveTree(GRID, 1)), "promises nothing"),
         (HalfNoise(GRID, 1), "HalfNoise spends more than the epsilon it declares"),
     ],
-    ids=["Flat without noise", "AdaptiveTree without noise", "half the noise"],
+    ids=["flat-without-noise", "tree-without-noise", "half-the-noise"],
 )
 def test_a_mechanism_that_keeps_less_than_it_promises_publishes_nothing(
     mechanism: Any, sentence: str, tmp_path: Path

@@ -11,7 +11,7 @@ import pytest
 
 from mutants.bug import Bug, DoesNotApply
 from mutants.known import BUGS
-from mutants.runner import ROOT, _judged, _Ran
+from mutants.runner import ROOT, Ran, judged
 
 
 @functools.cache
@@ -73,4 +73,4 @@ def test_only_a_test_that_failed_catches_a_bug(
     code: int | None, failed: list[tuple[str, str]], hangs: bool, caught: bool
 ) -> None:
     bug = Bug("a-bug", "A promise.", "a.py", "old", "new", "tests/a.py::test_a", hangs)
-    assert _judged(bug, _Ran(code, tuple(failed), frozenset(), "", 0.0))[0] is caught
+    assert judged(bug, Ran(code, tuple(failed), frozenset(), "", 0.0))[0] is caught

@@ -49,6 +49,14 @@ def test_the_event_never_costs_more_than_declared_and_hardly_less(epsilon: Any, 
     assert mechanism.epsilon * Fraction(999, 1000) < cost <= mechanism.epsilon
 
 
+def test_noise_that_starts_too_small_is_raised_to_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The price decides, and not the formula that noise starts from: here one of half the size."""
+    ratio = readings_module._gaussian_ratio
+    monkeypatch.setattr(readings_module, "_gaussian_ratio", lambda *told: ratio(*told) / 2)
+    mechanism = Readings(LINE, 0.01, 1, DELTA)
+    assert price([mechanism.event], mechanism.delta).epsilon <= 1
+
+
 def test_the_step_is_a_power_of_two_far_below_the_noise() -> None:
     for delta in (0, DELTA):
         mechanism = Readings(LINE, 0.01, 1, delta)

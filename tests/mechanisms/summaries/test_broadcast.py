@@ -30,6 +30,14 @@ def test_the_noise_is_that_of_the_analytic_mechanism() -> None:
     assert NoisySum(140, 1.0, 1, 1, DELTA, 4).deviation == pytest.approx(2 * 4.224678889, rel=1e-4)
 
 
+def test_noise_that_starts_too_small_is_raised_to_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The price decides, and not the formula that noise starts from: here one of half the size."""
+    ratio = NoisySum(140, 1.0, 2, 1, DELTA)._ratio
+    monkeypatch.setattr(NoisySum, "_ratio", property(lambda _: ratio / 2))
+    noisy = NoisySum(140, 1.0, 2, 1, DELTA)
+    assert price([noisy.event], noisy.delta).epsilon <= 1
+
+
 def test_without_noise_to_speak_of_it_is_the_sum() -> None:
     vectors = np.random.default_rng(0).normal(0, 1, (20_000, 6))
     vectors /= np.linalg.norm(vectors, axis=1)[:, None]

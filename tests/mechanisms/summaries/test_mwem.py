@@ -104,6 +104,14 @@ def test_public_members_decide_the_scale_and_not_those_that_are_there() -> None:
     assert np.linalg.norm(half) < 60
 
 
+def test_how_many_hashes_there_are_shows_in_their_sum_alone() -> None:
+    """Fifty hashes, and the same with fifty empty ones: one sum and one public number, so one answer."""
+    hashes = FEATURES.of(np.zeros((50, 2)))
+    more = np.vstack([hashes, np.zeros_like(hashes)])
+    told = MwemSum(FEATURES, Mwem(20, 1), Fraction(10**9), DELTA)
+    assert np.array_equal(told.of(hashes, Simulation(2), members=100), told.of(more, Simulation(2), members=100))
+
+
 def test_a_hash_beyond_the_grid_is_refused() -> None:
     told = MwemSum(FEATURES, Mwem(3), Fraction(2), DELTA)
     with pytest.raises(SensitivityExceeded, match="larger than any can be; nothing was told"):
