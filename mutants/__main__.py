@@ -44,7 +44,8 @@ def _run(bugs: Sequence[Bug], jobs: int) -> int:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="heathaze-mutants-") as folder:
         copies = [Copy(Path(folder) / str(number)) for number in range(jobs)]
-        copies[0].check_import()
+        for copy in copies:
+            copy.check_import()
         ids = sorted({name for bug in bugs for name in bug.ids})
         print(f"{len(bugs)} bugs; first their {len(ids)} tests without a bug ...", flush=True)
         try:
