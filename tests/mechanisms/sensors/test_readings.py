@@ -50,9 +50,9 @@ def test_the_event_never_costs_more_than_declared_and_hardly_less(epsilon: Any, 
 
 
 def test_noise_that_starts_too_small_is_raised_to_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The price decides, and not the formula that noise starts from: here one of half the size."""
+    """The price decides, and not the formula that noise starts from: here one of three fifths the size."""
     ratio = readings_module._gaussian_ratio
-    monkeypatch.setattr(readings_module, "_gaussian_ratio", lambda *told: ratio(*told) / 2)
+    monkeypatch.setattr(readings_module, "_gaussian_ratio", lambda *told: ratio(*told) * 0.6)
     mechanism = Readings(LINE, 0.01, 1, DELTA)
     assert price([mechanism.event], mechanism.delta).epsilon <= 1
 

@@ -31,9 +31,9 @@ def test_the_noise_is_that_of_the_analytic_mechanism() -> None:
 
 
 def test_noise_that_starts_too_small_is_raised_to_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The price decides, and not the formula that noise starts from: here one of half the size."""
+    """The price decides, and not the formula that noise starts from: here one of three fifths the size."""
     ratio = NoisySum(140, 1.0, 2, 1, DELTA)._ratio
-    monkeypatch.setattr(NoisySum, "_ratio", property(lambda _: ratio / 2))
+    monkeypatch.setattr(NoisySum, "_ratio", property(lambda _: ratio * 0.6))
     noisy = NoisySum(140, 1.0, 2, 1, DELTA)
     assert price([noisy.event], noisy.delta).epsilon <= 1
 
