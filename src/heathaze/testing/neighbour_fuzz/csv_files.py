@@ -21,12 +21,12 @@ from heathaze.testing.neighbour_fuzz.values import pick
 QUOTING = {"all": csv.QUOTE_ALL, "minimal": csv.QUOTE_MINIMAL, "none": csv.QUOTE_NONE}
 
 
-def written_lines(rng: np.random.Generator, table: Table) -> Table:
-    """The table with a line for every visit, damaged as the recipe says."""
+def written_lines(rng: np.random.Generator, table: Table, separator: str | None = None) -> Table:
+    """The table with a line for every visit, damaged as the recipe says; the separator is drawn unless given."""
     fault = table.recipe.fault
     needs_quotes = fault in ("forged lines", "line break in quotes", "text after quote")
     quoting = "minimal" if needs_quotes else pick(rng, ["all", "minimal", "minimal", "none"])
-    separator = pick(rng, [",", ",", ";", "\t", "|"])
+    separator = separator or str(pick(rng, [",", ",", ";", "\t", "|"]))
     if quoting == "none" and any(
         sign in str(value)
         for sign in f'{separator}"'
