@@ -142,9 +142,10 @@ def _style(rng: np.random.Generator, recipe: Recipe) -> dict[str, Any]:
         unusual = {"id_type": _id_type(rng)} if recipe.fault == "unusual types" else {}
         return {"row_group_size": int(rng.integers(1, 8)), **unusual}
     if recipe.source == "pandas":
-        return {"pandas": str(pick(rng, ["object", "string", "category", "Int64", "arrow", "string[pyarrow]"]))}
+        kinds = ["object", "string", "category", "Int64", "arrow", "string[pyarrow]"]
+        return {"pandas": "object" if recipe.fault == "mixed ids" else str(pick(rng, kinds))}
     if recipe.source == "arrays":
-        return {"objects": recipe.fault == "NUL ids" or bool(rng.integers(2))}
+        return {"objects": recipe.fault in ("NUL ids", "mixed ids") or bool(rng.integers(2))}
     if recipe.source == "json lines":
         return {"ending": str(pick(rng, ["jsonl", "ndjson", "json", "jsonl.gz"]))}
     return {"packed": recipe.fault == "packed", "open_end": bool(rng.integers(2))} if recipe.source == "csv" else {}
@@ -176,7 +177,7 @@ def _columns(rng: np.random.Generator, table: Table) -> Table:
 
 def _people(rng: np.random.Generator, table: Table) -> Table:
     """Three to five people with different numbers of visits, their rows in any order."""
-    kind, names = _ids(rng, table, int(rng.integers(3, 6)))
+    kind, names = _ids(rng, table, int(pick(rng, [3, 3, 4, 4, 5])))
     profiles = ["holes", pick(rng, ["outside", "anything"]), *(pick(rng, PROFILES) for _ in names)]
     sizes = rng.permutation([1, 2, 3, 4, 6])
     far = table.recipe.source != "pandas" and rng.random() < 0.2

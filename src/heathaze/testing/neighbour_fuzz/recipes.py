@@ -13,11 +13,8 @@ def _turn(source: str, *faults: str) -> tuple[Recipe, ...]:
     return tuple(Recipe(source, fault) for fault in faults or ("none",))
 
 
-_TYPED_NAMES = (
-    Recipe("parquet", "names differ in case"),
-    Recipe("csv", "names differ in case"),
-    Recipe("arrow", "names differ in case"),
-)
+_NAMES = tuple(Recipe(source, "names differ in case") for source in ("parquet", "csv", "arrow"))
+_MIXED = tuple(Recipe(source, "mixed ids") for source in ("lists", "arrays", "pandas"))
 
 ROUND = (
     _turn("parquet"),
@@ -25,9 +22,9 @@ ROUND = (
     _turn("parquet", "wrong statistics"),
     _turn("json lines", "column folders"),
     _turn("csv", "stray quotes"),
-    _turn("lists", "mixed ids"),
+    _MIXED,
     _turn("csv"),
-    _TYPED_NAMES,
+    _NAMES,
     _turn("parquet", "person in folder names"),
     _turn("csv", "column folders"),
     _turn("arrow"),

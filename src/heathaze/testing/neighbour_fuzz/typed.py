@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import decimal
+import functools
 import re
 import struct
 import uuid
@@ -121,12 +123,19 @@ def write_parquet(table: Table, folder: Path, visits: Sequence[Visit], plain: bo
 
 
 def _write_by_duckdb(held: Any, path: Path, row_group_size: int) -> None:
+    connection = _connection()
+    connection.register("held", held)
+    target = str(path).replace("'", "''")
+    connection.execute(f"copy held to '{target}' (format parquet, row_group_size {max(row_group_size, 2048)})")
+    connection.unregister("held")
+
+
+@functools.cache
+def _connection() -> Any:
+    """One for all files: opening one takes longer than writing ten rows."""
     import duckdb
 
-    with duckdb.connect() as connection:
-        connection.register("held", held)
-        target = str(path).replace("'", "''")
-        connection.execute(f"copy held to '{target}' (format parquet, row_group_size {max(row_group_size, 2048)})")
+    return duckdb.connect()
 
 
 def falsify(path: Path, table: Table) -> None:
@@ -182,7 +191,10 @@ def pandas_frame(table: Table, visits: Sequence[Visit]) -> Any:
     import pyarrow as arrow
 
     kind = str(table.style["pandas"])
-    held = arrow_table(table, visits)
+    if table.id_kind == "mixed":  # no Arrow type holds them; the ids are put in below
+        held = arrow_table(table, [dataclasses.replace(visit, id="") for visit in visits])
+    else:
+        held = arrow_table(table, visits)
     if kind == "arrow":
         return held.to_pandas(types_mapper=pandas.ArrowDtype)
     frame = held.to_pandas()
