@@ -5,7 +5,13 @@ from mutants.bug import Bug
 COUNT = "src/heathaze/ingest/count.py"
 COUNTS = "src/heathaze/ingest/counts.py"
 CELLS = "src/heathaze/ingest/count_cells.sql"
+ROWS = "src/heathaze/ingest/count_rows.sql"
 POSITIONS = "src/heathaze/ingest/positions.py"
+COLUMNS = "src/heathaze/ingest/columns.py"
+CSV = "src/heathaze/ingest/csv_lines.py"
+MEMORY = "src/heathaze/ingest/memory.py"
+DUCKDB = "src/heathaze/ingest/engines/duckdb.py"
+SPARK = "src/heathaze/ingest/engines/spark.py"
 
 BUGS = (
     Bug(
@@ -47,5 +53,165 @@ BUGS = (
         'return f"<Counts: secret, on {self.grid.rows}',
         'return f"<Counts: secret {self.mass.tolist()}, on {self.grid.rows}',
         "tests/contract/test_the_door.py::test_counts_print_the_same_whatever_they_hold",
+    ),
+    Bug(
+        "data-not-kept",
+        "Data are kept in a table before any condition is asked of them.",
+        DUCKDB,
+        'self._execute(f"{self.keep.format(RAW)} select',
+        'self._execute(f"create temporary view {RAW} as select',
+        "tests/ingest/test_kept.py::test_a_file_may_vanish_once_it_is_attached",
+    ),
+    Bug(
+        "nan-in-the-last-row",
+        "A visit without a position has no cell, even if the box let it pass.",
+        CELLS,
+        "when down < ? then ? end * ?",
+        "when down < ? or true then ? end * ?",
+        "tests/ingest/test_kept.py::test_nan_has_no_cell",
+    ),
+    Bug(
+        "nan-in-the-last-column",
+        "A visit without a position has no cell, even if the box let it pass.",
+        CELLS,
+        "when across < ? then ? end",
+        "when across < ? or true then ? end",
+        "tests/ingest/test_kept.py::test_nan_has_no_cell",
+    ),
+    Bug(
+        "nan-in-the-last-row-of-visits",
+        "A row without a position has no cell, even if the box let it pass.",
+        ROWS,
+        "when down < ? then ? end * ?",
+        "when down < ? or true then ? end * ?",
+        "tests/ingest/test_kept.py::test_nan_has_no_cell_where_rows_are_units",
+    ),
+    Bug(
+        "folders-read-as-columns",
+        "Names of folders never replace a column of everybody.",
+        DUCKDB,
+        '"], hive_partitioning = false"',
+        '"]"',
+        "tests/ingest/test_kept.py::test_folders_are_never_columns",
+    ),
+    Bug(
+        "csv-not-checked",
+        "A CSV file that two readers could read differently is refused.",
+        "src/heathaze/ingest/source.py",
+        "                check_csv(file, repr(path), separator, len(names))\n",
+        "                _ = file\n",
+        "tests/ingest/test_sources.py::test_a_stray_quotation_mark_swallows_nobodys_rows",
+    ),
+    Bug(
+        "line-break-in-quotes",
+        "A quotation mark closes on its own line, so that no row swallows another.",
+        CSV,
+        "            if state == _QUOTED:\n                return OPEN_QUOTE, line, crlf\n",
+        "            if state == _QUOTED:\n                continue\n",
+        "tests/ingest/test_csv_lines.py::test_files_that_are_refused",
+    ),
+    Bug(
+        "stray-quote-passes",
+        "A quotation mark inside a field is refused.",
+        CSV,
+        "            if state == _PLAIN:\n                return STRAY_QUOTE, line, crlf\n",
+        "            if state == _PLAIN:\n                continue\n",
+        "tests/ingest/test_csv_lines.py::test_files_that_are_refused",
+    ),
+    Bug(
+        "text-behind-quotes-passes",
+        "Text behind a closing quotation mark is refused.",
+        CSV,
+        "        elif state == _CLOSED:\n            return STRAY_QUOTE, line, crlf\n",
+        "        elif state == _CLOSED:\n            continue\n",
+        "tests/ingest/test_csv_lines.py::test_files_that_are_refused",
+    ),
+    Bug(
+        "short-rows-pass",
+        "A row has as many fields as the header.",
+        CSV,
+        "            if length and found < fields:\n",
+        "            if length > LONGEST_LINE and found < fields:\n",
+        "tests/ingest/test_csv_lines.py::test_files_that_are_refused",
+    ),
+    Bug(
+        "names-that-differ-in-case",
+        "Columns whose names differ in case alone are refused.",
+        COLUMNS,
+        "        if other != name:\n",
+        "        if other != name and other.casefold() != name.casefold():\n",
+        "tests/ingest/test_bad_input.py::test_names_that_differ_in_case_alone",
+    ),
+    Bug(
+        "lists-made-alike",
+        "Ids in a list stay as they are; 1 and '1' do not become one person.",
+        MEMORY,
+        "return np.fromiter(values, dtype=object, count=len(values))",
+        "return np.asarray(values)",
+        "tests/ingest/test_bad_input.py::test_ids_of_mixed_kinds_could_merge_or_split",
+    ),
+    Bug(
+        "ids-of-several-kinds",
+        "Ids of several kinds in one column are refused.",
+        MEMORY,
+        "if is_person and (len(kinds) > 1 or",
+        "if is_person and (len(kinds) > 9 or",
+        "tests/ingest/test_bad_input.py::test_ids_of_mixed_kinds_could_merge_or_split",
+    ),
+    Bug(
+        "json-ids-of-several-kinds",
+        "1 and '1' in JSON lines are refused, not one person.",
+        DUCKDB,
+        "[0][0] > 1:",
+        "[0][0] > 9:",
+        "tests/ingest/test_bad_input.py::test_ids_of_mixed_kinds_could_merge_or_split",
+    ),
+    Bug(
+        "types-cast-to-the-first-file",
+        "Files that hold ids in different types are refused.",
+        "src/heathaze/ingest/parquet_schema.py",
+        "if len(types) > 1:",
+        "if len(types) > 9:",
+        "tests/ingest/test_bad_input.py::test_parquet_files_of_different_types_are_not_cast_to_one",
+    ),
+    Bug(
+        "fractions-rounded-to-people",
+        "People numbered by floating-point numbers are refused, not rounded into each other.",
+        COLUMNS,
+        "        raise UnreadableData(fractional(name))\n",
+        '        return "cast(c2 as bigint)"\n',
+        "tests/ingest/test_bad_input.py::test_floating_people_could_merge",
+    ),
+    Bug(
+        "nobody-is-one-person",
+        "A visit without a person is refused.",
+        COLUMNS,
+        "return \"nullif(c2, '')\"",
+        "return \"coalesce(c2, '')\"",
+        "tests/ingest/test_bad_input.py::test_a_visit_without_a_person",
+    ),
+    Bug(
+        "mangled-names-merge",
+        "Ids with a sign that stands for lost text are refused.",
+        COLUMNS,
+        "Flaw.MANGLED_PERSON))\n",
+        "Flaw.NONE))\n",
+        "tests/ingest/test_bad_input.py::test_ids_that_lost_text",
+    ),
+    Bug(
+        "spark-folders-read-as-columns",
+        "Folders of people are not read as a column of ids, whose types Spark would guess from all names.",
+        SPARK,
+        'option("recursiveFileLookup", "true").option("mergeSchema"',
+        'option("recursiveFileLookup", "false").option("mergeSchema"',
+        "tests/ingest/test_leaks.py::test_folders_of_people_merge_nobody",
+    ),
+    Bug(
+        "spark-reads-loose-json",
+        "JSON lines that DuckDB refuses are refused on Spark too.",
+        SPARK,
+        "DuckDB refuses them.\n            strict.check(source, wanted)\n",
+        "DuckDB refuses them.\n            _ = strict\n",
+        "tests/ingest/test_spark.py::test_loose_json_is_refused",
     ),
 )

@@ -136,8 +136,9 @@ def test_floating_people_could_merge() -> None:
 def test_ids_of_mixed_kinds_could_merge_or_split(tmp_path: Path) -> None:
     lines = '{"who": 7, "lon": -74, "lat": 40.7}\n{"who": "7", "lon": -74, "lat": 40.7}\n'
     refused(UnreadableData, csv(tmp_path, lines, "v.jsonl"), "'who' mixes numbers and text")
-    for ids in ([1, "1"], [7, 7.0], [1.5, None], [b"anna-secret", None]):
+    for ids in ([1, "1"], [7, 7.0], [1.5, None], [b"anna-secret", None], [True, 1]):
         who = np.array(ids, dtype=object)
+        refused(UnreadableData, {"who": ids, "lon": [-74.0, -74.0], "lat": [40.7, 40.7]}, "'who' mixes kinds of ids")
         table = {"who": who, "lon": np.full(2, -74.0), "lat": np.full(2, 40.7)}
         refused(UnreadableData, table, "'who' mixes kinds of ids")
         refused(
@@ -149,6 +150,21 @@ def test_parquet_files_of_different_types_are_not_cast_to_one(tmp_path: Path) ->
     for name, who in (("a", [1, 2]), ("b", [1.2, 2.4])):
         pq.write_table(pa.table({"who": who, "lon": [-74.0] * 2, "lat": [40.7] * 2}), tmp_path / f"{name}.parquet")
     refused(UnreadableData, str(tmp_path / "*.parquet"), "different types")
+
+
+def test_names_that_differ_in_case_alone(tmp_path: Path) -> None:
+    columns = {"U": ["a"], "u": ["b"], "u_1": ["c"], "lon": [-74.0], "lat": [40.7]}
+    pq.write_table(pa.table(columns), tmp_path / "v.parquet")
+    lines = csv(tmp_path, '{"U": "a", "u": "b", "u_1": "c", "lon": -74, "lat": 40.7}\n', "v.jsonl")
+    for source in (tmp_path / "v.parquet", lines, pa.table(columns), pd.DataFrame(columns), columns):
+        for person in ("u", "U", "u_1"):
+            refused(
+                UnreadableData, source, "columns 'U' and 'u', which differ in case alone; rename one", person=person
+            )
+
+
+def test_ids_that_lost_text(tmp_path: Path) -> None:
+    refused(UnreadableData, csv(tmp_path, f"{GOOD}Zo\ufffd,-74,40.7\n"), "'who' holds text that is not UTF-8")
 
 
 def test_floating_people_in_json(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from heathaze.domain.grid import Grid
+from heathaze.errors import UnreadableData
 from heathaze.ingest.count import count
 
 GRID = Grid.plane(x=(-2, 2), y=(-1, 1), shape=(2, 4))
@@ -59,6 +60,14 @@ def test_csv_numbers_are_read_strictly_and_gaps_are_absent(tmp_path: Path) -> No
     counts = count(path, GRID, person="who", mass=30)
     # cells 3 (twice: "+1." and " 1 ") and 0 of the upper row
     assert counts.dense().tolist() == [[0, 0, 0, 0], [10, 0, 0, 20]]
+
+
+def test_a_stray_quotation_mark_swallows_nobodys_rows(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    others = "".join(f"p{number},-1.5,0.5,hi\n" for number in range(50))
+    path.write_text(f'who,x,y,note\nanna,1.5,0.5,"hi\n{others}anna,1.5,0.5,hi"\n')
+    with pytest.raises(UnreadableData, match=r"Line 2 of .* opens a quotation mark that does not close on the same"):
+        count(path, GRID, person="who")
 
 
 def test_ids_in_csv_are_text(tmp_path: Path) -> None:

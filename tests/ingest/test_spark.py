@@ -164,6 +164,32 @@ def test_bad_input_gets_the_same_sentences(spark: Any, tmp_path: Path, name: str
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"who": "b", "x": 0.5, "y": 0.5}{"who": "c", "x": 0.5, "y": 0.5}',
+        '{"who": "b", "x": 0.5, "y": 0.5} and so on',
+        '{"who": "b", "x": 0.5, "y": 0.5, "who": "c"}',
+        '[{"who": "b", "x": 0.5, "y": 0.5}]',
+    ],
+)
+def test_loose_json_is_refused(spark: Any, tmp_path: Path, line: str) -> None:
+    """Spark would pass over what it does not expect; both engines refuse it."""
+    path = tmp_path / "v.jsonl"
+    path.write_text('{"who": "a", "x": 0.5, "y": 0.5}\n' * 1001 + line + "\n")
+    for engine in ("duckdb", "spark"):
+        with pytest.raises(UnreadableData, match="cannot be read"):
+            count(path, Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), person="who", engine=engine)
+
+
+def test_parquet_files_of_different_types_are_not_cast_to_one(spark: Any, tmp_path: Path) -> None:
+    for name, who in (("a", pa.array([1, 2], pa.int32())), ("b", pa.array([1, 2**40], pa.int64()))):
+        pq.write_table(pa.table({"who": who, "x": [0.5] * 2, "y": [0.5] * 2}), tmp_path / f"{name}.parquet")
+    for source in (str(tmp_path / "*.parquet"), f"file://{tmp_path}/*.parquet"):
+        with pytest.raises(UnreadableData, match=r"different types|cannot be read"):
+            count(source, Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), person="who", engine="spark")
+
+
 def test_mixed_and_floating_tables_are_refused(spark: Any) -> None:
     grid = Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2))
     good = {"who": [1, 2], "x": [0.5, 0.5], "y": [0.5, 0.5]}
