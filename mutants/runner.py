@@ -153,7 +153,7 @@ class Copy:
             environment["PYTHONDONTWRITEBYTECODE"] = "1"
         command = [
             sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider",
-            "-p", "no:xdist", "-o", "junit_family=xunit1", f"--junitxml={self._report}", *options, *ids,
+            "-o", "junit_family=xunit1", f"--junitxml={self._report}", *options, *ids,
         ]  # fmt: skip
         start = time.monotonic()
         # A session of its own: the processes that a test started can be ended with it.
