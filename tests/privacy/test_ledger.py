@@ -138,6 +138,22 @@ def test_zeroing_out_is_another_change_than_removing(ledger: Ledger) -> None:
     assert ledger.remaining == 1
 
 
+@pytest.mark.parametrize("note", ["\ud800", "map 1 \udcff", "\udc00\ud800"])
+def test_a_note_with_a_lone_surrogate_is_refused_before_anything_is_charged(ledger: Ledger, note: str) -> None:
+    """It cannot be printed or written as UTF-8, so whoever reads the ledger later would fail on it."""
+    with pytest.raises(InvalidInput, match=r"lone surrogate \(U\+D.*\) at character \d+, .* Nothing was charged"):
+        pay(ledger, 1, note=note)
+    assert (ledger.spent, ledger.entries()) == (0, [])
+
+
+def test_a_note_is_text(ledger: Ledger) -> None:
+    with pytest.raises(InvalidInput, match="The note of a charge is of the kind int; expected str"):
+        pay(ledger, 1, note=7)  # type: ignore[arg-type]
+    assert ledger.spent == 0
+    entry = pay(ledger, 1, note="Zürich \U0001f5fa \x00\n")
+    assert ledger.entries()[0].note == entry.note == "Zürich \U0001f5fa \x00\n"
+
+
 def test_overspending_is_refused_with_the_numbers(ledger: Ledger, path: Path) -> None:
     pay(ledger, "5/3")
     with pytest.raises(BudgetExceeded) as caught:

@@ -35,6 +35,7 @@ from heathaze.errors import (
     LedgerError,
     LedgerMismatch,
     PromiseBroken,
+    expect,
 )
 from heathaze.privacy.events import DiscreteLaplace, Event, describe, is_gaussian, price, undescribe
 from heathaze.privacy.guarantee import Guarantee
@@ -143,8 +144,10 @@ class Ledger:
             BudgetExceeded: Less is left than this costs; nothing was charged.
             AlreadyCharged: There is an entry whose note begins with ``once``; nothing was charged.
             LedgerMismatch: The ledger was charged in another unit or adjacency before (errata X5).
+            InvalidInput: The note is not a text that can be written as UTF-8; nothing was charged.
         """
         _check_declared(guarantee, event)
+        _check_note(note)
         with self._transaction("IMMEDIATE") as connection:
             first, entries = self._read(connection)
             if once is not None and any(entry.note.startswith(once) for entry in entries):
@@ -284,7 +287,7 @@ class Ledger:
         try:
             first = _first(rows[0][1], links[0])
             entries = [_entry(content, link) for _, content, link in rows[1:]]
-        except (ValueError, LookupError, TypeError, AttributeError, ZeroDivisionError):
+        except (ValueError, LookupError, TypeError, AttributeError, ZeroDivisionError, PromiseBroken):
             raise _corrupt(self.path, "it has an entry that cannot be read") from None
         self._seen = {0: links[0], len(links) - 1: links[-1]}
         return first, entries
@@ -313,6 +316,18 @@ def _check_declared(guarantee: Guarantee, event: Event) -> None:
             f"The event costs ε = {decimal(cost)}, more than the declared ε = {decimal(guarantee.loss.epsilon)}; "
             "nothing was charged."
         )
+
+
+def _check_note(note: str) -> None:
+    """A note must be text that every reader of the ledger can print; half a surrogate pair is not."""
+    expect(str, note, "The note of a charge")
+    try:
+        note.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"The note of the charge has a lone surrogate (U+{ord(note[error.start]):04X}) at character "
+            f"{error.start + 1}, which is not text; remove it. Nothing was charged."
+        ) from None
 
 
 def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fraction:
