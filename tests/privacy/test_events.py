@@ -1,7 +1,10 @@
 """Prices: exact where they can be, and never too low where they cannot."""
 
+import dataclasses
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +17,11 @@ from heathaze.privacy.events import (
     Composition,
     DiscreteGaussian,
     DiscreteLaplace,
+    Event,
     FineGaussian,
     LaplaceOnPaths,
     NoiseShares,
+    PureSteps,
     RandomizedReport,
     describe,
     flatten,
@@ -30,7 +35,7 @@ GAUSSIAN = st.builds(DiscreteGaussian, st.integers(1, 2**20), RATIONALS)
 FINE = st.builds(FineGaussian, st.integers(1, 2**20), st.integers(2**16, 2**24), st.integers(1, 10**5))
 SPLITS = st.builds(BiasedSplits, st.integers(1, 2**20), RATIONALS, st.integers(1, 2**30))
 PATHS = st.builds(LaplaceOnPaths, st.integers(1, 2**20), RATIONALS)
-REPORT = st.builds(RandomizedReport, RATIONALS)
+REPORT = st.builds(RandomizedReport, RATIONALS, st.sampled_from([None, "metre", "unit of length"]))
 SHARES = st.builds(NoiseShares, st.integers(1, 2**20), RATIONALS, RATIONALS)
 EVENTS = st.recursive(
     LAPLACE | GAUSSIAN | FINE | SPLITS | PATHS | REPORT | SHARES,
@@ -154,6 +159,9 @@ def test_a_report_is_told_in_two_words() -> None:
     assert price([event]).epsilon == Fraction(7, 2)
     assert describe(event) == {"kind": "randomized-report", "epsilon": "7/2"}
     assert undescribe({"kind": "randomized-report", "epsilon": "7/2"}) == event
+    by_length = RandomizedReport(Fraction(1, 100), "metre")
+    assert describe(by_length) == {"kind": "randomized-report", "epsilon": "1/100", "per": "metre"}
+    assert undescribe(describe(by_length)) == by_length
 
 
 def test_a_report_beside_gaussian_noise_costs_its_epsilon_on_top() -> None:
@@ -180,7 +188,7 @@ def test_just_below_shape_one_there_is_no_price() -> None:
     tiny = Fraction(1, 10**15)
     assert price([NoiseShares(7, Fraction(7), Fraction(1))]).epsilon == 1
     assert price([NoiseShares(7, Fraction(7), 1 + tiny)]).epsilon == 1
-    for shape in (1 - tiny, Fraction(0), Fraction(-1)):
+    for shape in (1 - tiny, Fraction(0)):
         with pytest.raises(PromiseBroken, match="must not be opened"):
             price([NoiseShares(7, Fraction(7), shape)])
 
@@ -274,3 +282,98 @@ def test_a_delta_that_the_integers_use_up_falls_back() -> None:
 def test_coarse_noise_is_not_fine() -> None:
     with pytest.raises(PromiseBroken, match="has σ = 65535 steps; it needs at least 65536"):
         FineGaussian(1, 2**16 - 1, 1)
+
+
+# ── events that cannot be ───────────────────────────────────────────────────────────────────────────────────────────
+
+ONE = Fraction(1)
+GOOD: list[Any] = [
+    DiscreteLaplace(1, ONE),
+    DiscreteGaussian(1, ONE),
+    FineGaussian(1, 2**16, 1),
+    LaplaceOnPaths(1, ONE),
+    BiasedSplits(1, ONE, 1),
+    RandomizedReport(ONE),
+    NoiseShares(1, ONE, ONE),
+    PureSteps(ONE, 1, True),
+]
+WHOLE = {"sensitivity": 1, "numbers": 1, "sigma of FineGaussian": 2**16, "bias": 0, "steps": 0}
+"""The least that a whole number may be."""
+MAY_BE_ZERO = {"scale", "sigma", "shape", "missed"}
+
+
+def _fields(kind: str) -> list[Any]:
+    return [
+        pytest.param(event, field.name, id=f"{type(event).__name__}-{field.name}")
+        for event in GOOD
+        for field in dataclasses.fields(event)
+        if field.type == kind
+    ]
+
+
+def test_two_paths_of_opposite_losses_do_not_cancel() -> None:
+    """The known bug: −5 beside 5 was charged as zero."""
+    assert price([LaplaceOnPaths(1, Fraction(5))]).epsilon == 5
+    with pytest.raises(InvalidInput, match="epsilon of LaplaceOnPaths is -5; expected an exact fraction above 0"):
+        LaplaceOnPaths(1, Fraction(-5))
+    described = {"kind": "laplace-on-paths", "sensitivity": 1, "epsilon": "-5"}
+    with pytest.raises(InvalidInput, match="epsilon of LaplaceOnPaths is -5"):
+        undescribe({"kind": "composition", "events": [described | {"epsilon": "5"}, described]})
+
+
+@pytest.mark.parametrize(("event", "name"), _fields("int"))
+def test_whole_numbers_that_cannot_be_are_refused(event: Any, name: str) -> None:
+    least = WHOLE.get(f"{name} of {type(event).__name__}", WHOLE.get(name))
+    assert least is not None
+    for wrong in (least - 1, -5, True, 1.0, math.nan, math.inf, "1", None, Fraction(1)):
+        with pytest.raises((InvalidInput, PromiseBroken)) as refusal:
+            dataclasses.replace(event, **{name: wrong})
+        assert str(refusal.value).endswith(".")
+        with pytest.raises((InvalidInput, PromiseBroken)):
+            undescribe(describe(event) | {name: wrong})
+    assert undescribe(describe(event) | {name: least}) == dataclasses.replace(event, **{name: least})
+
+
+@pytest.mark.parametrize(("event", "name"), _fields("Fraction"))
+def test_rationals_that_cannot_be_are_refused(event: Any, name: str) -> None:
+    for wrong in (Fraction(-1), -5, True, 0.5, math.nan, math.inf, "1", None, 1j):
+        with pytest.raises(InvalidInput, match=rf"{name} of {type(event).__name__} is .*; expected an exact fraction"):
+            dataclasses.replace(event, **{name: wrong})
+    for wrong in ("-1", "1/0", "1e999999999", "0.5", "nan", "inf", "", "1/2/3", " 1", "٣", "9" * 5000, 0.5, True, None):
+        with pytest.raises(InvalidInput, match=rf"{name} of {type(event).__name__} is .*; expected an exact fraction"):
+            undescribe(describe(event) | {name: wrong})
+    if name in MAY_BE_ZERO:
+        assert getattr(dataclasses.replace(event, **{name: 0}), name) == 0
+    else:
+        with pytest.raises(InvalidInput, match="expected an exact fraction above 0"):
+            dataclasses.replace(event, **{name: Fraction(0)})
+
+
+def test_a_whole_number_becomes_a_fraction() -> None:
+    """1 / 3 of Python's integers is a float; a price never is."""
+    event = DiscreteLaplace(1, 3)  # type: ignore[arg-type]
+    assert price([event]).epsilon == Fraction(1, 3)
+    assert isinstance(event.scale, Fraction)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: PureSteps(ONE, 1, 1), "bounded_range of PureSteps is of the kind int; expected bool"),
+        (lambda: PureSteps(ONE, 1, True, ONE), "missed of PureSteps is 1; expected a probability below 1"),
+        (lambda: RandomizedReport(ONE, "mile"), "per of RandomizedReport is 'mile'; expected metre or unit of length"),
+        (lambda: Composition([DiscreteLaplace(1, ONE)]), "list of events is of the kind list; expected tuple"),
+        (lambda: Composition((DiscreteLaplace(1, ONE), ONE)), "A part of a composition is of the kind Fraction"),
+        (lambda: undescribe(None), "The description of an event is of the kind NoneType"),
+        (lambda: undescribe({}), "Nobody knows the event None"),
+        (lambda: undescribe({"kind": ["composition"]}), "Nobody knows the event"),
+        (lambda: undescribe({"kind": "composition", "events": "all"}), "list of events is of the kind str"),
+        (lambda: undescribe({"kind": "composition", "events": ["all"]}), "The description of an event is of the kind"),
+        (lambda: undescribe({"kind": "discrete-laplace", "scale": "1"}), "described by 'scale'; expected scale, sens"),
+        (lambda: undescribe({"kind": "randomized-report", "epsilon": "1", "seed": 7}), "described by 'epsilon', 'seed"),
+        (lambda: undescribe(describe(PureSteps(ONE, 1, True)) | {"bounded_range": "false"}), "bounded_range of PureS"),
+    ],
+)
+def test_what_is_no_event_is_refused(make: Callable[[], Event], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        make()

@@ -2,19 +2,51 @@
 
 A mechanism describes itself as an event; :func:`price` is the accountant. Pure ε adds up in exact rationals; whatever
 has a δ goes through Google's dp-accounting.
+
+Every event checks its own numbers when it is made, by a mechanism or from a file: a loss of −5 beside one of 5 would
+otherwise be priced at zero. Noise of scale 0 can be written down, for checks of the plumbing, and has no price.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-from heathaze.errors import InvalidInput, PromiseBroken
+from heathaze.errors import InvalidInput, PromiseBroken, expect
 from heathaze.privacy.loss import Loss
+
+_LENGTHS = ("metre", "unit of length")
+
+
+def _whole(event: Event, name: str, *, least: int = 1) -> None:
+    """Refuse a field that is not a whole number or is too small; True and 1.0 are not whole numbers."""
+    value = getattr(event, name)
+    if type(value) is not int or value < least:
+        raise InvalidInput(
+            f"{name} of {type(event).__name__} is {_shown(value)}; expected a whole number, {least} or larger."
+        )
+
+
+def _rational(event: Event, name: str, *, zero: bool = False) -> None:
+    """Refuse a field that is not an exact fraction or is negative (or zero, unless allowed); ints become fractions."""
+    value = getattr(event, name)
+    if type(value) is int:
+        value = Fraction(value)
+        object.__setattr__(event, name, value)
+    if type(value) is not Fraction or value < 0 or (value == 0 and not zero):
+        wanted = "0 or larger" if zero else "above 0"
+        raise InvalidInput(f"{name} of {type(event).__name__} is {_shown(value)}; expected an exact fraction {wanted}.")
+
+
+def _shown(value: object) -> str:
+    """A value for a sentence: short, whatever a file holds."""
+    return f"{str(value) if isinstance(value, Fraction) else repr(value):.40}"
 
 
 @dataclass(frozen=True)
@@ -23,6 +55,10 @@ class DiscreteLaplace:
 
     sensitivity: int
     scale: Fraction
+
+    def __post_init__(self) -> None:
+        _whole(self, "sensitivity")
+        _rational(self, "scale", zero=True)
 
     @property
     def epsilon(self) -> Fraction:
@@ -38,6 +74,10 @@ class DiscreteGaussian:
 
     sensitivity: int
     sigma: Fraction
+
+    def __post_init__(self) -> None:
+        _whole(self, "sensitivity")
+        _rational(self, "sigma", zero=True)
 
     @property
     def rho(self) -> Fraction:
@@ -60,6 +100,8 @@ class FineGaussian:
     numbers: int
 
     def __post_init__(self) -> None:
+        for name in ("sensitivity", "sigma", "numbers"):
+            _whole(self, name)
         if self.sigma < 2**16:
             raise PromiseBroken(f"Fine Gaussian noise has σ = {self.sigma} steps; it needs at least {2**16}.")
 
@@ -80,6 +122,10 @@ class LaplaceOnPaths:
     sensitivity: int
     epsilon: Fraction
 
+    def __post_init__(self) -> None:
+        _whole(self, "sensitivity")
+        _rational(self, "epsilon")
+
 
 @dataclass(frozen=True)
 class BiasedSplits:
@@ -96,6 +142,11 @@ class BiasedSplits:
     sensitivity: int
     scale: Fraction
     bias: int
+
+    def __post_init__(self) -> None:
+        _whole(self, "sensitivity")
+        _rational(self, "scale", zero=True)
+        _whole(self, "bias", least=0)
 
     @property
     def epsilon(self) -> Fraction:
@@ -126,10 +177,17 @@ def _exp_of_minus(exponent: Fraction) -> Fraction:
 class RandomizedReport:
     """One report drawn on a device, whose probability differs by a factor of at most e^ε between any two positions.
 
-    For a geo-indistinguishable mechanism ε is a price for each metre between them; the guarantee's adjacency says so.
+    For a geo-indistinguishable mechanism ε is a price for each metre (or each unit of length of a plane) between them,
+    and ``per`` names that length: "metre" or "unit of length".
     """
 
     epsilon: Fraction
+    per: str | None = None
+
+    def __post_init__(self) -> None:
+        _rational(self, "epsilon")
+        if self.per is not None and self.per not in _LENGTHS:
+            raise InvalidInput(f"per of RandomizedReport is {_shown(self.per)}; expected {' or '.join(_LENGTHS)}.")
 
 
 @dataclass(frozen=True)
@@ -144,6 +202,11 @@ class NoiseShares:
     sensitivity: int
     scale: Fraction
     shape: Fraction
+
+    def __post_init__(self) -> None:
+        _whole(self, "sensitivity")
+        _rational(self, "scale", zero=True)
+        _rational(self, "shape", zero=True)
 
     @property
     def epsilon(self) -> Fraction:
@@ -179,11 +242,12 @@ class PureSteps:
     missed: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        if self.epsilon <= 0 or self.steps < 0 or not 0 <= self.missed < 1:
-            raise PromiseBroken(
-                f"There are {self.steps} pure steps of ε = {self.epsilon} that miss {self.missed}; expected none or "
-                "more, a positive ε, and less than 1 missed."
-            )
+        _rational(self, "epsilon")
+        _whole(self, "steps", least=0)
+        _rational(self, "missed", zero=True)
+        expect(bool, self.bounded_range, "bounded_range of PureSteps")
+        if self.missed >= 1:
+            raise InvalidInput(f"missed of PureSteps is {_shown(self.missed)}; expected a probability below 1.")
 
     @property
     def rho(self) -> Fraction:
@@ -196,6 +260,11 @@ class Composition:
     """Several events on the same data."""
 
     events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        expect(tuple, self.events, "A composition's list of events")
+        for event in self.events:
+            expect((*_KINDS.values(), Composition), event, "A part of a composition")
 
 
 Gaussian = DiscreteGaussian | FineGaussian
@@ -287,50 +356,55 @@ def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:
     return Fraction(float(accountant.get_epsilon(float(delta))) * (1 + 1e-9))
 
 
+_KINDS: dict[str, type[Elementary]] = {
+    "discrete-laplace": DiscreteLaplace,
+    "discrete-gaussian": DiscreteGaussian,
+    "fine-gaussian": FineGaussian,
+    "laplace-on-paths": LaplaceOnPaths,
+    "biased-splits": BiasedSplits,
+    "randomized-report": RandomizedReport,
+    "noise-shares": NoiseShares,
+    "pure-steps": PureSteps,
+}
+"""The names of elementary events in files."""
+
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
 def describe(event: Event) -> dict[str, Any]:
     """The event as plain numbers and texts, for ledgers and releases."""
-    if isinstance(event, DiscreteLaplace):
-        return {"kind": "discrete-laplace", "sensitivity": event.sensitivity, "scale": str(event.scale)}
-    if isinstance(event, DiscreteGaussian):
-        return {"kind": "discrete-gaussian", "sensitivity": event.sensitivity, "sigma": str(event.sigma)}
-    if isinstance(event, FineGaussian):
-        numbers = {"sensitivity": event.sensitivity, "sigma": event.sigma, "numbers": event.numbers}
-        return {"kind": "fine-gaussian", **numbers}
-    if isinstance(event, LaplaceOnPaths):
-        return {"kind": "laplace-on-paths", "sensitivity": event.sensitivity, "epsilon": str(event.epsilon)}
-    if isinstance(event, BiasedSplits):
-        fields = {"sensitivity": event.sensitivity, "scale": str(event.scale), "bias": event.bias}
-        return {"kind": "biased-splits", **fields}
-    if isinstance(event, RandomizedReport):
-        return {"kind": "randomized-report", "epsilon": str(event.epsilon)}
-    if isinstance(event, NoiseShares):
-        fields = {"sensitivity": event.sensitivity, "scale": str(event.scale), "shape": str(event.shape)}
-        return {"kind": "noise-shares", **fields}
-    if isinstance(event, PureSteps):
-        steps = {"epsilon": str(event.epsilon), "steps": event.steps, "bounded_range": event.bounded_range}
-        return {"kind": "pure-steps", **steps, "missed": str(event.missed)}
-    return {"kind": "composition", "events": [describe(part) for part in event.events]}
+    if isinstance(event, Composition):
+        return {"kind": "composition", "events": [describe(part) for part in event.events]}
+    fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    plain = {name: str(value) if isinstance(value, Fraction) else value for name, value in fields.items()}
+    return {"kind": _NAMES[type(event)]} | {name: value for name, value in plain.items() if value is not None}
 
 
-def undescribe(fields: dict[str, Any]) -> Event:
-    """Undo :func:`describe`."""
-    if fields["kind"] == "discrete-laplace":
-        return DiscreteLaplace(int(fields["sensitivity"]), Fraction(fields["scale"]))
-    if fields["kind"] == "discrete-gaussian":
-        return DiscreteGaussian(int(fields["sensitivity"]), Fraction(fields["sigma"]))
-    if fields["kind"] == "fine-gaussian":
-        return FineGaussian(int(fields["sensitivity"]), int(fields["sigma"]), int(fields["numbers"]))
-    if fields["kind"] == "laplace-on-paths":
-        return LaplaceOnPaths(int(fields["sensitivity"]), Fraction(fields["epsilon"]))
-    if fields["kind"] == "biased-splits":
-        return BiasedSplits(int(fields["sensitivity"]), Fraction(fields["scale"]), int(fields["bias"]))
-    if fields["kind"] == "randomized-report":
-        return RandomizedReport(Fraction(fields["epsilon"]))
-    if fields["kind"] == "noise-shares":
-        return NoiseShares(int(fields["sensitivity"]), Fraction(fields["scale"]), Fraction(fields["shape"]))
-    if fields["kind"] == "pure-steps":
-        steps, bounded_range = int(fields["steps"]), bool(fields["bounded_range"])
-        return PureSteps(Fraction(fields["epsilon"]), steps, bounded_range, Fraction(fields["missed"]))
-    if fields["kind"] == "composition":
-        return Composition(tuple(undescribe(part) for part in fields["events"]))
-    raise InvalidInput(f"Nobody knows the event {fields['kind']!r}; it may come from a newer version.")
+def undescribe(fields: Mapping[str, Any]) -> Event:
+    """Undo :func:`describe`; the fields may come from a stranger's file, so every one is looked at."""
+    expect(Mapping, fields, "The description of an event")
+    found = dict(fields)
+    kind = found.pop("kind", None)
+    if kind == "composition":
+        expect(list, found.get("events"), "A composition's list of events")
+        return Composition(tuple(undescribe(part) for part in found["events"]))
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise InvalidInput(f"Nobody knows the event {_shown(kind)}; it may come from a newer version.")
+    known = dataclasses.fields(_KINDS[kind])
+    required = {field.name for field in known if field.default is dataclasses.MISSING}
+    if not required <= set(found) <= {field.name for field in known}:
+        listed = ", ".join(sorted(map(_shown, found))) or "nothing"
+        raise InvalidInput(f"The event {kind} is described by {listed}; expected {', '.join(sorted(required))}.")
+    rationals = {field.name for field in known if field.type == "Fraction"}
+    return _KINDS[kind](**{name: _read(value) if name in rationals else value for name, value in found.items()})
+
+
+def _read(text: Any) -> Any:
+    """A rational as :func:`describe` writes it; anything else stays as it is, and the event refuses it.
+
+    ``Fraction`` would take 1e999999999 too, and compute for years.
+    """
+    if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,4300}(/[0-9]{1,4300})?", text, re.ASCII):
+        numerator, _, denominator = text.partition("/")
+        return Fraction(int(numerator), int(denominator or 1)) if int(denominator or 1) else text
+    return text

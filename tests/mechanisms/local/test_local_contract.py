@@ -235,7 +235,7 @@ def test_reports_keep_to_their_form(make: Callable[..., Estimator]) -> None:
 def test_parameters_are_plain_and_make_the_same_mechanism_again(make: Callable[..., Estimator]) -> None:
     mechanism = make(plane(5, 7), 0.3)
     assert mechanism.epsilon == Fraction(3, 10)
-    assert mechanism.event == RandomizedReport(Fraction(3, 10))
+    assert mechanism.event == RandomizedReport(Fraction(3, 10), mechanism.adjacency.length)
     fields = json.loads(json.dumps(mechanism.parameters()))
     fields.pop("buckets", None)  # follows from epsilon
     assert make(plane(5, 7), **fields) == mechanism

@@ -129,7 +129,7 @@ class Question:
     def event(self, delivered: int | None = None) -> Event:
         """What happens to one person's data if so many of a shard deliver; the fewest allowed unless given."""
         honest = (self.cohort.threshold if delivered is None else delivered) - self.cohort.colluders
-        shape = honest * self.cohort.shape
+        shape = max(honest, 0) * self.cohort.shape
         return Composition(
             tuple(
                 NoiseShares(self.sensitivity(part), scale, shape)

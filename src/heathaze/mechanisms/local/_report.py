@@ -26,8 +26,8 @@ class OneReport:
 
     @property
     def event(self) -> RandomizedReport:
-        """One report."""
-        return RandomizedReport(self.epsilon)
+        """One report; geo-indistinguishable ones are priced by length."""
+        return RandomizedReport(self.epsilon, self.adjacency.length)
 
 
 @dataclass(frozen=True)
