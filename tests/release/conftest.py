@@ -34,7 +34,10 @@ def _wrap(
         parameters={"epsilon": "1/3", "w": 20, "gamma": 0.7071067811865476, "name": 'it\'s ε "quoted" </script>'},
         weight="share",
         at_most=20,
-        event={"kind": "composition", "events": [{"kind": "discrete-laplace", "sensitivity": 1048576, "scale": "9/2"}]},
+        event={
+            "kind": "composition",
+            "events": [{"kind": "discrete-laplace", "sensitivity": 1048576, "scale": "3145728"}],
+        },
         day="2026-01-31",
         ledger_entry={"number": 1, "hash": "00ff"},
         simulated=simulated,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import zipfile
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.errors import SimulatedRelease
+from heathaze.privacy.events import DiscreteLaplace, describe
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.loss import Loss
 from heathaze.privacy.unit import Unit
@@ -78,7 +80,8 @@ def test_any_density_and_any_epsilon_come_back(
     mass = data.draw(st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=cells, max_size=cells))
     density = Density.from_mass(Grid.plane(x=(0, 1), y=(0, 1), shape=shape), np.reshape(mass, shape))
     promised = Guarantee(Loss(epsilon), Unit.VISIT)
-    back = load(Release(density, sum(mass), promised, small.provenance).save(tmp_path / f"a{ending}"))
+    made = dataclasses.replace(small.provenance, event=describe(DiscreteLaplace(1, 1 / epsilon)))
+    back = load(Release(density, sum(mass), promised, made).save(tmp_path / f"a{ending}"))
     assert np.array_equal(back.density.values, density.values)
     assert (back.guarantee, back.total) == (promised, sum(mass))
 

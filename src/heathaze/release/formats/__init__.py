@@ -71,10 +71,12 @@ def check_writable(path: str | Path) -> None:
 def load(path: str | Path) -> Release:
     """Read a release back from ``.npz``, ``.parquet``, ``.geojson`` or ``.tif``.
 
-    The file may come from anyone: nothing in it is executed, and what does not fit together is refused.
+    The file may come from anyone: nothing in it is executed, and what does not fit together is refused. The event is
+    priced again, and a guarantee that promises more than its event gives is refused as well.
 
     Raises:
-        UnreadableData: No such file, damaged, not a release, or from a newer version.
+        UnreadableData: No such file, damaged, not a release, from a newer version, or a guarantee that does not follow
+            from its event.
         UnknownFormat: An ending that is not one of these.
     """
     source = Path(path)

@@ -15,8 +15,10 @@ from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import exists
 from heathaze.errors import UnreadableData
+from heathaze.privacy.events import undescribe
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.release.formats import draws, noise
+from heathaze.release.promise import check_promise, check_sentence
 from heathaze.release.provenance import Provenance
 from heathaze.release.release import FILE_VERSION, Release
 
@@ -92,9 +94,12 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
         raise _unsound()
     guarantee = Guarantee.from_dict(promised)
     str(guarantee)  # It can be printed: no epsilon beyond what a float holds.
+    provenance = Provenance.from_dict(fields["provenance"])
+    check_sentence(guarantee, promised.get("sentence"))
+    check_promise(guarantee, undescribe(provenance.event))
     noisy = noise.from_fields(estimate.grid, fields["noisy"]) if "noisy" in fields else None
     drawn = draws.from_fields(estimate.grid, fields["drawn"]) if "drawn" in fields else None
-    return Release(estimate, float(total), guarantee, Provenance.from_dict(fields["provenance"]), noisy, drawn)
+    return Release(estimate, float(total), guarantee, provenance, noisy, drawn)
 
 
 def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, shares: npt.ArrayLike) -> Density:
