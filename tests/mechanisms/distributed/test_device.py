@@ -132,7 +132,7 @@ def test_a_place_is_counted_in_its_region() -> None:
 
 @pytest.mark.parametrize(
     "places",
-    [[], np.empty((0, 2)), (-1, 4), (4, 8.001), (math.nan, 4), [(math.inf, 1), (1, -math.inf)], (1e300, -1e300)],
+    [[], np.empty((0, 2)), (-1, 4), (4, 8.001), [(-7, 1), (1, 99)], (1e300, -1e300)],
     ids=str,
 )
 def test_someone_who_is_nowhere_on_the_map_sends_noise_alone(places: Any) -> None:
@@ -147,7 +147,7 @@ def test_someone_who_is_nowhere_on_the_map_sends_noise_alone(places: Any) -> Non
 
 def test_places_outside_take_no_mass_from_those_inside() -> None:
     asked = question(epsilon=NOISELESS, mass=1)
-    vector = Device([HERE, (-5, 3), (math.nan, 1)], budget=NOISELESS).answer(asked)
+    vector = Device([HERE, (-5, 3), (1, -3)], budget=NOISELESS).answer(asked)
     assert vector.tolist() == [0, 0, 1, 0]
 
 
@@ -155,6 +155,40 @@ def test_places_outside_take_no_mass_from_those_inside() -> None:
 def test_places_that_are_no_rows_of_two_are_refused(places: Any) -> None:
     with pytest.raises(InvalidInput, match="two numbers: x and y"):
         Device(places, budget=1)
+
+
+@pytest.mark.parametrize("places", [(math.nan, 4), (4, math.inf), [HERE, (-math.inf, 1)], [HERE, (1, math.nan)]])
+def test_places_that_are_not_finite_are_refused(places: Any) -> None:
+    """As on a device that trusts nobody: what was not measured is left out, not sent as a place elsewhere."""
+    with pytest.raises(InvalidInput, match="not a finite number; leave out what was not measured"):
+        Device(places, budget=1)
+
+
+CITY = Grid.over(lon=(-74.1, -73.78), lat=(40.58, 40.9), size=8)
+
+
+@pytest.mark.parametrize("projection", ["equirectangular", "web-mercator"])
+@pytest.mark.parametrize("place", [(200, 99), (-180.001, 0), (0, 90.001), (0, -91), (540, 40.7), (583_000, 4_507_000)])
+def test_a_place_that_is_not_on_the_globe_is_refused_before_it_is_paid_for(
+    place: tuple[float, float], projection: str, tmp_path: Path
+) -> None:
+    grid = Grid.over(lon=CITY.x, lat=CITY.y, size=8, projection=projection)
+    asked = question(Partition.whole_level(grid, 1), epsilon=1)
+    ledger = Ledger.open(tmp_path / "own.ledger", total=2)
+    for device in (Device(place, budget=2), Device([(-73.9, 40.7), place], ledger=ledger)):
+        with pytest.raises(InvalidInput, match=r"not on the globe; give longitude .* Nothing was paid"):
+            device.answer(asked)
+        assert device.remaining == 2
+    assert ledger.entries() == []
+    # On a plane it is a place like any other.
+    Device(place, budget=2).answer(question())
+
+
+@pytest.mark.parametrize("place", [(180, 90), (-180, -90), (0, 0), (-73.9, 40.7)])
+def test_places_elsewhere_on_the_globe_are_answered_for(place: tuple[float, float]) -> None:
+    device = Device(place, budget=2)
+    device.answer(question(Partition.whole_level(CITY, 1), epsilon=1))
+    assert device.remaining == 1
 
 
 def test_a_device_needs_one_purse() -> None:

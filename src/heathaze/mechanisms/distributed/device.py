@@ -40,6 +40,8 @@ class Device(Secret):
 
     Args:
         places: Rows (x, y) in the coordinates of the map; longitude first. A place visited often may stand there often.
+            Numbers that are not finite are refused here. A position that is not on the globe is refused when a question
+            about longitude and latitude comes, before anything is paid; on a plane any position can be.
         budget: ε that all answers of this device may cost together, kept in memory; or else give a ledger.
         ledger: The person's own budget on disk. It also remembers which questions were answered.
         flag: For surveys that ask for a share as well: does the person have it?
@@ -82,6 +84,7 @@ class Device(Secret):
 
         Raises:
             PromiseBroken: The question is one that may not be answered; nothing was paid and nothing leaves.
+            InvalidInput: A place is no longitude and latitude, and the map has those; nothing was paid.
             BudgetExceeded: It costs more than is left; nothing was paid and nothing leaves.
         """
         self._check(question)
@@ -126,6 +129,7 @@ class Device(Secret):
         expect(Question, question, "The question")
         if question.flagged and self._flag is None:
             raise InvalidInput("The survey asks for a share as well; say flag=True or flag=False for this person.")
+        _check_on_globe(question.grid, self._places)
         honest = question.cohort.threshold - question.cohort.colluders
         if honest < self._crowd:
             raise PromiseBroken(
@@ -320,4 +324,15 @@ def _rows(places: npt.ArrayLike) -> npt.NDArray[np.float64]:
     rows = rows.reshape(0, 2) if rows.size == 0 else np.atleast_2d(rows)
     if rows.ndim != 2 or rows.shape[1] != 2:
         raise InvalidInput("Places come as rows of two numbers: x and y, or longitude and latitude.")
+    if not np.isfinite(rows).all():
+        raise InvalidInput("A place is not a finite number; leave out what was not measured.")
     return rows
+
+
+def _check_on_globe(grid: Grid, places: npt.NDArray[np.float64]) -> None:
+    """Refuse positions that cannot exist: most often latitude stands first, or they are metres."""
+    if grid.projection.is_geographic and (np.abs(places) > (180, 90)).any():
+        raise InvalidInput(
+            "A place of this device is not on the globe; give longitude from -180 to 180 and latitude from -90 to 90, "
+            "longitude first. Nothing was paid and nothing leaves."
+        )
