@@ -30,7 +30,7 @@ def rehearse(
         float, typer.Option("--dropout", help="Part of a shard that may be lost; half as many are, in the rehearsal.")
     ] = 0.1,
     colluding: Annotated[
-        float, typer.Option("--colluding", help="Part of a shard that may collude with the server.")
+        float, typer.Option("--colluding", help="Part of the people asked that may collude with the server.")
     ] = 0.05,
     lon: options.Lon = None,
     lat: options.Lat = None,

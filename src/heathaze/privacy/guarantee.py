@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from heathaze.errors import PromiseBroken
+from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.loss import Loss, decimal, decimal_up
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
@@ -21,7 +21,8 @@ class Guarantee:
     """One sentence a lawyer and an engineer both accept.
 
     ``reach`` is how far sources may have moved, and in which unit, such as "0.5 m"; it is for sensors alone.
-    ``colluders`` is how many devices of a shard may tell the server their noise; it is for a secure sum alone.
+    ``colluders`` is how many devices of a shard may tell the server their noise, and ``excess`` bounds the probability
+    that shards dealt at random hold more; they are for a secure sum alone.
 
     >>> print(Guarantee(Loss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
     Differential privacy with ε = 1 (pure, δ = 0): adding or removing one person, with all of their visits, changes ...
@@ -33,8 +34,16 @@ class Guarantee:
     trust: Trust = Trust.CENTRAL
     colluders: int = 0
     reach: str | None = None
+    excess: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        if type(self.colluders) is not int or self.colluders < 0 or not 0 <= self.excess < 1:
+            raise InvalidInput(
+                f"A guarantee has {self.colluders!r} colluders, and more with probability {self.excess}; expected a "
+                "whole number, 0 or larger, and a probability below 1."
+            )
+        if self.trust is not Trust.SECURE_SUM and (self.colluders or self.excess):
+            raise PromiseBroken("Colluders belong to the trust 'secure-sum', and to no other.")
         if (self.adjacency is Adjacency.EARTH_MOVER) != (self.reach is not None):
             raise PromiseBroken("A reach belongs to the adjacency 'earth-mover', and that to a reach.")
 
@@ -109,7 +118,10 @@ class Guarantee:
         terms = f"unit: {self.unit.value}; adjacency: {self.adjacency.value}{within}; trust: {self.trust.described}"
         if self.trust is not Trust.SECURE_SUM:
             return terms
-        return f"{terms}, and at most {self.colluders} devices of a shard tell it their noise"
+        chance = f", which random shards exceed with probability at most {decimal_up(self.excess, 2)}"
+        return (
+            f"{terms}, and at most {self.colluders} devices of a shard tell it their noise{chance * bool(self.excess)}"
+        )
 
     @property
     def short(self) -> str:
@@ -133,6 +145,8 @@ class Guarantee:
         }
         if self.trust is Trust.SECURE_SUM:
             fields["colluders"] = self.colluders
+        if self.excess:
+            fields["excess"] = str(self.excess)
         if self.reach is not None:
             fields["reach"] = self.reach
         return fields
@@ -145,8 +159,9 @@ class Guarantee:
             Unit(fields["unit"]),
             Adjacency(fields["adjacency"]),
             Trust(fields["trust"]),
-            int(fields.get("colluders", 0)),
+            fields.get("colluders", 0),
             fields.get("reach"),
+            Fraction(fields.get("excess", 0)),
         )
 
 

@@ -1,17 +1,20 @@
 """Who is asked: equal shards, and noise shaped on the fewest honest people a shard is opened with."""
 
 import json
+import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput, PromiseBroken
-from heathaze.mechanisms.distributed import Cohort
+from heathaze.mechanisms.distributed import Cohort, Survey, _dealing, plan_terms
+from heathaze.mechanisms.distributed._dealing import most_in_a_shard
 from heathaze.privacy.events import price
 from heathaze.privacy.noise_shares import realised_epsilon, surviving_shape
-from tests.mechanisms.distributed.parties import question
+from tests.mechanisms.distributed.parties import quadtree, question, run, spread
 
 SHARES = st.fractions(0, Fraction(99, 100), max_denominator=1000)
 
@@ -53,6 +56,88 @@ def test_colluders_are_paid_for_by_everybody_else() -> None:
     printed = surviving_shape(Fraction(1, 9500), 9500, 2500)
     assert printed < 1
     assert float(realised_epsilon(1, printed)) == pytest.approx(1.29, abs=0.01)
+
+
+# ── several shards, dealt at random ─────────────────────────────────────────────────────────────────────────────────
+
+
+def exactly_most(people: int, corrupt: int, shards: int) -> int:
+    """The least c with shards · Pr[X > c] ≤ 2^−40, from exact binomials."""
+    shard = people // shards
+    ways = [math.comb(corrupt, x) * math.comb(people - corrupt, shard - x) for x in range(min(corrupt, shard) + 1)]
+    allowed = Fraction(math.comb(people, shard), shards * 2**40)
+    return next(c for c in range(len(ways)) if sum(ways[c + 1 :]) <= allowed)
+
+
+@pytest.mark.parametrize(("shards", "most"), [(1, 500), (2, 327), (10, 104)])
+def test_random_shards_hold_more_colluders_than_their_even_part(shards: int, most: int) -> None:
+    """10,000 people, 500 of them corrupt: ten shards hold up to 104 of them and not 50, two up to 327 and not 250."""
+    cohort = Cohort(10_000, shards, dropout=0.1, colluding=0.05)
+    assert (cohort.corrupt, cohort.colluders) == (500, most)
+    assert cohort.shape == Fraction(1, cohort.threshold - most)
+    assert cohort.excess == (0 if shards == 1 else Fraction(1, 2**40))
+    if shards > 1:
+        assert exactly_most(10_000, 500, shards) == most
+    asked = question(cohort=cohort)
+    assert (asked.guarantee.colluders, asked.guarantee.excess) == (most, cohort.excess)
+    assert plan_terms(asked).corrupt_at_most == most
+    assert price([asked.event()]).epsilon == 1
+
+
+def test_noise_shaped_on_the_even_part_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The known bug put back: ⌈colluding · shard⌉ colluders, whatever chance deals."""
+    asked = question(cohort=Cohort(10_000, 10, dropout=0.1, colluding=0.05))
+    monkeypatch.setattr(Cohort, "shape", property(lambda cohort: Fraction(1, cohort.threshold - 50)))
+    with pytest.raises(PromiseBroken, match=r"shape 0\.9365 and must have at least 1"):
+        price([asked.event()])
+
+
+@settings(deadline=None)
+@given(st.integers(3, 60), st.integers(2, 12), st.data())
+def test_the_bound_is_the_exact_tail(shard: int, shards: int, data: st.DataObject) -> None:
+    people = shard * shards
+    corrupt = data.draw(st.integers(0, people))
+    assert most_in_a_shard(people, corrupt, shards) == exactly_most(people, corrupt, shards)
+
+
+@pytest.mark.parametrize(
+    ("people", "corrupt", "shards"), [(10**6, 5 * 10**4, 100), (10**6, 10**5, 2), (2**21, 2**20, 2)]
+)
+def test_large_shards_lie_between_the_even_part_and_the_simple_bound(people: int, corrupt: int, shards: int) -> None:
+    found, shard = most_in_a_shard(people, corrupt, shards), people // shards
+    spread = math.sqrt(shard * math.log(shards * 2**40) / 2)
+    assert shard * corrupt / people + spread / 4 < found <= shard * corrupt / people + spread + 1
+
+
+def test_an_absurd_crowd_is_bounded_at_once() -> None:
+    """Cohorts come in questions of strangers: no loop may grow with them."""
+    people, corrupt, shards = 10**18, 10**17, 10
+    found = most_in_a_shard(people, corrupt, shards)
+    assert 10**16 < found < 10**16 + 10**10
+    assert most_in_a_shard(10**18, 0, 10) == 0
+    assert most_in_a_shard(3 * 10**17, 10**17, 10**17) == 3
+
+
+def test_dealing_really_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 2^−10 for 2^−40, a thousand dealings: rarely more than the bound, often more than the even part."""
+    monkeypatch.setattr(_dealing, "EXCESS", Fraction(1, 2**10))
+    most_in_a_shard.cache_clear()
+    bound = most_in_a_shard(1000, 50, 10)
+    most_in_a_shard.cache_clear()
+    rng = np.random.default_rng(1)
+    most = np.array([rng.permutation(np.arange(1000) < 50).reshape(10, 100).sum(axis=1).max() for _ in range(1000)])
+    assert (most > 5).mean() > 0.99
+    # About one of 1000 is expected; 12 would be as unlikely as 1e-9.
+    assert (most > bound).sum() < 12
+
+
+def test_a_survey_counts_every_dealing() -> None:
+    survey = run(Survey(quadtree(), Cohort(10_000, 10)), spread)
+    rounds = len(survey.rounds)
+    assert rounds > 1
+    assert survey.guarantee.excess == Fraction(rounds, 2**40)
+    assert "at most 104 devices of a shard tell it their noise, which random shards exceed" in str(survey.guarantee)
+    assert survey.estimate(draws=0).guarantee == survey.guarantee
 
 
 def test_noise_shaped_on_those_invited_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from heathaze.errors import InvalidInput
+from heathaze.mechanisms.distributed._dealing import EXCESS, most_in_a_shard
 from heathaze.privacy.loss import Number, exact
 from heathaze.privacy.noise_shares import share_shape
 
@@ -21,15 +22,20 @@ class Cohort:
     Noise is shaped on the fewest honest people a shard is ever opened with, never on how many were invited: those who
     vanish, and those who tell the server their noise, then leave enough of it behind (errata E3-5).
 
+    Shards are dealt at random from all who are asked, so one of them may hold more of the colluders than its even part.
+    How many more is in the shape too: with probability at least 1 − 2^−40 in a round, no shard holds more.
+
     Args:
         people: How many are asked; a multiple of ``shards``.
         shards: Into how many sums they are divided. Each adds its own noise, so fewer are better.
         dropout: Share of a shard that may be lost; below what is left, the shard is given up unopened.
-        colluding: Share of a shard that may tell the server all they know.
+        colluding: Share of all who are asked that may tell the server all they know.
 
     >>> cohort = Cohort(people=10_000, dropout=0.05, colluding=0.25)
     >>> cohort.threshold, cohort.colluders, float(cohort.shape * cohort.shard)
     (9500, 2500, 1.4285714285714286)
+    >>> [Cohort(10_000, shards).colluders for shards in (1, 2, 10)]
+    [500, 327, 104]
     """
 
     people: int
@@ -83,9 +89,19 @@ class Cohort:
         return self.shard - math.ceil(self.shard * self.dropout)
 
     @property
+    def corrupt(self) -> int:
+        """So many of all who are asked may collude with the server."""
+        return math.ceil(self.people * self.colluding)
+
+    @property
     def colluders(self) -> int:
-        """So many people of a shard may collude with the server."""
-        return math.ceil(self.shard * self.colluding)
+        """So many people of a shard may collude with the server: all of them, or what random shards rarely exceed."""
+        return most_in_a_shard(self.people, self.corrupt, self.shards)
+
+    @property
+    def excess(self) -> Fraction:
+        """Bound on the probability that, in one round, some shard is dealt more colluders than that."""
+        return EXCESS if self.colluders < min(self.corrupt, self.shard) else Fraction(0)
 
     @property
     def shape(self) -> Fraction:

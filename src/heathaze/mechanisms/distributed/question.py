@@ -140,7 +140,9 @@ class Question:
     @property
     def guarantee(self) -> Guarantee:
         """What answering promises."""
-        return Guarantee(Loss(self.epsilon), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, self.cohort.colluders)
+        cohort = self.cohort
+        trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, cohort.colluders)
+        return Guarantee(Loss(self.epsilon), Unit.PERSON, *trust, excess=cohort.excess)
 
     @functools.cached_property
     def fingerprint(self) -> bytes:

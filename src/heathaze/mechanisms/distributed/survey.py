@@ -214,7 +214,9 @@ class Survey:
     def guarantee(self) -> Guarantee:
         """What the rounds so far promise, from the people who really delivered."""
         loss = price([self.event])
-        return Guarantee(loss, Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, self.cohort.colluders)
+        trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, self.cohort.colluders)
+        # Shards are dealt anew in every round, and each dealing may go wrong.
+        return Guarantee(loss, Unit.PERSON, *trust, excess=len(self.rounds) * self.cohort.excess)
 
     @property
     def event(self) -> Event:

@@ -90,7 +90,9 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
         raise _unsound()
     promised = fields["guarantee"]
     # A short text such as 1e999999999 would otherwise fill the memory.
-    if not all(_RATIONAL.fullmatch(promised[name]) for name in ("epsilon", "delta")):
+    if not all(
+        _RATIONAL.fullmatch(text) for text in (promised["epsilon"], promised["delta"], promised.get("excess", "0"))
+    ):
         raise _unsound()
     guarantee = Guarantee.from_dict(promised)
     str(guarantee)  # It can be printed: no epsilon beyond what a float holds.
