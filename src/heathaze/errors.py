@@ -21,6 +21,8 @@
         ├── LedgerMismatch    opened with another total, or charged in another unit
         └── LedgerCorrupt     the file is damaged or was edited
 
+One warning: ``WeakPrivacy``, for an ε above 10. Turned into an error, it stops before anything is charged.
+
 One stands apart: ``sensors.Refused`` is raised by a file that runs on sensors without the rest of Heathaze.
 
 Every message is a sentence: what is wrong, with which value, what to do. No message carries a coordinate, an id or a
@@ -132,3 +134,7 @@ class LedgerMismatch(LedgerError):
 
 class LedgerCorrupt(LedgerError):
     """The file is damaged or was edited."""
+
+
+class WeakPrivacy(UserWarning):
+    """An ε above 10 is about to be promised or budgeted; above 1000 it is refused."""

@@ -22,7 +22,7 @@ from heathaze.ingest.counts import Counts
 from heathaze.mechanisms import central
 from heathaze.metrics.emd import emd
 from heathaze.metrics.heatmap import similarity
-from heathaze.privacy.loss import LARGEST_EPSILON, SMALLEST_EPSILON, Number, exact, parse_epsilon
+from heathaze.privacy.loss import LARGEST_EPSILON, SMALLEST_EPSILON, Number, exact, parse_epsilon, warn_if_weak
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.unit import Unit
 
@@ -192,6 +192,7 @@ def plan(
     ([1.0, 4.0], True)
     """
     asked = parse_epsilon(epsilon)
+    warn_if_weak(asked)
     _check(grid, people, cities)
     if cities is None:
         cities = 3 if people * asked > 100_000 else 5

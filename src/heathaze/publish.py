@@ -11,7 +11,7 @@ from heathaze.mechanisms.protocols import Estimate, Mechanism
 from heathaze.privacy.events import describe, price
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Entry, Ledger
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import Loss, warn_if_weak
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.release.provenance import Provenance
 from heathaze.release.release import Release
@@ -30,6 +30,8 @@ def publish(
         ledger: The budget to pay from. Without one the guarantee stands for this release alone.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers; its releases cannot be saved.
 
+    An ε above 10 is warned of (:class:`heathaze.errors.WeakPrivacy`) before anything is charged.
+
     Raises:
         BudgetExceeded: The ledger has less left than the mechanism costs; nothing happened.
     """
@@ -38,6 +40,7 @@ def publish(
     if ledger is not None and not isinstance(ledger, Ledger):
         raise InvalidInput(f"ledger is {ledger!r}; open it first: Ledger.open(path, total=…).")
     guarantee = promise(mechanism, counts)
+    warn_if_weak(guarantee.loss.epsilon)
     entry = None if ledger is None else ledger.charge(guarantee, mechanism.event(counts.bound))
     source = SecureRandomness() if randomness is None else randomness
     # Only bits from the operating system make a release; any other source might be repeated.

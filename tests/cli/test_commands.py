@@ -172,3 +172,36 @@ def test_help_names_every_command(heathaze: Heathaze) -> None:
     for command in ("plan", "publish", "show", "compare", "summarize", "ledger", "mechanisms", "demo"):
         assert command in said.out
     assert hz.__version__ in heathaze("--version").out
+
+
+WEAK = {
+    "publish": ("publish", "visits.csv", *NEW_YORK, "--person", "user_id", "--size", 16, "--out", "a.npz", "--epsilon"),
+    "publish from a ledger, as json": (
+        "publish", "visits.csv", *NEW_YORK, "--person", "user_id", "--size", 16, "--out", "a.npz", "--json",
+        "--ledger", "my.ledger", "--epsilon",
+    ),
+    "plan": ("plan", *NEW_YORK, "--people", 20, "--size", 16, "--epsilon"),
+    "randomize": (
+        "randomize", "visits.csv", *NEW_YORK, "--size", 8, "--person", "user_id", "--out", "a.reports", "--epsilon",
+    ),
+    "rehearse": ("rehearse", *NEW_YORK, "--people", 200, "--size", 16, "--epsilon"),
+    "ledger": ("ledger", "open", "a.ledger", "--total"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WEAK)
+def test_an_epsilon_above_10_is_warned_of_once_and_above_1000_refused(
+    way: str, heathaze: Heathaze, visits: Path
+) -> None:
+    assert visits.name == "visits.csv"
+    if "my.ledger" in WEAK[way]:
+        heathaze("ledger", "open", "my.ledger", "--total", 100)
+    said = heathaze(*WEAK[way], 11)
+    assert said.code == 0
+    assert said.err.count("above 10") == 1
+    assert "heathaze: warning: " in said.err
+    assert "hardly a protection" in said.err
+    assert "above 10" not in said.out
+    refused = heathaze(*WEAK[way], 1001)
+    assert refused.code == 1
+    assert "is above 1000, which promises nothing" in refused.err

@@ -387,6 +387,7 @@ def test_a_directory_is_refused(path: Path) -> None:
         Ledger.open(path, total=1)
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 def test_a_truncated_file_is_refused(path: Path) -> None:
     ledger = Ledger.open(path, total=100)
     for _ in range(30):
@@ -698,6 +699,7 @@ while True:
 )
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_a_process_killed_at_any_moment_leaves_a_whole_ledger(path: Path) -> None:
     ledger = Ledger.open(path, total=1000)

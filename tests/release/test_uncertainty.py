@@ -42,6 +42,7 @@ def test_a_share_is_a_number_with_an_interval() -> None:
     assert abs(share - mass[3:13, 16:26].sum() / mass.sum()) < 0.1
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 def test_more_confidence_is_a_wider_interval_and_more_budget_a_narrower_one() -> None:
     box = Box.over(lon=(10.5, 10.8), lat=(50.6, 50.9))
     widths = [
@@ -60,6 +61,7 @@ def test_the_whole_map_holds_everything_for_sure() -> None:
     assert (share.low, float(share), share.high) == pytest.approx((1, 1, 1))
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 def test_uncertainty_has_the_shape_of_the_map_and_falls_with_the_budget() -> None:
     rough, sharp = _release(epsilon=0.1)[0], _release(epsilon=20)[0]
     assert rough.uncertainty.shape == rough.density.values.shape == (32, 32)

@@ -6,11 +6,14 @@ import contextlib
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+
+from heathaze.errors import WeakPrivacy
 
 # Sentences are wrapped for the reader of a terminal, and left whole in files and pipes.
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -23,6 +26,25 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 def complain(sentence: str) -> None:
     """One red sentence on standard error."""
     err.print(f"heathaze: {sentence}", style="red", markup=False)
+
+
+@contextlib.contextmanager
+def warnings_as_sentences() -> Iterator[None]:
+    """Each of Heathaze's own warnings as one sentence on standard error, once; others are shown as ever."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if not issubclass(category, WeakPrivacy):
+            as_ever(message, category, *rest, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            err.print(f"heathaze: warning: {message}", style="yellow", markup=False)
+
+    with warnings.catch_warnings():
+        as_ever = warnings.showwarning
+        warnings.simplefilter("always", WeakPrivacy)
+        warnings.showwarning = show
+        yield
 
 
 def say_json(fields: dict[str, Any]) -> None:

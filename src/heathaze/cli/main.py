@@ -22,7 +22,7 @@ from heathaze.cli import (
     show,
     summarize,
 )
-from heathaze.cli.console import complain
+from heathaze.cli.console import complain, warnings_as_sentences
 from heathaze.errors import HeathazeError
 
 app = typer.Typer(
@@ -67,7 +67,8 @@ def run() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # an ε that a terminal cannot show must not fail a paid release
     try:
-        app()
+        with warnings_as_sentences():
+            app()
     except HeathazeError as error:
         complain(str(error))
         sys.exit(1)

@@ -39,7 +39,7 @@ from heathaze.errors import (
 )
 from heathaze.privacy.events import DiscreteLaplace, Event, describe, is_gaussian, price, undescribe
 from heathaze.privacy.guarantee import Guarantee
-from heathaze.privacy.loss import Number, decimal, exact, parse_epsilon
+from heathaze.privacy.loss import Number, decimal, exact, parse_epsilon, warn_if_weak
 from heathaze.privacy.trust import Adjacency
 from heathaze.privacy.unit import Unit
 
@@ -113,6 +113,8 @@ class Ledger:
             total: All the ε that may ever be spent on the data; needed to begin, checked (if given) afterwards.
             delta: The δ at which Gaussian noise is accounted; 0 (pure ε only) if left out at the beginning.
 
+        A total above 10 is warned of (:class:`heathaze.errors.WeakPrivacy`).
+
         Raises:
             LedgerMismatch: The file was begun with another total or delta.
             LedgerCorrupt: The file is no ledger, or was damaged or edited.
@@ -120,6 +122,8 @@ class Ledger:
         file = Path(path)
         wanted_total = None if total is None else parse_epsilon(total, "total")
         wanted_delta = None if delta is None else _parse_delta(delta)
+        if wanted_total is not None:
+            warn_if_weak(wanted_total, "total")
         if not file.exists():
             if wanted_total is None:
                 raise InvalidInput(f"There is no ledger at {file}; give a total, for example total=2, to begin one.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, WeakPrivacy
 
 Number = int | float | str | Decimal | Fraction
 
@@ -16,6 +18,10 @@ SMALLEST_EPSILON = Fraction(1, 10**6)
 
 LARGEST_EPSILON = 1000
 """Above this the promise is empty: a factor beyond e^1000."""
+
+
+WEAK_EPSILON = 10
+"""Above this a promise still means something to a proof, and hardly anything to a person: a factor beyond e^10."""
 
 
 def exact(value: Number) -> Fraction:
@@ -46,6 +52,36 @@ def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
     if epsilon < SMALLEST_EPSILON:
         raise InvalidInput(f"{name} is {value}; below {float(SMALLEST_EPSILON):g} nothing but noise is left.")
     return epsilon
+
+
+def warn_if_weak(epsilon: Fraction | float, name: str = "epsilon") -> None:
+    """One warning where an ε above 10 is promised or budgeted, before anything is paid.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     warn_if_weak(10), warn_if_weak(20)
+    (None, None)
+    >>> print(told[0].message)  # doctest: +ELLIPSIS
+    epsilon is 20, above 10: one protected unit may make any outcome e^20 ≈ 4.86e+08 times as likely, ...
+    """
+    if WEAK_EPSILON < epsilon < math.inf:
+        shown = decimal(Fraction(epsilon))
+        factor = f" ≈ {decimal_up(math.exp(epsilon), 3)}" if epsilon < 100 else ""
+        warnings.warn(
+            f"{name} is {shown}, above {WEAK_EPSILON}: one protected unit may make any outcome e^{shown}{factor} times "
+            "as likely, which is hardly a protection; 1 is a common choice.",
+            WeakPrivacy,
+            stacklevel=_outside(),
+        )
+
+
+def _outside() -> int:
+    """How far up the caller's own code is, so that a warning points there."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "heathaze":
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 @dataclass(frozen=True, order=True)

@@ -103,6 +103,7 @@ def mechanisms(draw) -> AdaptiveQuadtree:
     )
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 @given(mechanisms(), COHORTS, st.integers(0, 10**6))
 def test_whatever_the_sums_say_it_ends_and_never_overspends(
     mechanism: AdaptiveQuadtree, cohort: Cohort, seed: int

@@ -41,6 +41,9 @@ from heathaze.privacy.randomness import Simulation
 from heathaze.testing import best_level
 from tests.mechanisms.distributed.parties import opened
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 Floats = npt.NDArray[np.float64]
 
 BASELINES: dict[str, Callable[..., Any]] = {

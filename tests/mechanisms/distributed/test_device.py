@@ -42,6 +42,9 @@ from heathaze.secagg import Client, Identity, Terms
 from heathaze.testing import assert_distribution, discrete_laplace_law, goodness_of_fit
 from tests.mechanisms.distributed.parties import COHORT, GRID, fresh_name, opened, question
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 ALPHA = 1e-6
 FIVE_SIGMA = 5.0
 NOISELESS = 1000

@@ -20,6 +20,9 @@ from heathaze.secagg import Identity, Parcel, Server, Step, Sum, run_shard
 from heathaze.testing import assert_same_distribution
 from tests.mechanisms.distributed.parties import COHORT, GRID, fresh_name, opened, quadtree, question
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 ALPHA = 1e-6
 TORN = Partition(GRID, np.array([0, 1, 1, 2, 3]), np.array([0, 1, 3, 9, 0]))
 PLACES = 8 * Simulation(1).uniforms(2 * COHORT.shard).reshape(-1, 2)

@@ -176,6 +176,7 @@ def test_empty_regions_know_nothing() -> None:
     assert dataclasses.is_dataclass(found)
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 def test_next_to_no_noise_is_no_accident() -> None:
     survey = run(Survey(quadtree(epsilon=1000, flagged=True), Cohort(100, dropout=0, colluding=0)), spread)
     found = proportions(survey)

@@ -20,6 +20,9 @@ from heathaze.testing import assert_distribution, assert_same_distribution, disc
 from heathaze.testing.statistics import chi_square
 from tests.mechanisms.distributed.parties import COHORT, GRID, fresh_name, opened, quadtree, question
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 ALPHA = 1e-6
 WIDE = Grid.plane(x=(0, 64), y=(0, 64), size=64)
 FINE = Partition.whole_level(WIDE, 6)

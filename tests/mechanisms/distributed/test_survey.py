@@ -30,6 +30,9 @@ from tests.mechanisms.distributed.parties import (
     told,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 TWO = Cohort(20, shards=2, dropout="1/5", colluding="1/10")
 
 

@@ -35,6 +35,9 @@ from heathaze.privacy.unit import Unit
 from tests.mechanisms.local.enumeration import plane
 from tests.mechanisms.local.test_reports import EVERY
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 GRID = plane(4, 6)
 TRUTH = RandomizedResponse(GRID, 1000)
 """Reports the true cell, but for one in 10^9."""

@@ -111,6 +111,7 @@ def test_one_draw_says_nothing(draws: int) -> None:
 # ── the plumbing, exactly ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 def test_without_noise_the_map_is_the_histogram() -> None:
     """ε = 1000 and radius 0: a report is the truth but for one in 10^9."""
     grid = plane(6, 5)

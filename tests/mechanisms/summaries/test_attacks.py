@@ -19,6 +19,9 @@ from tests.mechanisms.summaries.market import FEATURES, market, plan
 from tests.mechanisms.summaries.worlds import FEATURES as PLANE
 from tests.mechanisms.summaries.worlds import play, scripted, swaps
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 # ── equal points ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -23,6 +23,9 @@ from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import Simulation
 from tests.mechanisms.summaries.market import FEATURES, market, plan, remedies
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 # ── what is bought ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -126,6 +126,7 @@ def test_the_printed_budget_carries_no_signal_and_is_refused() -> None:
         plan.check_signal()
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 def test_a_purchase_by_mwem() -> None:
     rng = np.random.default_rng(3)
     owners = {"near": rng.normal(size=(60, 2)) * 0.3, "far": rng.normal(size=(60, 2)) * 0.3 + 4}

@@ -84,6 +84,7 @@ def test_an_owner_sends_each_point_once_the_best_first_and_then_nothing() -> Non
     assert sent == np.argsort(-(SMALL.of(points) @ target)).tolist()
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 def test_the_papers_rounds_come_near_greedy_and_far_from_uniform() -> None:
     """A mixture of two blobs is wanted and three blobs are there; a large ε leaves little but the greedy choice."""
     rng = np.random.default_rng(3)

@@ -28,6 +28,9 @@ from heathaze.mechanisms.summaries.rounds_curator import RoundsCurator, Step
 from heathaze.privacy.randomness import Simulation
 from tests.mechanisms.summaries.market import check_points_are_the_owners
 
+pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+
 FEATURES = Features(columns=2, gamma=0.5, frequencies=3)
 TARGET = np.random.default_rng(0).normal(size=(60, 2))
 Change = Callable[[Offer, int], Offer]

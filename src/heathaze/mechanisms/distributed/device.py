@@ -23,7 +23,7 @@ from heathaze.errors import AlreadyCharged, BudgetExceeded, InvalidInput, Promis
 from heathaze.mechanisms.distributed.question import Question
 from heathaze.privacy.events import price
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Number, decimal, parse_epsilon
+from heathaze.privacy.loss import Number, decimal, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.secret import Secret
@@ -66,6 +66,8 @@ class Device(Secret):
         self._crowd = crowd
         self._ledger = ledger
         self._budget = None if budget is None else parse_epsilon(budget, "budget")
+        if self._budget is not None:
+            warn_if_weak(self._budget, "budget")
         self._answered: dict[str, _Answered] = {}
 
     def __repr__(self) -> str:

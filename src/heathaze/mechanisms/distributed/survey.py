@@ -25,6 +25,7 @@ from heathaze.mechanisms.distributed.question import Part, Question
 from heathaze.mechanisms.protocols import Estimate
 from heathaze.privacy.events import Composition, Event, describe, price
 from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.loss import warn_if_weak
 from heathaze.privacy.noise_shares import decode, share_deviation
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
@@ -152,6 +153,8 @@ class Survey:
 
     def __post_init__(self) -> None:
         expect(Cohort, self.cohort, "The cohort")
+        if not self.rounds:
+            warn_if_weak(self.mechanism.epsilon)
 
     def __repr__(self) -> str:
         return f"<Survey: {type(self.mechanism).__name__}, {self.cohort.people} people, {len(self.rounds)} rounds told>"

@@ -21,7 +21,7 @@ from heathaze.mechanisms.local.reports import DEVICE, Reports, fingerprint
 from heathaze.mechanisms.protocols import Estimator
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss, decimal
+from heathaze.privacy.loss import Loss, decimal, warn_if_weak
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.trust import Trust
 from heathaze.privacy.unit import Unit
@@ -30,6 +30,12 @@ from heathaze.privacy.unit import Unit
 def promise(mechanism: Estimator, unit: Unit = Unit.PERSON, reports: int = 1) -> Guarantee:
     """What some reports of one unit promise together: their losses add up."""
     return Guarantee(Loss(mechanism.epsilon * reports), unit, mechanism.adjacency, Trust.LOCAL)
+
+
+def warn_of(mechanism: Estimator) -> None:
+    """Warn of an ε above 10 for one report; one that is a price by length depends on the unit of length."""
+    if mechanism.adjacency.length is None:
+        warn_if_weak(mechanism.epsilon)
 
 
 def randomize(
@@ -49,6 +55,7 @@ def randomize(
         unit: Whom each row stands for: a ``"person"``, or a ``"visit"`` of someone who may have several.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers; its reports cannot be saved.
     """
+    warn_of(mechanism)
     source = SecureRandomness() if randomness is None else randomness
     simulated = type(source) is not SecureRandomness
     cells = _cells(mechanism, points)
@@ -107,6 +114,7 @@ class Device:
             raise InvalidInput("A device reports one position at a time: x and y, or longitude and latitude.")
         # What can be refused is refused before anything is paid.
         _cells(self.mechanism, position)
+        warn_of(self.mechanism)
         remembered = self._remembered()
         if self.memory is not None:
             self._written("").unlink()

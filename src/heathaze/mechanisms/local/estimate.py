@@ -10,7 +10,7 @@ from heathaze.domain.density import Density
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.smooth_map import smooth_map
-from heathaze.mechanisms.local.device import promise
+from heathaze.mechanisms.local.device import promise, warn_of
 from heathaze.mechanisms.local.reports import Reports
 from heathaze.mechanisms.local.tally import Tally
 from heathaze.privacy.events import describe
@@ -39,6 +39,7 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
     if draws == 1 or draws < 0:
         raise InvalidInput(f"draws is {draws}; give 0, or at least 2 to see how they differ.")
     mechanism, grid = tally.mechanism, tally.mechanism.grid
+    warn_of(mechanism)
     fitted = smooth_map(mechanism.channel(), tally.counts)
     density = Density.from_mass(grid, fitted.density)
     provenance = Provenance(

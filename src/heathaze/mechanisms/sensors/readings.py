@@ -22,7 +22,7 @@ from heathaze.mechanisms.sensors.sensitivity import Sensitivity, sensitivity
 from heathaze.privacy.events import DiscreteLaplace, Event, FineGaussian, price
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss, Number, decimal, exact, parse_epsilon
+from heathaze.privacy.loss import Loss, Number, decimal, exact, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise import discrete_gaussian, discrete_laplace
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.trust import Adjacency, Trust
@@ -193,6 +193,7 @@ class Readings:
             raise InvalidInput(f"A reading has 2^50 steps of {self.step:g} or more; see that the unit is right.")
         exactly = np.rint(shifted)
         guarantee = self.guarantee()
+        warn_if_weak(self.epsilon)
         if ledger is not None:
             ledger.charge(guarantee, self.event)
         source = SecureRandomness() if randomness is None else randomness
@@ -221,6 +222,7 @@ class Readings:
             escrow: Whether sensors draw their noise from a key, so that its holder can take it off again.
             ledger: The budget of these sources. Charged before there is a card; none is made if it does not allow.
         """
+        warn_if_weak(self.epsilon)
         steps, _, scale = self._noise
         noise = "gaussian" if self.delta > 0 else "laplace"
         card = Card(steps, scale, noise, self.times, os.urandom(16).hex(), escrow)

@@ -8,6 +8,7 @@ from heathaze.errors import InvalidInput
 from heathaze.mechanisms.summaries.messages import Broadcast, Wanted
 from heathaze.mechanisms.summaries.ways import Way, fingerprint
 from heathaze.privacy.ledger import Ledger
+from heathaze.privacy.loss import warn_if_weak
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.secret import Secret
 
@@ -41,6 +42,7 @@ class Consumer(Secret):
                 "this target."
             )
         plan.check_signal()
+        warn_if_weak(plan.guarantee_for_target.loss.epsilon)
         self._ledger = ledger
         self._randomness = SecureRandomness() if randomness is None else randomness
         self._wanted: Wanted | None = None

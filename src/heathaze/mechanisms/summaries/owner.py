@@ -8,6 +8,7 @@ from heathaze.errors import UnexpectedMessage
 from heathaze.mechanisms.summaries.messages import Broadcast, FromOwner, ToOwner
 from heathaze.mechanisms.summaries.ways import Way, fingerprint
 from heathaze.privacy.ledger import Ledger
+from heathaze.privacy.loss import warn_if_weak
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.secret import Secret
 
@@ -34,6 +35,7 @@ class Owner(Secret):
         source = SecureRandomness() if randomness is None else randomness
         self._seller = plan.seller(plan.features.checked(points), source)
         self._fingerprint = fingerprint(plan)
+        warn_if_weak(plan.guarantee_for_owners.loss.epsilon)
         self._ledger = ledger
         self._paid = False
 
