@@ -261,7 +261,7 @@ def _only(this: bool, total: float, delta: float) -> dict[str, float]:
     ],
 )
 def test_one_ledger_for_two_is_refused(town: Heathaze, ledgers: tuple[str, ...]) -> None:
-    opened = [Ledger.open(name, total=99, delta=1e-6) for name in ("a.ledger", "b.ledger", "c.ledger")]
+    opened = [Ledger.open(name, total=9, delta=1e-6) for name in ("a.ledger", "b.ledger", "c.ledger")]
     Path("link.ledger").symlink_to("a.ledger")
     said = town(*BUY, *PRICE, *ledgers)
     assert (said.code, "a.ledger is named twice; the target and each owner have a budget" in said.err) == (1, True)
