@@ -130,6 +130,7 @@ def test_progress_names_every_city() -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 @pytest.mark.parametrize(("epsilon", "expected"), [(1000, 3), (1e-6, 3), (100, 5)])
 def test_epsilons_that_no_mechanism_takes_are_left_out(epsilon: float, expected: int) -> None:
     assert len(plan(GRID.resized((4, 4)), epsilon, 5, cities=1).rows) == expected

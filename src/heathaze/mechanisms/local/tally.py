@@ -37,7 +37,7 @@ class Tally:
     >>> from heathaze.domain.grid import Grid
     >>> from heathaze.mechanisms.local import RandomizedResponse, randomize
     >>> from heathaze.privacy.randomness import Simulation
-    >>> coin = RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), epsilon=1000)
+    >>> coin = RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), epsilon=10)
     >>> monday = randomize(coin, [(0.5, 0.5), (1.5, 0.5), (1.7, 0.2)], randomness=Simulation(1))
     >>> tuesday = randomize(coin, [(0.5, 0.5)], randomness=Simulation(2))
     >>> (Tally.of(monday) + tuesday).counts.tolist()
