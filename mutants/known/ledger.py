@@ -222,8 +222,8 @@ BUGS = (
         "impossible-steps",
         "Steps that promise nothing are no event.",
         EVENTS,
-        "        if self.epsilon <= 0 or self.steps < 0 or not 0 <= self.missed < 1:\n",
-        "        if False:\n",
+        "        if self.missed >= 1:\n",
+        "        if self.missed > 9:\n",
         "tests/privacy/test_events_steps.py::test_impossible_steps_are_no_event",
     ),
     Bug(

@@ -140,9 +140,9 @@ def test_a_place_is_counted_in_its_region() -> None:
 )
 def test_someone_who_is_nowhere_on_the_map_sends_noise_alone(places: Any) -> None:
     asked = question(epsilon=NOISELESS)
-    assert Device(places, budget=NOISELESS).answer(asked).tolist() == [0, 0, 0, 0]
+    assert Device(places, budget=NOISELESS, plane=True).answer(asked).tolist() == [0, 0, 0, 0]
     # They add their share of the noise all the same, and pay: nobody can tell them from the others.
-    device = Device(places, budget=1)
+    device = Device(places, budget=1, plane=True)
     noise = device.answer(question(Partition.whole_level(GRID, 3), epsilon=Fraction(1, 100)), randomness=Simulation(1))
     assert (noise != 0).any()
     assert device.remaining == Fraction(99, 100)
@@ -170,21 +170,25 @@ def test_places_that_are_not_finite_are_refused(places: Any) -> None:
 CITY = Grid.over(lon=(-74.1, -73.78), lat=(40.58, 40.9), size=8)
 
 
-@pytest.mark.parametrize("projection", ["equirectangular", "web-mercator"])
 @pytest.mark.parametrize("place", [(200, 99), (-180.001, 0), (0, 90.001), (0, -91), (540, 40.7), (583_000, 4_507_000)])
-def test_a_place_that_is_not_on_the_globe_is_refused_before_it_is_paid_for(
-    place: tuple[float, float], projection: str, tmp_path: Path
-) -> None:
+def test_a_place_that_is_not_on_the_globe_is_refused(place: tuple[float, float]) -> None:
+    for places in (place, [(-73.9, 40.7), place]):
+        with pytest.raises(InvalidInput, match=r"not on the globe; give longitude .* or say plane=True"):
+            Device(places, budget=2)
+    # On a plane it is a place like any other.
+    Device(place, budget=2, plane=True).answer(question())
+
+
+@pytest.mark.parametrize("projection", ["equirectangular", "web-mercator"])
+def test_a_device_on_a_plane_does_not_answer_about_the_globe(projection: str, tmp_path: Path) -> None:
     grid = Grid.over(lon=CITY.x, lat=CITY.y, size=8, projection=projection)
     asked = question(Partition.whole_level(grid, 1), epsilon=1)
     ledger = Ledger.open(tmp_path / "own.ledger", total=2)
-    for device in (Device(place, budget=2), Device([(-73.9, 40.7), place], ledger=ledger)):
-        with pytest.raises(InvalidInput, match=r"not on the globe; give longitude .* Nothing was paid"):
+    for device in (Device((1, 1), budget=2, plane=True), Device((1, 1), ledger=ledger, plane=True)):
+        with pytest.raises(InvalidInput, match=r"places of this device lie on a plane. Nothing was paid"):
             device.answer(asked)
         assert device.remaining == 2
     assert ledger.entries() == []
-    # On a plane it is a place like any other.
-    Device(place, budget=2).answer(question())
 
 
 @pytest.mark.parametrize("place", [(180, 90), (-180, -90), (0, 0), (-73.9, 40.7)])

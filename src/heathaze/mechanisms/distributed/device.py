@@ -40,12 +40,14 @@ class Device(Secret):
 
     Args:
         places: Rows (x, y) in the coordinates of the map; longitude first. A place visited often may stand there often.
-            Numbers that are not finite are refused here. A position that is not on the globe is refused when a question
-            about longitude and latitude comes, before anything is paid; on a plane any position can be.
+            Positions that cannot exist are refused: numbers that are not finite, and points that are not on the globe
+            unless the places lie on a plane.
         budget: ε that all answers of this device may cost together, kept in memory; or else give a ledger.
         ledger: The person's own budget on disk. It also remembers which questions were answered.
         flag: For surveys that ask for a share as well: does the person have it?
         crowd: Sums with fewer honest people than this are not answered.
+        plane: The places lie on a plane, in its own unit of length, not on the globe. Questions about longitude and
+            latitude are then refused.
     """
 
     def __init__(
@@ -56,10 +58,14 @@ class Device(Secret):
         ledger: Ledger | None = None,
         flag: bool | None = None,
         crowd: int = 2,
+        plane: bool = False,
     ) -> None:
         if (budget is None) == (ledger is None):
             raise InvalidInput("A device needs a budget or a ledger to pay from, and not both.")
         self._places = _rows(places)
+        self._plane = plane
+        if not plane:
+            _check_on_globe(self._places)
         self._flag = flag
         if type(crowd) is not int or crowd < 2:
             raise InvalidInput(f"crowd is {crowd!r}; give a whole number, 2 or larger.")
@@ -86,7 +92,7 @@ class Device(Secret):
 
         Raises:
             PromiseBroken: The question is one that may not be answered; nothing was paid and nothing leaves.
-            InvalidInput: A place is no longitude and latitude, and the map has those; nothing was paid.
+            InvalidInput: The map has longitude and latitude, and the places lie on a plane; nothing was paid.
             BudgetExceeded: It costs more than is left; nothing was paid and nothing leaves.
         """
         self._check(question)
@@ -131,7 +137,11 @@ class Device(Secret):
         expect(Question, question, "The question")
         if question.flagged and self._flag is None:
             raise InvalidInput("The survey asks for a share as well; say flag=True or flag=False for this person.")
-        _check_on_globe(question.grid, self._places)
+        if self._plane and question.grid.projection.is_geographic:
+            raise InvalidInput(
+                "The question is about longitude and latitude, and the places of this device lie on a plane. Nothing "
+                "was paid and nothing leaves."
+            )
         honest = question.cohort.threshold - question.cohort.colluders
         if honest < self._crowd:
             raise PromiseBroken(
@@ -331,10 +341,10 @@ def _rows(places: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return rows
 
 
-def _check_on_globe(grid: Grid, places: npt.NDArray[np.float64]) -> None:
+def _check_on_globe(places: npt.NDArray[np.float64]) -> None:
     """Refuse positions that cannot exist: most often latitude stands first, or they are metres."""
-    if grid.projection.is_geographic and (np.abs(places) > (180, 90)).any():
+    if (np.abs(places) > (180, 90)).any():
         raise InvalidInput(
             "A place of this device is not on the globe; give longitude from -180 to 180 and latitude from -90 to 90, "
-            "longitude first. Nothing was paid and nothing leaves."
+            "longitude first, or say plane=True if it is a point of a plane."
         )
