@@ -115,20 +115,19 @@ def _respelt(table: Table, place: int, note: str) -> bytes:
 
 
 def _forged_lines(rng: np.random.Generator, table: Table) -> Table:
-    """A quoted line break in the last field, and after it what looks like a row of somebody else."""
+    """A quoted line break in the last field, and after it what looks like rows of everybody else."""
     place = _victim(rng, table)
-    end = str(table.style["end"])
-    others = [visit for visit in table.visits if visit.person != table.visits[place].person] or list(table.visits)
-    forged = dataclasses.replace(pick(rng, others), note="x")
-    # to a cell of the box where that person has not been, if there is one
-    been = set(table.cells(table.of(forged.person)))
-    new = [
-        visit for visit, cell in zip(table.visits, table.cells(table.visits), strict=True) if cell not in been | {None}
-    ]
-    there = pick(rng, new or table.visits)
-    moved = dataclasses.replace(forged, x=there.x, y=there.y)
-    middle = str(table.style["separator"]).join(fields(table, moved))
-    return _changed(table, {place: _respelt(table, place, f"hello{end}{middle}")}, known=True)
+    end, separator = str(table.style["end"]), str(table.style["separator"])
+    note = "hello"
+    for person in table.people:
+        if person != table.visits[place].person:
+            # to a cell of the box where that person has not been, if there is one
+            been = set(table.cells(table.of(person)))
+            cells = zip(table.visits, table.cells(table.visits), strict=True)
+            there = pick(rng, [visit for visit, cell in cells if cell not in been | {None}] or table.visits)
+            forged = dataclasses.replace(pick(rng, table.of(person)), note="x", x=there.x, y=there.y)
+            note += end + separator.join(fields(table, forged))
+    return _changed(table, {place: _respelt(table, place, note)}, known=True)
 
 
 def _line_break(rng: np.random.Generator, table: Table) -> Table:
