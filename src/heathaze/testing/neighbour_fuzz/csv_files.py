@@ -136,25 +136,34 @@ def _line_break(rng: np.random.Generator, table: Table) -> Table:
     return _changed(table, {place: _respelt(table, place, note)}, known=True)
 
 
+def _written(table: Table, place: int) -> list[str]:
+    """The fields of a visit, each as it is written, so that they can be joined with one that is not."""
+    texts = []
+    for value in fields(table, table.visits[place]):
+        alone = _line([value, ""], {**table.style, "end": ""})
+        texts.append(alone[: alone.rindex(str(table.style["separator"]))])
+    return texts
+
+
+def _joined(table: Table, texts: Sequence[str]) -> bytes:
+    return (str(table.style["separator"]).join(texts) + str(table.style["end"])).encode()
+
+
 def _stray_quotes(rng: np.random.Generator, table: Table) -> Table:
     """A quotation mark that opens in a person's first row and one that closes in their last."""
     person = max(table.people, key=lambda each: (len(table.of(each)), rng.random()))
     mine = [place for place, visit in enumerate(table.visits) if visit.person == person]
     first, last = mine[0], mine[-1]
-    separator, end = str(table.style["separator"]), str(table.style["end"])
-    opening = [*fields(table, table.visits[first])[:-1], '"hi']
-    closing = [*fields(table, table.visits[last])[:-1], 'x"']
-    change = {first: (separator.join(opening) + end).encode(), last: (separator.join(closing) + end).encode()}
-    return _changed(table, change, known=False)
+    opening, closing = [*_written(table, first)[:-1], '"hi'], [*_written(table, last)[:-1], 'x"']
+    return _changed(table, {first: _joined(table, opening), last: _joined(table, closing)}, known=False)
 
 
-def _raw(text: Callable[[list[str]], list[str]], *, known: bool = False) -> Callable[..., Table]:
-    """A fault that joins changed fields without any quoting."""
+def _raw(text: Callable[[list[str]], list[str]]) -> Callable[..., Table]:
+    """A fault in how one line's fields are written."""
 
     def damage(rng: np.random.Generator, table: Table) -> Table:
         place = _victim(rng, table)
-        line = str(table.style["separator"]).join(text(fields(table, table.visits[place]))) + str(table.style["end"])
-        return _changed(table, {place: line.encode()}, known=known)
+        return _changed(table, {place: _joined(table, text(_written(table, place)))}, known=False)
 
     return damage
 
@@ -170,34 +179,24 @@ def _ends(ends: Sequence[str]) -> Callable[..., Table]:
     return damage
 
 
-def _before_x(sign: bytes) -> Callable[..., Table]:
-    """A byte sequence before the coordinate, inside its field."""
-
-    def damage(rng: np.random.Generator, table: Table) -> Table:
-        place = _victim(rng, table)
-        values = fields(table, table.visits[place])
-        where = table.order.index("x")
-        separator = str(table.style["separator"])
-        parts = [value.encode() for value in values]
-        parts[where] = sign + parts[where]
-        line = separator.encode().join(parts) + str(table.style["end"]).encode()
-        return _changed(table, {place: line}, known=False)
-
-    return damage
+def _no_break_space(rng: np.random.Generator, table: Table) -> Table:
+    """A no-break space before a coordinate."""
+    place = _victim(rng, table)
+    visit = table.visits[place]
+    odd = dataclasses.replace(visit, x=f"\u00a0{'' if visit.x is None else visit.x}")
+    return _changed(table, {place: _line(fields(table, odd), dict(table.style)).encode()}, known=False)
 
 
 def _id_bytes(sign: bytes) -> Callable[..., Table]:
-    """A byte sequence at the end of one person's id, in all of their rows."""
+    """A byte that is no text at the end of one person's id, in all of their rows."""
 
     def damage(rng: np.random.Generator, table: Table) -> Table:
         person = table.visits[_victim(rng, table)].person
-        separator, where = str(table.style["separator"]).encode(), table.order.index("person")
         change = {}
         for place, visit in enumerate(table.visits):
             if visit.person == person:
-                parts = [value.encode() for value in fields(table, visit)]
-                parts[where] += sign
-                change[place] = separator.join(parts) + str(table.style["end"]).encode()
+                marked = fields(table, dataclasses.replace(visit, id=f"{visit.id}\x01"))
+                change[place] = _line(marked, dict(table.style)).encode().replace(b"\x01", sign)
         return _changed(table, change, known=False)
 
     return damage
@@ -214,7 +213,7 @@ _FAULTS: dict[str, Callable[[np.random.Generator, Table], Table]] = {
     "long row": _raw(lambda values: [*values, "more"]),
     "lone CR": _ends(["\r"]),
     "mixed line ends": _ends(["\n", "\r\n", "\r"]),
-    "no-break space": _before_x("\u00a0".encode()),
+    "no-break space": _no_break_space,
     "NUL byte": _id_bytes(b"\0"),
     "not UTF-8": _id_bytes(b"\xeb"),
 }
