@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from heathaze.errors import UnknownFormat, UnreadableData
-from heathaze.ingest.csv_lines import check_csv
 
 SEPARATORS = ",;\t|"
 """The one the header holds most of; a comma where there is none."""
@@ -92,6 +91,8 @@ def find_files(given: str) -> Files:
     # Keys of JSON lines may differ from file to file; what is missing in a line is absent there.
     names = tuple(dict.fromkeys(name for head, _ in heads for name in head))
     if kind is Format.CSV:
+        from heathaze.ingest.csv_lines import check_csv  # compiled, so only where there is a CSV file
+
         names = next(iter(heads))[0]
         for path in paths:
             with _opened(path) as file:
