@@ -31,7 +31,7 @@ test: $(READY)
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 slow: $(READY)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 	$(BIN)/python -m mutants
 
 # The bugs and how they are judged: mutants/. Two at a time, in copies of this tree.
