@@ -252,4 +252,20 @@ BUGS = (
         "        if False:\n",
         f"{TEST_DEVICE}::test_weaker_terms_are_refused_before_anything_is_paid",
     ),
+    Bug(
+        "even-part-of-colluders",
+        "A random shard may hold more colluders than its even part, and noise is shaped for that.",
+        COHORT,
+        "        return most_in_a_shard(self.people, self.corrupt, self.shards)\n",
+        "        return -(-self.corrupt // self.shards)\n",
+        "tests/mechanisms/distributed/test_cohort.py::test_random_shards_hold_more_colluders_than_their_even_part",
+    ),
+    Bug(
+        "place-off-the-globe",
+        "A place that is not on the globe is refused when a device is made.",
+        DEVICE,
+        "        if not plane:\n",
+        "        if plane is None:\n",
+        "tests/mechanisms/distributed/test_device.py::test_a_place_that_is_not_on_the_globe_is_refused",
+    ),
 )

@@ -323,4 +323,20 @@ BUGS = (
         'whatever else is known; protected: what "\n            "the curator sees, the points',
         "tests/mechanisms/summaries/test_herding.py::test_budgets_are_charged_once_each_and_say_what_is_promised",
     ),
+    Bug(
+        "negative-losses-cancel",
+        "An event refuses a loss below zero, which would pay for another.",
+        "src/heathaze/privacy/events.py",
+        "    if type(value) is not Fraction or value < 0 or (value == 0 and not zero):\n",
+        "    if type(value) is not Fraction or (value == 0 and not zero):\n",
+        "tests/privacy/test_events.py::test_two_paths_of_opposite_losses_do_not_cancel",
+    ),
+    Bug(
+        "whole-numbers-unchecked",
+        "An event refuses whole numbers that are too small or not whole.",
+        "src/heathaze/privacy/events.py",
+        "    if type(value) is not int or value < least:\n",
+        "    if value is None:\n",
+        "tests/privacy/test_events.py::test_whole_numbers_that_cannot_be_are_refused",
+    ),
 )

@@ -240,4 +240,12 @@ BUGS = (
         "        if False:\n",
         "tests/mechanisms/summaries/test_attacks.py::test_an_owner_under_another_plan_says_nothing_and_pays_nothing",
     ),
+    Bug(
+        "folders-read-as-columns-of-rows",
+        "Names of folders never replace a column of the rows on offer.",
+        "src/heathaze/mechanisms/summaries/tables.py",
+        "escape = '\\\"', hive_partitioning = false)",
+        "escape = '\\\"')",
+        "tests/mechanisms/summaries/test_neighbour_rows.py::test_names_of_folders_say_nothing_about_rows",
+    ),
 )

@@ -190,4 +190,14 @@ BUGS = (
         "return bytes([(key[0] + 1) % 256]) + key[1:]",
         "tests/mechanisms/sensors/test_escrow.py::test_the_key_of_the_next_time_is_a_one_way_function_of_this_one",
     ),
+    Bug(
+        "a-reading-swallows-the-next",
+        "A quotation mark in one reading does not swallow the readings behind it.",
+        "src/heathaze/mechanisms/sensors/layout.py",
+        "    for number, line in enumerate(lines, start=first):\n"
+        "        try:\n            record = next(csv.reader([line], skipinitialspace=True, strict=True), [])\n",
+        "    reader = csv.reader(lines, skipinitialspace=True)\n    for number, _ in enumerate(lines, start=first):\n"
+        "        try:\n            record = next(reader, [])\n",
+        "tests/mechanisms/sensors/test_neighbour_readings.py::test_a_quotation_mark_swallows_no_reading",
+    ),
 )
