@@ -56,9 +56,9 @@ def count(
     position, count as absent.
 
     Args:
-        source: Path (or pattern) of .csv, .csv.gz, .parquet, .jsonl, .ndjson, .json (one object a line); or a pandas
-            DataFrame, an Arrow table, a DuckDB relation, a dict of numpy arrays; with ``engine="spark"`` also a Spark
-            DataFrame, or the address of Parquet files.
+        source: Path (or pattern) of .csv, .csv.gz (each line one row), .parquet, .jsonl, .ndjson, .json (one object a
+            line); or a pandas DataFrame, an Arrow table, a DuckDB relation, a dict of arrays or lists; with
+            ``engine="spark"`` also a Spark DataFrame, or the address of Parquet files.
         grid: The public frame; never made from the data.
         person: Column that says whose visit it is, integers or text; None makes each row its own unit.
         lon: Column of the longitude in degrees (grids on the globe); ``lat`` likewise.
@@ -146,14 +146,14 @@ def _is_path(source: Any, engine: str) -> bool:
 def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> None:
     """Make the table of visits, and refuse those that cannot be counted.
 
-    The engine has kept the columns before any condition is asked of them: a bound on one person's influence that were
-    computed while a file is read would hang on what the file says about itself.
+    The engine keeps the columns before any condition is asked of them. A condition that is part of reading a file may
+    be decided by what the file says about itself, and then other people's rows decide how somebody's rows count.
     """
     kinds = engine.attach(table, columns.wanted)
     text = isinstance(table, Files) and table.is_text
     visits = visits_sql(columns, kinds, unit, SOURCE, engine.day_number, mangled=text)
     if Kind.TEXT in kinds[:2] or Kind.TEXT in kinds[3:]:
-        # Text becomes numbers once; what is typed already is quicker looked at again than kept twice.
+        # Text is turned into numbers once. Typed columns are quicker to read again than to keep twice.
         engine.run(f"{engine.keep.format(VISITS)} {visits}")
         engine.forget_source()
     else:
