@@ -124,4 +124,12 @@ BUGS = (
         "        if not possible and stated:\n",
         "tests/release/test_promise.py::test_a_guarantee_that_does_not_follow_is_refused",
     ),
+    Bug(
+        "simulated-release-loaded",
+        "A file that says it was made with simulated randomness is refused.",
+        "src/heathaze/release/formats/metadata.py",
+        "    if provenance.simulated:\n",
+        "    if provenance is None:\n",
+        "tests/release/test_promise.py::test_a_file_that_says_it_was_simulated_is_refused",
+    ),
 )

@@ -194,10 +194,19 @@ BUGS = (
         "a-reading-swallows-the-next",
         "A quotation mark in one reading does not swallow the readings behind it.",
         "src/heathaze/mechanisms/sensors/layout.py",
+        '    for number, line in enumerate(lines, start=first):\n        if "\\r" in line:\n',
+        "    reader = csv.reader([text + chr(10) for text in lines], skipinitialspace=True)\n"
         "    for number, line in enumerate(lines, start=first):\n"
-        "        try:\n            record = next(csv.reader([line], skipinitialspace=True, strict=True), [])\n",
-        "    reader = csv.reader(lines, skipinitialspace=True)\n    for number, _ in enumerate(lines, start=first):\n"
-        "        try:\n            record = next(reader, [])\n",
+        "        yield from ((number, record) for record in reader if record)\n"
+        '        if "\\r" in line:\n',
         "tests/mechanisms/sensors/test_neighbour_readings.py::test_a_quotation_mark_swallows_no_reading",
+    ),
+    Bug(
+        "carriage-return-forges-a-reading",
+        "A carriage return inside a field does not begin a reading of another sensor.",
+        "src/heathaze/mechanisms/sensors/layout.py",
+        'open(newline="\\n", encoding="utf-8-sig")',
+        'open(newline="", encoding="utf-8-sig")',
+        "tests/mechanisms/sensors/test_files.py::test_a_layout_that_is_none_is_told_in_a_sentence",
     ),
 )

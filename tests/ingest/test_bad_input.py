@@ -263,6 +263,7 @@ def test_person_must_be_said() -> None:
 
 def test_tables_nobody_knows() -> None:
     refused(InvalidInput, [1, 2, 3], "A list cannot be read as visits")
+    refused(InvalidInput, pd.Series([1, 2, 3]), "A Series cannot be read as visits")
     uneven = {"who": np.array([1]), "lon": np.array([-74.0, -74.0]), "lat": np.array([40.7])}
     refused(UnreadableData, uneven, "different lengths")
 

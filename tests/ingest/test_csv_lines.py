@@ -81,6 +81,22 @@ def test_files_that_are_refused(rows: bytes, words: str) -> None:
     assert re.search(words, verdict(HEADER + rows))
 
 
+def test_a_mark_before_a_quoted_name_with_a_separator() -> None:
+    """DuckDB reads no row of such a file."""
+    for header in (b'"a,";b;c\n', b'"a";b;c\n', b'a;"b;";c\n'):
+        assert verdict(codecs.BOM_UTF8 + header + b"1;2;3\n", separator=";") == ""
+    refused = verdict(codecs.BOM_UTF8 + b'"a;";b;c\n1;2;3\n', separator=";")
+    assert re.match("Line 1 of 'v.csv' has a byte order mark before a quoted name that contains the separator", refused)
+
+
+def test_rows_are_counted() -> None:
+    for rows in (0, 1, 5000):
+        for blank in (b"", b"\n", b"\n\n"):
+            content = codecs.BOM_UTF8 + HEADER + blank + b'1,"2",3\n' * rows
+            assert check_csv(io.BytesIO(content + blank), "'v.csv'", ",", 3) == rows
+            assert check_csv(io.BytesIO(content.rstrip(b"\n")), "'v.csv'", ",", 3) == rows
+
+
 def test_lines_are_counted_across_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for chunk in (1, 2, 7, 64):
         monkeypatch.setattr(csv_lines, "_CHUNK", chunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from importlib import resources
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from heathaze.domain.grid import Grid
+from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import VISITS, Columns
 from heathaze.ingest.count import _placing, _weighing, count, read_visits
 from heathaze.ingest.engine import RAW
@@ -49,6 +51,15 @@ def test_a_file_may_vanish_once_it_is_attached(tmp_path: Path, ending: str) -> N
 @pytest.mark.parametrize("folder", ["u=7", "x=3.5", "r0=3.5", "r1=3.5"])
 def test_folders_are_never_columns(tmp_path: Path, ending: str, folder: str) -> None:
     assert count(written(tmp_path / folder, ending), GRID, person="u", mass=5).dense().tolist() == [[5, 5, 5, 0]]
+
+
+def test_an_engine_that_reads_another_number_of_rows_is_stopped(tmp_path: Path) -> None:
+    files = find_files(str(written(tmp_path, "csv")))
+    assert files.rows == 3
+    assert "3" not in repr(files).replace(str(tmp_path), "")
+    for wrong in (2, 4):
+        with open_duckdb() as engine, pytest.raises(UnreadableData, match="another number of rows"):
+            read_visits(engine, dataclasses.replace(files, rows=wrong), Columns("x", "y", "u"), Unit.PERSON)
 
 
 NAN = float("nan")

@@ -129,6 +129,15 @@ def test_a_unit_that_was_edited_shows_in_the_sentence(small: Release, tmp_path: 
     )
 
 
+def test_a_file_that_says_it_was_simulated_is_refused(small: Release, tmp_path: Path) -> None:
+    path = small.save(tmp_path / "a.geojson")
+    fields = json.loads(path.read_bytes())
+    fields["heathaze"]["provenance"]["simulated"] = True
+    path.write_text(json.dumps(fields))
+    with pytest.raises(UnreadableData, match="is not a sound release: It was made with simulated randomness"):
+        load(path)
+
+
 @pytest.mark.parametrize(
     "event",
     [

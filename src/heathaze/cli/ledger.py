@@ -67,5 +67,10 @@ def _print(ledger: Ledger, *, json: bool) -> None:
         promised = entry.guarantee
         per = "" if promised.adjacency.length is None else f" per {promised.adjacency.length}"
         within = "" if promised.reach is None else f" within {promised.reach}"
-        line = f"  {entry.number}  {entry.time}  {promised.loss}{per}  {promised.unit.value}{within}  {entry.note}"
-        out.print(line, markup=False)
+        line = f"  {entry.number}  {entry.time}  {promised.loss}{per}  {promised.unit.value}{within}"
+        out.print(f"{line}  {_printable(entry.note)}", markup=False)
+
+
+def _printable(note: str) -> str:
+    """A note on one line: signs that a terminal would obey are shown as what they are."""
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in note)

@@ -83,7 +83,7 @@ def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool =
         if names.count(name) > 1:
             raise UnreadableData(f"{where} has several columns {name!r}; rename all but one.")
         if name not in names:
-            if text and not set(names) & set(wanted):
+            if text and not {_loosely(column) for column in names} & {_loosely(column) for column in wanted}:
                 known = f"nor any of {', '.join(map(repr, wanted))}: its first line must hold the names of the columns"
             else:
                 known = "it has " + ", ".join(repr(column) for column in names)
@@ -94,6 +94,10 @@ def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool =
         if other != name:
             raise UnreadableData(f"{where} has columns {other!r} and {name!r}, which differ in case alone; rename one.")
     return [list(names).index(name) for name in wanted]
+
+
+def _loosely(name: str) -> str:
+    return name.strip().casefold()
 
 
 def check_names(columns: Columns, geographic: bool) -> None:
@@ -113,8 +117,9 @@ def _sounds_like(stem: str, name: str) -> bool:
 def fractional(person: str) -> str:
     """The sentence about people numbered by floating-point numbers."""
     return (
-        f"Column {person!r} holds numbers with a fraction; rounding could merge two people into one and break the "
-        "bound: convert the ids to integers or text."
+        f"Column {person!r} holds numbers with a fraction, or whole numbers stored as such (pandas does that where an "
+        "id is missing); rounding could merge two people into one and break the bound: drop rows without an id, and "
+        "convert the ids to integers or text."
     )
 
 

@@ -15,7 +15,7 @@ from heathaze.domain.projection import Projection
 from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData
 from heathaze.ingest.columns import VISITS, Columns, Flaw, Kind, check_names, visits_sql
 from heathaze.ingest.counts import Counts
-from heathaze.ingest.engine import SOURCE, Engine, open_engine
+from heathaze.ingest.engine import RAW, SOURCE, Engine, open_engine
 from heathaze.ingest.source import Files, find_files
 from heathaze.privacy.unit import Unit
 
@@ -150,6 +150,12 @@ def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> Non
     be decided by what the file says about itself, and then other people's rows decide how somebody's rows count.
     """
     kinds = engine.attach(table, columns.wanted)
+    if isinstance(table, Files) and table.rows is not None:
+        read = engine.run(f"select count(*) as visits from {RAW}")["visits"][0]
+        if read != table.rows:
+            raise UnreadableData(
+                f"{table.given!r} has another number of rows than the engine read; save the table as Parquet."
+            )
     text = isinstance(table, Files) and table.is_text
     visits = visits_sql(columns, kinds, unit, SOURCE, engine.day_number, mangled=text)
     if Kind.TEXT in kinds[:2] or Kind.TEXT in kinds[3:]:

@@ -36,7 +36,7 @@ NONE, OPEN_QUOTE, STRAY_QUOTE, FEWER_FIELDS, MORE_FIELDS, OTHER_LINE_END, CARRIA
 
 _SENTENCES = {
     OPEN_QUOTE: "opens a quotation mark that does not close on the same line; each line must be one row: take line "
-    "breaks and single quotation marks out of the fields, or save the table as Parquet",
+    "breaks and unpaired quotation marks out of the fields, or save the table as Parquet",
     STRAY_QUOTE: "has a quotation mark inside a field; quote the whole field and write the mark twice, or save the "
     "table as Parquet",
     FEWER_FIELDS: "has fewer fields than the header; give one field for each column",
@@ -51,8 +51,8 @@ _LF, _CR, _QUOTE = 10, 13, 34
 _FIELD_BEGINS, _PLAIN, _QUOTED, _CLOSED = range(4)
 
 
-def check_csv(file: BinaryIO, shown: str, separator: str, fields: int) -> None:
-    """Refuse a file that two readers could read differently.
+def check_csv(file: BinaryIO, shown: str, separator: str, fields: int) -> int:
+    """Refuse a file that two readers could read differently, and count its rows.
 
     Args:
         file: The bytes of the file, unpacked, from its beginning.
@@ -60,26 +60,43 @@ def check_csv(file: BinaryIO, shown: str, separator: str, fields: int) -> None:
         separator: One ASCII character.
         fields: How many there are in every line.
 
+    Returns:
+        How many rows follow the header, so that an engine can be asked whether it read them all.
+
     Raises:
         UnreadableData: The first line that breaks a rule, by its number; no value of it.
 
     Cost:
         One pass, about a second for each gigabyte.
     """
-    before, crlf = 0, -1
+    before, rows, crlf = 0, -1, -1
     for lines in _whole_lines(file):
         try:
             lines.decode("utf-8")
         except UnicodeDecodeError:
             raise UnreadableData(f"{shown} is not written in UTF-8; save it as UTF-8.") from None
         if not before:
-            lines = lines.removeprefix(codecs.BOM_UTF8)  # else it would stand before the first quotation mark
+            lines = _without_mark(lines, shown, separator)
         if not lines.endswith(b"\n"):
             lines += b"\r\n" if crlf == 1 else b"\n"
-        fault, line, crlf = _check(np.frombuffer(lines, dtype=np.uint8), ord(separator), fields, crlf)
+        fault, line, found, crlf = _check(np.frombuffer(lines, dtype=np.uint8), ord(separator), fields, crlf)
         if fault != NONE:
             raise UnreadableData(f"Line {before + line} of {shown} {_SENTENCES[fault]}.")
-        before += line
+        before, rows = before + line, rows + found
+    return rows
+
+
+def _without_mark(lines: bytes, shown: str, separator: str) -> bytes:
+    """The first lines without a byte order mark, which would stand before the first quotation mark."""
+    text = lines.removeprefix(codecs.BOM_UTF8)
+    first_name = text.split(b'"')[1] if text.startswith(b'"') and text.count(b'"') > 1 else b""
+    if text != lines and separator.encode() in first_name:
+        # DuckDB does not see that such a name is quoted, and reads no row at all.
+        raise UnreadableData(
+            f"Line 1 of {shown} has a byte order mark before a quoted name that contains the separator; rename the "
+            "first column, or save the file without the mark."
+        )
+    return text
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
@@ -99,36 +116,37 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 @nb.njit(cache=True)
-def _check(text: npt.NDArray[np.uint8], separator: int, fields: int, crlf: int) -> tuple[int, int, int]:
-    """The first fault of some whole lines, the number of its line, and how lines end.
+def _check(text: npt.NDArray[np.uint8], separator: int, fields: int, crlf: int) -> tuple[int, int, int, int]:
+    """The first fault of some whole lines, the number of its line, how many lines are not blank, and how lines end.
 
     The number counts from 1; without a fault it is that of the last line. ``crlf`` is 1 where lines end with CRLF, 0
     where they end with LF, −1 while that is not known.
     """
-    line, start, found, state = 1, 0, 1, _FIELD_BEGINS
+    line, start, found, state, filled = 1, 0, 1, _FIELD_BEGINS, 0
     for at in range(len(text)):
         sign = text[at]
         if sign == _LF:
             has_cr = 1 if at > start and text[at - 1] == _CR else 0
             length = at - start - has_cr
             if state == _QUOTED:
-                return OPEN_QUOTE, line, crlf
+                return OPEN_QUOTE, line, filled, crlf
             if crlf >= 0 and has_cr != crlf:
-                return OTHER_LINE_END, line, crlf
+                return OTHER_LINE_END, line, filled, crlf
             if length > LONGEST_LINE:
-                return TOO_LONG, line, crlf
+                return TOO_LONG, line, filled, crlf
             if length and found < fields:
-                return FEWER_FIELDS, line, crlf
+                return FEWER_FIELDS, line, filled, crlf
             if length and found > fields:
-                return MORE_FIELDS, line, crlf
+                return MORE_FIELDS, line, filled, crlf
+            filled += 1 if length else 0
             line, start, found, state, crlf = line + 1, at + 1, 1, _FIELD_BEGINS, has_cr
         elif sign == 0:
-            return NUL, line, crlf
+            return NUL, line, filled, crlf
         elif sign == _CR and text[at + 1] != _LF:
-            return CARRIAGE_RETURN, line, crlf
+            return CARRIAGE_RETURN, line, filled, crlf
         elif sign == _QUOTE:
             if state == _PLAIN:
-                return STRAY_QUOTE, line, crlf
+                return STRAY_QUOTE, line, filled, crlf
             # A mark behind a closing one was the first of a pair: the field goes on.
             state = _CLOSED if state == _QUOTED else _QUOTED
         elif state == _QUOTED or sign == _CR:
@@ -136,7 +154,7 @@ def _check(text: npt.NDArray[np.uint8], separator: int, fields: int, crlf: int) 
         elif sign == separator:
             found, state = found + 1, _FIELD_BEGINS
         elif state == _CLOSED:
-            return STRAY_QUOTE, line, crlf
+            return STRAY_QUOTE, line, filled, crlf
         else:
             state = _PLAIN
-    return NONE, line - 1, crlf
+    return NONE, line - 1, filled, crlf

@@ -24,7 +24,7 @@ _MISSING = ("NoneType", "NAType", "NaTType")
 
 def is_pandas(source: Any) -> bool:
     """Whether this is a DataFrame, without an import of pandas."""
-    return type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "iloc")
+    return type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns")
 
 
 def is_arrow(source: Any) -> bool:

@@ -17,7 +17,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
 from heathaze.errors import UnknownFormat, UnreadableData
@@ -55,7 +55,7 @@ class Files:
     """One file or several alike.
 
     ``names`` are the columns of text files: of JSON lines the keys of the first lines, and other keys may follow. A
-    Parquet file holds its own.
+    Parquet file holds its own. ``rows`` is how many a CSV file has: secret, and compared with what an engine read.
     """
 
     given: str
@@ -63,6 +63,7 @@ class Files:
     format: Format
     names: tuple[str, ...] = ()
     separator: str = ","
+    rows: int | None = field(default=None, repr=False)
 
     @property
     def is_text(self) -> bool:
@@ -93,10 +94,11 @@ def find_files(given: str) -> Files:
     if kind is Format.CSV:
         from heathaze.ingest.csv_lines import check_csv  # compiled, so only where there is a CSV file
 
-        names = next(iter(heads))[0]
+        names, rows = next(iter(heads))[0], 0
         for path in paths:
             with _opened(path) as file:
-                check_csv(file, repr(path), separator, len(names))
+                rows += check_csv(file, repr(path), separator, len(names))
+        return Files(given, tuple(paths), kind, names, separator, rows)
     return Files(given, tuple(paths), kind, names, separator)
 
 

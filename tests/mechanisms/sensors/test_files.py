@@ -71,6 +71,7 @@ def test_a_graph_from_edges(tmp_path: Path) -> None:
         ("sensor,x\r\n\r\na,1,5\r\n", "Line 3 of .* another number of fields .*; if numbers have decimal commas"),
         ("sensor,x,y\n# a remark\na,1,2\n", "Line 2 of .*; lines that begin with # are left out before the header"),
         ('sensor,x\n"a\nb",1\nc,left\n', "Line 2 of .*: a quotation mark is not closed on the line"),
+        ("sensor,x,note\na,1,b\rc,2,d\n", "Line 2 of .* has a carriage return inside; end lines with LF or CRLF"),
         ('sensor,x\na,1\n"b" c,2\n', "Line 3 of .*: a quotation mark .* stands inside a field"),
         ("# a remark\nsensor;x\na;1,5\n", "is separated by semicolons; save it with commas, and points in numbers"),
         ("sensor\tx\na\t1\n", "is separated by tabs; save it with commas"),
@@ -102,7 +103,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UnreadableData, match=r"Cannot read .*: no such file"):
         Layout.read(tmp_path / "none.csv")
     (tmp_path / "picture.csv").write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(UnreadableData, match="is not text"):
+    with pytest.raises(UnreadableData, match="is not written in UTF-8"):
         Layout.read(tmp_path / "picture.csv")
 
 

@@ -201,12 +201,13 @@ class Row(dict[str, str]):
 def read_table(path: str | Path, comment: str = "#") -> list[Row]:
     """The rows of a CSV file by their columns. Blank lines are left out, and before the header lines of comment."""
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            lines = list(file)
+        # A line ends with LF, perhaps behind a CR; a CR alone ends none, or a field could forge a row.
+        with Path(path).open(newline="\n", encoding="utf-8-sig") as file:
+            lines = [line.removesuffix("\n").removesuffix("\r") for line in file]
     except OSError as problem:
         raise UnreadableData(f"Cannot read {path}: {(problem.strerror or 'refused').lower()}.") from None
     except UnicodeDecodeError:
-        raise UnreadableData(f"{path} is not text; give a CSV file.") from None
+        raise UnreadableData(f"{path} is not written in UTF-8; give a CSV file, saved as UTF-8.") from None
     before = 0
     while before < len(lines) and (not lines[before].strip() or lines[before].startswith(comment)):
         before += 1
@@ -229,12 +230,14 @@ def read_table(path: str | Path, comment: str = "#") -> list[Row]:
 def _records(path: str | Path, lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
     """Each record with its line, without blank ones. A line is a record, so that none can swallow the next."""
     for number, line in enumerate(lines, start=first):
+        if "\r" in line:
+            raise UnreadableData(f"Line {number} of {path} has a carriage return inside; end lines with LF or CRLF.")
         try:
             record = next(csv.reader([line], skipinitialspace=True, strict=True), [])
         except csv.Error:
             raise UnreadableData(
                 f"Line {number} of {path} cannot be read as CSV: a quotation mark is not closed on the line or stands "
-                f"inside a field, or a field has more than {csv.field_size_limit()} characters."
+                f"inside a field, or a field has more than {csv.field_size_limit()} characters; correct the line."
             ) from None
         if len(record) > 1 or (record and record[0].strip()):
             yield number, record

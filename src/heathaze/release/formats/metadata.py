@@ -14,7 +14,7 @@ import numpy.typing as npt
 from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import exists
-from heathaze.errors import UnreadableData
+from heathaze.errors import PromiseBroken, UnreadableData
 from heathaze.privacy.events import undescribe
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.release.formats import draws, noise
@@ -97,6 +97,8 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
     guarantee = Guarantee.from_dict(promised)
     str(guarantee)  # It can be printed: no epsilon beyond what a float holds.
     provenance = Provenance.from_dict(fields["provenance"])
+    if provenance.simulated:
+        raise PromiseBroken("It was made with simulated randomness, whose noise anyone can repeat; do not rely on it.")
     check_sentence(guarantee, promised.get("sentence"))
     check_promise(guarantee, undescribe(provenance.event))
     noisy = noise.from_fields(estimate.grid, fields["noisy"]) if "noisy" in fields else None
