@@ -194,11 +194,10 @@ BUGS = (
         "a-reading-swallows-the-next",
         "A quotation mark in one reading does not swallow the readings behind it.",
         "src/heathaze/mechanisms/sensors/layout.py",
-        '    for number, line in enumerate(lines, start=first):\n        if "\\r" in line:\n',
-        "    reader = csv.reader([text + chr(10) for text in lines], skipinitialspace=True)\n"
-        "    for number, line in enumerate(lines, start=first):\n"
-        "        yield from ((number, record) for record in reader if record)\n"
-        '        if "\\r" in line:\n',
+        "    for number, line in enumerate(lines, start=first):\n",
+        "    loosely = csv.reader([text + chr(10) for text in lines], skipinitialspace=True)\n"
+        "    yield from enumerate((record for record in loosely if record), start=first)\n"
+        "    for number, line in enumerate(lines[:0]):\n",
         "tests/mechanisms/sensors/test_neighbour_readings.py::test_a_quotation_mark_swallows_no_reading",
     ),
     Bug(

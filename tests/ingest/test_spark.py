@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,43 @@ def test_mixed_and_floating_tables_are_refused(spark: Any) -> None:
         count(pd.DataFrame({**good, "who": [1, "b"]}), grid, person="who", engine="spark")
     with pytest.raises(UnreadableData, match="no column 'z'"):
         count(pa.table(good), grid, person="who", x="z", engine="spark")
+
+
+def test_files_that_spark_passes_over_are_refused(spark: Any, tmp_path: Path) -> None:
+    table = pa.table({"who": [1], "x": [0.5], "y": [0.5]})
+    for name in ("_a.parquet", "b.parquet"):
+        pq.write_table(table, tmp_path / name)
+    with pytest.raises(UnreadableData, match="Spark passes over files whose names begin with _"):
+        count(str(tmp_path / "*.parquet"), Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), person="who", engine="spark")
+
+
+def test_names_that_differ_in_case_between_files_are_refused(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "v.parquet").mkdir()
+    for name in ("who", "WHO"):
+        pq.write_table(pa.table({name: [1], "x": [0.5], "y": [0.5]}), tmp_path / "v.parquet" / f"{name}-.parquet")
+    before = spark.conf.get("spark.sql.caseSensitive")
+    with pytest.raises(UnreadableData, match="differ in case alone"):
+        count(
+            f"file://{tmp_path}/v.parquet",
+            Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)),
+            person="who",
+            engine="spark",
+        )
+    assert spark.conf.get("spark.sql.caseSensitive") == before
+
+
+def test_counts_at_once_do_not_meet(spark: Any) -> None:
+    """Threads without an active session share the program's, which goes on, and wait for each other."""
+    grid = Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2))
+
+    def counted(place: float) -> list[list[int]]:
+        table = {"who": [1, 2, 3], "x": [place] * 3, "y": [0.5] * 3}
+        return count(table, grid, person="who", mass=1, engine="spark").dense().tolist()
+
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(counted, [0.5, 1.5, 0.5, 1.5]))
+    assert found == [[[3, 0]], [[0, 3]]] * 2
+    assert spark.range(3).count() == 3
 
 
 def test_the_session_is_left_as_it_was(spark: Any, tmp_path: Path) -> None:

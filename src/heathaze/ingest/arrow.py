@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import locate
+from heathaze.ingest.memory import MOST_DAYS, beyond_days
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
@@ -21,6 +26,9 @@ def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
                 column = arrow.array([None if value is None else str(value) for value in column.to_pylist()])
             for kind in _steps(arrow, field.type):
                 column = column.cast(kind)
+            per_day = _per_day(arrow, column.type)
+            if per_day is not None:
+                column = _days(arrow, column, field.name, per_day)
         except arrow.ArrowException:
             raise UnreadableData(
                 f"Column {field.name!r} of the type {field.type} cannot be read; convert it."
@@ -38,7 +46,20 @@ def _steps(arrow: Any, kind: Any) -> list[Any]:
         return [arrow.string()]
     if types.is_float16(kind):
         return [arrow.float32()]
-    if types.is_timestamp(kind):
-        # a wall clock counts as one in UTC; the cast to a day rounds down, also before 1970
-        return [arrow.timestamp(kind.unit, "UTC"), arrow.timestamp(kind.unit), arrow.date32()]
     return []
+
+
+def _days(arrow: Any, column: Any, name: str, per_day: int) -> Any:
+    """Times as dates, rounded down; a wall clock counts as one in UTC. Arrow's own cast would wrap around."""
+    since = column.cast(arrow.int64())
+    days = since.fill_null(0).to_numpy() // per_day
+    if (np.abs(days) > MOST_DAYS).any():
+        raise UnreadableData(beyond_days(name))
+    return arrow.array(days.astype(np.int32), mask=since.is_null().to_numpy()).cast(arrow.date32())
+
+
+def _per_day(arrow: Any, kind: Any) -> int | None:
+    """How many of its units a day has, where a type holds times."""
+    if arrow.types.is_date64(kind):
+        return 86_400_000
+    return 86_400 * _PER_SECOND[kind.unit] if arrow.types.is_timestamp(kind) else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heathaze.errors import InvalidInput, UnreadableData
+from heathaze.errors import InvalidInput, UnreadableData, expect
 from heathaze.privacy.unit import Unit
 
 VISITS = "heathaze_visits"
@@ -88,11 +88,13 @@ def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool =
             else:
                 known = "it has " + ", ".join(repr(column) for column in names)
             raise UnreadableData(f"{where} has no column {name!r}; {known}.")
-    first: dict[str, str] = {}
-    for name in names:
-        other = first.setdefault(name.casefold(), name)
-        if other != name:
-            raise UnreadableData(f"{where} has columns {other!r} and {name!r}, which differ in case alone; rename one.")
+    first: dict[str, int] = {}
+    for place, name in enumerate(names):
+        other = first.setdefault(name.casefold(), place)
+        if names[other] != name:
+            # Without a wanted name among them, the names of a text file may be a visit.
+            shown = (f"{other + 1} and {place + 1}, whose names") if text else f"{names[other]!r} and {name!r}, which"
+            raise UnreadableData(f"{where} has columns {shown} differ in case alone; rename one.")
     return [list(names).index(name) for name in wanted]
 
 
@@ -101,7 +103,9 @@ def _loosely(name: str) -> str:
 
 
 def check_names(columns: Columns, geographic: bool) -> None:
-    """Refuse names that are probably swapped."""
+    """Refuse names that are no text or probably swapped."""
+    for name in (columns.x, columns.y):
+        expect(str, name, "The name of a column")
     if columns.x == columns.y:
         raise InvalidInput(f"Both coordinates are read from column {columns.x!r}; give two different columns.")
     if geographic and _sounds_like("lat", columns.x) and _sounds_like("lon|lng|long", columns.y):

@@ -18,8 +18,16 @@ from heathaze.ingest.columns import locate
 
 Array = npt.NDArray[Any]
 
+MOST_DAYS = 2**31 - 1
+"""Days before or after 1970 that a date can have, on every engine."""
+
 _IDS = (str, int, bool, uuid.UUID)
 _MISSING = ("NoneType", "NAType", "NaTType")
+
+
+def beyond_days(name: str) -> str:
+    """The sentence about days that no engine can hold."""
+    return f"Column {name!r} holds a time millions of years away; correct it."
 
 
 def is_pandas(source: Any) -> bool:
@@ -42,8 +50,9 @@ def arrays(source: Any, wanted: Sequence[str], where: str) -> list[Array]:
         places = locate([str(name) for name in source.columns], wanted, where)
         found = [_from_pandas(source.iloc[:, place]) for place in places]
     else:
-        locate([str(name) for name in source], wanted, where)
-        found = [_from_values(source[name]) for name in wanted]
+        places = locate([str(name) for name in source], wanted, where)
+        given = list(source.values())
+        found = [_from_values(given[place]) for place in places]
     if len({column.shape for column in found}) != 1 or any(column.ndim != 1 for column in found):
         raise UnreadableData("The arrays have different lengths, or more than one dimension; give one value per visit.")
     return [_plain(column, name, place == 2) for place, (column, name) in enumerate(zip(found, wanted, strict=True))]
@@ -52,7 +61,8 @@ def arrays(source: Any, wanted: Sequence[str], where: str) -> list[Array]:
 def _from_pandas(column: Any) -> Array:
     kind = column.dtype
     if getattr(kind, "tz", None) is not None:
-        return np.asarray(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+        times = getattr(column, "dt", column).tz_convert("UTC")
+        return np.asarray(getattr(times, "dt", times).tz_localize(None).to_numpy())
     if isinstance(kind, np.dtype) and kind.kind != "O":
         return np.asarray(column.to_numpy())
     if kind.kind in "biuf" and hasattr(kind, "numpy_dtype") and not column.isna().any():
@@ -64,7 +74,9 @@ def _from_pandas(column: Any) -> Array:
 def _from_values(values: Any) -> Array:
     """An array of what a caller gave for one column; a list becomes objects, since numpy would make them all alike."""
     if isinstance(values, np.ma.MaskedArray):
-        return np.asarray(np.ma.filled(values.astype(object), None))
+        column = np.asarray(values.data).astype(object)
+        column[np.ma.getmaskarray(values)] = None  # filled(None) would put the array's own value there
+        return column
     if type(values).__module__.split(".")[0] == "pandas" and hasattr(values, "dtype"):
         return _from_pandas(values)
     if hasattr(values, "to_pylist"):
@@ -86,12 +98,12 @@ def _plain(column: Array, name: str, is_person: bool) -> Array:
     if kind == "S":
         return _decoded(column, name)
     if kind == "M":
-        return column.astype("datetime64[D]").astype("datetime64[s]")  # only the day counts
+        return _days(column, name)
     if kind not in "biuf":
         raise UnreadableData(f"Column {name!r} holds values of the type {column.dtype}; give numbers, text or times.")
     if kind == "f" and column.dtype.itemsize > 8:
         return column.astype(np.float64)
-    return column.astype(column.dtype.newbyteorder("="), copy=False)
+    return np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("="))
 
 
 def _texts(column: Array, name: str, is_person: bool) -> Array:
@@ -104,8 +116,23 @@ def _texts(column: Array, name: str, is_person: bool) -> Array:
             f"Column {name!r} mixes kinds of ids, or holds neither text nor whole numbers; convert it to one of them."
         )
     texts = np.empty(len(values), dtype=object)
-    texts[:] = [None if type(value).__name__ in _MISSING else str(value) for value in values]
+    try:
+        texts[:] = [None if type(value).__name__ in _MISSING else str(value) for value in values]
+    except Exception:  # of a value's own making, which may quote it
+        raise UnreadableData(f"Column {name!r} holds a value that cannot be written as text; correct it.") from None
     return texts
+
+
+def _days(column: Array, name: str) -> Array:
+    """Times as the first second of their day: only the day counts."""
+    days = column.astype("datetime64[D]")
+    known = ~np.isnat(column)
+    is_coarse = np.datetime_data(column.dtype)[0] in "YMW"  # then a day too far away wraps around
+    if (np.abs(days[known].astype(np.int64)) > MOST_DAYS).any() or (
+        is_coarse and (days.astype(column.dtype) != column)[known].any()
+    ):
+        raise UnreadableData(beyond_days(name))
+    return days.astype("datetime64[s]")
 
 
 def _decoded(column: Array, name: str) -> Array:

@@ -25,6 +25,9 @@ from heathaze.errors import UnknownFormat, UnreadableData
 SEPARATORS = ",;\t|"
 """The one the header holds most of; a comma where there is none."""
 
+LONGEST_HEADER = 2**20
+"""In characters; longer lines are refused anyway."""
+
 PEEKED_LINES = 1000
 """How many lines of JSON are looked at for the names of columns."""
 
@@ -155,14 +158,20 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 
 def _csv_head(path: str, file: io.TextIOWrapper) -> tuple[tuple[str, ...], str]:
-    line = file.readline()
+    line = file.readline(LONGEST_HEADER)
     if not line.strip():
         raise UnreadableData(
             f"{path!r} does not begin with a header; write the names of the columns on the first line."
         )
     unquoted = re.sub(r'"[^"]*"', "", line)
     separator = max(SEPARATORS, key=unquoted.count)
-    return tuple(next(csv.reader([line], delimiter=separator))), separator
+    try:
+        return tuple(next(csv.reader([line], delimiter=separator))), separator
+    except csv.Error:
+        raise UnreadableData(
+            f"The first line of {path!r} cannot be read as names of columns; a name has more than "
+            f"{csv.field_size_limit()} characters."
+        ) from None
 
 
 def _json_names(path: str, file: io.TextIOWrapper) -> tuple[str, ...]:
@@ -172,7 +181,7 @@ def _json_names(path: str, file: io.TextIOWrapper) -> tuple[str, ...]:
             continue
         try:
             visit = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             visit = None
         if not isinstance(visit, dict):
             raise UnreadableData(f'{path!r} is not JSON lines; write one object per line, such as {{"lon": …}}.')

@@ -23,6 +23,9 @@ from heathaze.ingest.source import Files, Format
 
 GIVEN = "heathaze_given"
 
+DAY = 86_400_000_000_000
+"""In nanoseconds."""
+
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT", "DECIMAL", "UUID", "BOOLEAN", "ENUM", "VARCHAR")
 """Brought to text, exactly; what does not fit a bigint is told apart by its digits."""
@@ -48,6 +51,8 @@ def open_duckdb() -> Iterator[DuckDB]:
         try:
             # a setting of the session, which connect refuses to take
             connection.execute("set enable_progress_bar = false").fetchall()
+            # No condition is decided by smallest and largest values, neither a file's nor the engine's own.
+            connection.execute("set disabled_optimizers = 'statistics_propagation'").fetchall()
             yield DuckDB(connection, directory)
         finally:
             connection.close()
@@ -73,10 +78,7 @@ class DuckDB:
             else:
                 table, names = self._memory(source, wanted)
             chosen = ", ".join(f"{_quoted(name)} as c{place}" for place, name in enumerate(names))
-            # What a file says about its own values is not believed, here where alone it could be asked.
-            self._execute("set disabled_optimizers = 'statistics_propagation'")
             self._execute(f"{self.keep.format(RAW)} select {chosen} from {table}")
-            self._execute("reset disabled_optimizers")
             types = [str(row[1]) for row in self._execute(f"describe {RAW}")]
             columns = [self._canonical(f"c{place}", name) for place, name in enumerate(types)]
             flaw = f"{Flaw.NONE:d}"
@@ -163,7 +165,7 @@ class DuckDB:
         columns = []
         for number, (name, place) in enumerate(zip(wanted, places, strict=True)):
             # Parquet has no whole numbers beyond 64 bits; DuckDB would write them as floats.
-            is_huge = "HUGEINT" in str(relation.types[place])
+            is_huge = str(relation.types[place]) in ("HUGEINT", "UHUGEINT")
             columns.append(f"{f'cast({_quoted(name)} as varchar)' if is_huge else _quoted(name)} as r{number}")
         path = f"{self.directory}/relation.parquet"
         relation.project(", ".join(columns)).write_parquet(path)
@@ -175,8 +177,12 @@ class DuckDB:
             return f"cast({column} as bigint)", Kind.INTEGER
         if type_name in ("FLOAT", "DOUBLE"):
             return column, Kind.FLOATING
-        if type_name.startswith(WIDE):
+        if type_name.startswith(WIDE) and not type_name.endswith("]"):
             return column if type_name == "VARCHAR" else f"cast({column} as varchar)", Kind.TEXT
+        if type_name == "TIMESTAMP_NS":
+            # cast to a date, it would be rounded towards 1970
+            since = f"epoch_ns({column})"
+            return f"({since} - ({since} % {DAY} + {DAY}) % {DAY}) // {DAY}", Kind.TIME
         if type_name == "TIMESTAMP WITH TIME ZONE":
             column = f"make_timestamp(epoch_us({column}))"
         elif type_name != "DATE" and not type_name.startswith("TIMESTAMP"):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,28 +28,49 @@ from heathaze.ingest.source import Files, Format
 
 GIVEN = "heathaze_given"
 
+_ONE_AT_A_TIME = threading.RLock()
+
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 
 
 @contextlib.contextmanager
 def open_spark() -> Iterator[Spark]:
-    """The active session, which is left as it was, or one of our own, which is stopped afterwards."""
+    """The session there is, which is left as it was, or one of our own, which is stopped afterwards.
+
+    One count at a time: all of them use the same names of views in the session.
+    """
     if importlib.util.find_spec("pyspark") is None:
         raise MissingExtra(
             "The Spark engine needs pyspark; install pyspark (the extra 'spark'), or use the engine 'duckdb'."
         )
     with _quiet():
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    session = active or _local_session()
-    engine = Spark(session)
+    with _ONE_AT_A_TIME, _without_quotes_of_data():
+        # A thread may have no active session although the program has one.
+        found = SparkSession.getActiveSession()
+        if found is None and SparkContext._active_spark_context is not None:
+            found = SparkSession.builder.getOrCreate()
+        session = found or _local_session()
+        engine = Spark(session)
+        try:
+            yield engine
+        finally:
+            engine.forget()
+            if found is None:
+                session.stop()
+
+
+@contextlib.contextmanager
+def _without_quotes_of_data() -> Iterator[None]:
+    """Without the lines that pyspark logs about failed queries: they quote values."""
+    logger = logging.getLogger("SQLQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
     try:
-        yield engine
+        yield
     finally:
-        engine.forget()
-        if active is None:
-            session.stop()
+        logger.disabled = before
 
 
 def _local_session() -> Any:
@@ -161,6 +184,9 @@ class Spark:
 
         # Folders are never read as columns, whatever they are called.
         read = self.session.read.option("recursiveFileLookup", "true")
+        for path in source.paths:
+            if os.path.basename(path).startswith(("_", ".")):
+                raise UnreadableData(f"Spark passes over files whose names begin with _ or a point; rename {path!r}.")
         paths = [_escaped(path) for path in source.paths]
         if source.format is Format.PARQUET:
             with open_duckdb() as strict:
@@ -193,7 +219,13 @@ class Spark:
             raise InvalidInput(f"{source!r} is an address; of those only Parquet (.parquet) can be read.")
         # Files of different types are refused, instead of cast to those of one of them.
         read = self.session.read.option("recursiveFileLookup", "true").option("mergeSchema", "true")
-        return _chosen(read.parquet(source), wanted, self.where)
+        before = self.session.conf.get("spark.sql.caseSensitive")
+        self.session.conf.set("spark.sql.caseSensitive", "true")
+        try:
+            table = read.parquet(source)
+        finally:
+            self.session.conf.set("spark.sql.caseSensitive", before)
+        return _chosen(table, wanted, self.where)
 
     def _memory(self, source: Any, wanted: Sequence[str]) -> Any:
         if type(source).__module__.split(".")[0] == "pyspark":

@@ -69,6 +69,8 @@ class Tables(Secret):
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
         self._connection.execute("set enable_progress_bar = false")
+        # What a file says about its own values is not believed (docs/decisions/0019).
+        self._connection.execute("set disabled_optimizers = 'statistics_propagation'")
         self._count = 0
 
     def __enter__(self) -> Self:
@@ -102,7 +104,7 @@ class Tables(Secret):
                 types = {column: str(kind) for column, kind, *_ in described if column != _ROW}
             else:
                 names = _without_blanks(files.names)
-                locate(names, [], str(given))
+                locate(names, [], str(given), text=True)
                 columns = ", ".join(f"{_sql_text(column)}: 'VARCHAR'" for column in names)
                 self._keep(
                     name,
@@ -115,12 +117,9 @@ class Tables(Secret):
         return Table(given, self._count - 1, types, rows, files.format is Format.CSV)
 
     def _keep(self, name: str, select: str) -> None:
-        # What a file says about its own values is not believed (docs/decisions/0019).
-        self._connection.execute("set disabled_optimizers = 'statistics_propagation'")
         self._connection.execute(
             f"create or replace temporary table {name} as select row_number() over () - 1 as {_ROW}, * from ({select})"
         )
-        self._connection.execute("reset disabled_optimizers")
 
     def _narrowed(self, table: str, names: Sequence[str]) -> dict[str, str]:
         """Types of columns of text: numbers where all of it are."""
