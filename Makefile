@@ -48,7 +48,7 @@ papers: $(READY)
 	$(BIN)/python papers/local_disk_area/price_of_trust.py
 	$(BIN)/python papers/distributed_heatmaps/run.py
 	$(BIN)/python papers/sensors/run.py
-	$(BIN)/python papers/summaries/run.py
+	$(BIN)/python papers/marketplace/run.py
 
 clean:
 	rm -rf .venv demo build dist

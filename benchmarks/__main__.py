@@ -5,19 +5,19 @@ from benchmarks import (
     emd,
     ingest,
     local_model,
+    marketplace,
     noise,
     resolution,
     secure_sum,
     sensors,
     startup,
-    summaries,
     survey,
     tree_fit,
 )
 
 EVERY = (
     startup, noise, tree_fit, emd, resolution, local_model, secure_sum, survey, basis_pursuit, sensors,
-    summaries, ingest,
+    marketplace, ingest,
 )  # fmt: skip
 
 # Processes that a benchmark starts load this file too.

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.inference.sparse_recovery import basis_pursuit
-from heathaze.mechanisms.sensors.diffusion import Line
+from heathaze.sensors.physics import Line
+from heathaze.sensors.recovery.basis_pursuit import basis_pursuit
 
 SIGMA = 0.1
 RUNS = 3

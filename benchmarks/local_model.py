@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from heathaze.domain.grid import Grid
-from heathaze.inference.expectation_maximisation import expectation_maximisation
-from heathaze.mechanisms.local import DiskArea, Reports, Tally, estimate, randomize
+from heathaze.local import DiskArea, Reports, Tally, estimate, randomize
+from heathaze.local.expectation_maximisation import expectation_maximisation
 from heathaze.privacy.randomness import Simulation
 
 EPSILON = 3.5

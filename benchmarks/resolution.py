@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 
+from heathaze.central import Pyramid
 from heathaze.domain.grid import Grid
 from heathaze.ingest.counts import Counts
-from heathaze.mechanisms.central import Pyramid
 from heathaze.privacy.unit import Unit
-from heathaze.publish import publish
+from heathaze.publishing import publish
 
 WANTED = 3.0
 ROUNDS = 30

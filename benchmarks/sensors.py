@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.domain.network import Network
-from heathaze.mechanisms.sensors.diffusion import Graph
-from heathaze.mechanisms.sensors.readings import Readings
 from heathaze.privacy.randomness import Simulation
+from heathaze.sensors.physics import Graph
+from heathaze.sensors.physics.network import Network
+from heathaze.sensors.readings import Readings
 
 NODES, EDGES = 100_000, 500_000
 TAU, SOURCES, STRENGTH = 1.0, 3, 200.0

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from heathaze.datasets.cities import synthetic_city
+from heathaze.distributed import AdaptiveQuadtree, Cohort, Device, Population, Survey, simulate
 from heathaze.domain.grid import Grid
-from heathaze.mechanisms.distributed import AdaptiveQuadtree, Cohort, Device, Population, Survey, simulate
 from heathaze.privacy.randomness import Simulation
 
 PEOPLE, SHARDS, SIZE = 10_000_000, 1000, 1024

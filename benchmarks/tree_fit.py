@@ -8,11 +8,11 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
+from heathaze.central import Pyramid
+from heathaze.central.tree_fit import Level, fit_tree
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import children
-from heathaze.inference.tree_fit import Level, fit_tree
 from heathaze.ingest.counts import Counts
-from heathaze.mechanisms.central import Pyramid
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.unit import Unit
 

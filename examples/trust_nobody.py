@@ -12,7 +12,7 @@ import numpy as np
 
 import heathaze as hz
 from heathaze.datasets.city import CITY, city
-from heathaze.inference.expectation_maximisation import expectation_maximisation
+from heathaze.local.expectation_maximisation import expectation_maximisation
 from heathaze.maps.figure import draw
 
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else ".")

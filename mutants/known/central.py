@@ -2,15 +2,15 @@
 
 from mutants.bug import Bug
 
-SEARCH = "src/heathaze/mechanisms/central/_search.py"
-GRADUAL = "src/heathaze/mechanisms/central/_gradual.py"
-PYRAMID = "src/heathaze/mechanisms/central/pyramid.py"
-PRIV_TREE = "src/heathaze/mechanisms/central/priv_tree.py"
-UNIFORM_GRID = "src/heathaze/mechanisms/central/uniform_grid.py"
-ADAPTIVE_GRID = "src/heathaze/mechanisms/central/adaptive_grid.py"
-FLAT = "src/heathaze/mechanisms/central/flat.py"
-FLAT_TOP = "src/heathaze/mechanisms/central/flat_top.py"
-DENSE = "src/heathaze/mechanisms/central/dense.py"
+SEARCH = "src/heathaze/central/_search.py"
+GRADUAL = "src/heathaze/central/_gradual.py"
+PYRAMID = "src/heathaze/central/pyramid.py"
+PRIV_TREE = "src/heathaze/central/priv_tree.py"
+UNIFORM_GRID = "src/heathaze/central/uniform_grid.py"
+ADAPTIVE_GRID = "src/heathaze/central/adaptive_grid.py"
+FLAT = "src/heathaze/central/flat.py"
+FLAT_TOP = "src/heathaze/central/flat_top.py"
+DENSE = "src/heathaze/central/dense.py"
 
 BUGS = (
     # ── the adaptive tree ───────────────────────────────────────────────────────────────────────────────────────────
@@ -20,7 +20,7 @@ BUGS = (
         SEARCH,
         "estimate = seen.coarse / self.counts.bound",
         "estimate = seen.sharp / self.counts.bound",
-        "tests/mechanisms/test_adaptive_tree.py::test_sharp_counts_decide_nothing",
+        "tests/central/test_adaptive_tree.py::test_sharp_counts_decide_nothing",
     ),
     Bug(
         "divided-nodes-tell-their-sharp-count",
@@ -28,8 +28,7 @@ BUGS = (
         SEARCH,
         "self.found.append((level, inner.codes, inner.coarse, inner.spent))",
         "self.found.append((level, inner.codes, inner.sharp, inner.spent))",
-        "tests/mechanisms/test_adaptive_tree.py::"
-        "test_divided_nodes_publish_their_coarse_count_and_leaves_their_sharp_one",
+        "tests/central/test_adaptive_tree.py::test_divided_nodes_publish_their_coarse_count_and_leaves_their_sharp_one",
     ),
     Bug(
         "chance-of-nothing-five-per-cent-up",
@@ -37,7 +36,7 @@ BUGS = (
         GRADUAL,
         "return int(ratio**2 * (1 - 2.0**-40) * 2**_BITS)",
         "return int(ratio**2 * 1.05 * 2**_BITS)",
-        "tests/mechanisms/test_adaptive_tree.py::test_the_coarse_look_is_laplace_of_its_own_scale",
+        "tests/central/test_adaptive_tree.py::test_the_coarse_look_is_laplace_of_its_own_scale",
     ),
     Bug(
         "children-get-the-whole-budget-again",
@@ -45,7 +44,7 @@ BUGS = (
         SEARCH,
         "looked = _Looked(codes, spend * same, (left - spend) * same,",
         "looked = _Looked(codes, spend * same, left * same,",
-        "tests/mechanisms/test_adaptive_tree.py::test_whole_budget_on_every_path",
+        "tests/central/test_adaptive_tree.py::test_whole_budget_on_every_path",
     ),
     Bug(
         "path-check-off",
@@ -53,7 +52,7 @@ BUGS = (
         SEARCH,
         "        if (spent > PARTS).any():\n",
         "        if False:\n",
-        "tests/mechanisms/test_adaptive_tree.py::test_overspending_is_noticed",
+        "tests/central/test_adaptive_tree.py::test_overspending_is_noticed",
     ),
     Bug(
         "measured-twice-check-off",
@@ -61,7 +60,7 @@ BUGS = (
         SEARCH,
         "        if (np.diff(codes) == 0).any():\n",
         "        if False:\n",
-        "tests/mechanisms/test_adaptive_tree.py::test_measuring_a_node_twice_is_noticed",
+        "tests/central/test_adaptive_tree.py::test_measuring_a_node_twice_is_noticed",
     ),
     # ── the pyramid ─────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -70,7 +69,7 @@ BUGS = (
         PYRAMID,
         "math.floor(weight / math.fsum(weights) * 2**50)",
         "math.floor(weight / math.fsum(weights[1:]) * 2**50)",
-        "tests/mechanisms/test_central.py::test_golden_budgets",
+        "tests/central/test_central.py::test_golden_budgets",
     ),
     Bug(
         "noise-scaled-by-level",
@@ -78,7 +77,7 @@ BUGS = (
         PYRAMID,
         "discrete_laplace(scale, len(nodes), randomness)",
         "discrete_laplace(scale / 2**level, len(nodes), randomness)",
-        "tests/mechanisms/test_noisy_decisions.py::test_the_noise_that_is_drawn_is_the_noise_that_is_declared[Pyramid]",
+        "tests/central/test_noisy_decisions.py::test_the_noise_that_is_drawn_is_the_noise_that_is_declared[Pyramid]",
     ),
     Bug(
         "heaviest-by-true-counts",
@@ -86,7 +85,7 @@ BUGS = (
         PYRAMID,
         "kept = heaviest(noisy, self.w)",
         "kept = heaviest(counts.at(level, nodes), self.w)",
-        "tests/mechanisms/test_noisy_decisions.py::test_what_is_kept_is_chosen_by_noisy_counts[Pyramid]",
+        "tests/central/test_noisy_decisions.py::test_what_is_kept_is_chosen_by_noisy_counts[Pyramid]",
     ),
     Bug(
         "pyramid-tells-the-true-total",
@@ -94,7 +93,7 @@ BUGS = (
         PYRAMID,
         "total=float(fit.mass.sum(dtype=np.float64)) / counts.one)",
         "total=float(counts.mass.sum()) / counts.one)",
-        "tests/mechanisms/test_noisy_decisions.py::test_the_total_is_a_noisy_one[Pyramid]",
+        "tests/central/test_noisy_decisions.py::test_the_total_is_a_noisy_one[Pyramid]",
     ),
     # ── the others ──────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -103,7 +102,7 @@ BUGS = (
         PRIV_TREE,
         "split = biased + discrete_laplace(splits.scale, len(nodes), randomness) > 0",
         "split = biased + discrete_laplace(splits.scale, len(nodes), randomness) * 0 > 0",
-        "tests/mechanisms/test_priv_tree.py::test_trees_are_grown_by_the_enumerated_law",
+        "tests/central/test_priv_tree.py::test_trees_are_grown_by_the_enumerated_law",
     ),
     Bug(
         "splits-without-floor",
@@ -111,7 +110,7 @@ BUGS = (
         PRIV_TREE,
         "biased = np.maximum(counts.at(level, nodes) - level * splits.bias, -splits.bias)",
         "biased = counts.at(level, nodes) - level * splits.bias",
-        "tests/mechanisms/test_priv_tree.py::test_trees_are_grown_by_the_enumerated_law",
+        "tests/central/test_priv_tree.py::test_trees_are_grown_by_the_enumerated_law",
     ),
     Bug(
         "leaves-counted-with-all-of-epsilon",
@@ -119,7 +118,7 @@ BUGS = (
         PRIV_TREE,
         "        scale = laplace_scale(counts.bound, self.epsilon * (1 - self.share))\n",
         "        scale = laplace_scale(counts.bound, self.epsilon)\n",
-        "tests/mechanisms/test_noisy_decisions.py::test_the_noise_that_is_drawn_is_the_noise_that_is_declared[PrivTree]",
+        "tests/central/test_noisy_decisions.py::test_the_noise_that_is_drawn_is_the_noise_that_is_declared[PrivTree]",
     ),
     Bug(
         "logarithm-rounded-down",
@@ -127,7 +126,7 @@ BUGS = (
         PRIV_TREE,
         "LOG_4 = Fraction(1_386_294_362, 10**9)",
         "LOG_4 = Fraction(1_386_294_361, 10**9) / 2",
-        "tests/mechanisms/test_priv_tree.py::test_the_scale_is_the_papers",
+        "tests/central/test_priv_tree.py::test_the_scale_is_the_papers",
     ),
     Bug(
         "blocks-from-the-true-total",
@@ -135,7 +134,7 @@ BUGS = (
         UNIFORM_GRID,
         "return max(0.0, float(sums[-1, -1] + noise[0]) / bound)",
         "return max(0.0, float(sums[-1, -1] + 0 * noise[0]) / bound)",
-        "tests/mechanisms/test_noisy_decisions.py::test_how_many_units_there_are_is_a_noisy_number",
+        "tests/central/test_noisy_decisions.py::test_how_many_units_there_are_is_a_noisy_number",
     ),
     Bug(
         "blocks-paid-twice-with-one-budget",
@@ -143,7 +142,7 @@ BUGS = (
         ADAPTIVE_GRID,
         "fine = self._noisy(sums, parts, rest * (1 - ALPHA), counts.bound, randomness)",
         "fine = self._noisy(sums, parts, rest, counts.bound, randomness)",
-        "tests/mechanisms/test_noisy_decisions.py::test_the_noise_that_is_drawn_is_the_noise_that_is_declared[AdaptiveGrid]",
+        "tests/central/test_noisy_decisions.py::test_the_noise_that_is_drawn_is_the_noise_that_is_declared[AdaptiveGrid]",
     ),
     Bug(
         "parts-by-true-counts",
@@ -151,7 +150,7 @@ BUGS = (
         ADAPTIVE_GRID,
         "wanted = blocks_a_side(coarse / counts.bound, rest * (1 - ALPHA), UNITS_A_PART)",
         "wanted = blocks_a_side(masses(sums, *blocks) / counts.bound, rest * (1 - ALPHA), UNITS_A_PART)",
-        "tests/mechanisms/test_noisy_decisions.py::test_blocks_are_cut_by_noisy_counts",
+        "tests/central/test_noisy_decisions.py::test_blocks_are_cut_by_noisy_counts",
     ),
     Bug(
         "empty-cells-stay-empty",
@@ -161,7 +160,7 @@ BUGS = (
         "exact = counts.dense()\n"
         "    noise = discrete_laplace(scale, counts.grid.cells, randomness).reshape(counts.grid.shape)\n"
         "    return np.where(exact > 0, exact + noise, 0)",
-        "tests/mechanisms/test_noisy_decisions.py::test_empty_cells_get_noise_too[Flat]",
+        "tests/central/test_noisy_decisions.py::test_empty_cells_get_noise_too[Flat]",
     ),
     Bug(
         "flat-tells-the-true-total",
@@ -169,7 +168,7 @@ BUGS = (
         FLAT,
         "total=float(mass.sum(dtype=np.float64)) / counts.one)",
         "total=float(counts.mass.sum()) / counts.one)",
-        "tests/mechanisms/test_noisy_decisions.py::test_the_total_is_a_noisy_one[Flat]",
+        "tests/central/test_noisy_decisions.py::test_the_total_is_a_noisy_one[Flat]",
     ),
     Bug(
         "top-cells-by-true-counts",
@@ -177,7 +176,7 @@ BUGS = (
         FLAT_TOP,
         'kept = np.argsort(-noisy, axis=None, kind="stable")',
         'kept = np.argsort(-counts.dense(), axis=None, kind="stable")',
-        "tests/mechanisms/test_noisy_decisions.py::test_what_is_kept_is_chosen_by_noisy_counts[FlatTop]",
+        "tests/central/test_noisy_decisions.py::test_what_is_kept_is_chosen_by_noisy_counts[FlatTop]",
     ),
     Bug(
         "dense-level-from-the-data",

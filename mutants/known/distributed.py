@@ -2,15 +2,15 @@
 
 from mutants.bug import Bug
 
-COHORT = "src/heathaze/mechanisms/distributed/cohort.py"
-DEVICE = "src/heathaze/mechanisms/distributed/device.py"
-QUESTION = "src/heathaze/mechanisms/distributed/question.py"
-SURVEY = "src/heathaze/mechanisms/distributed/survey.py"
-CONDUCT = "src/heathaze/mechanisms/distributed/conduct.py"
-SIMULATE = "src/heathaze/mechanisms/distributed/simulate.py"
-QUADTREE = "src/heathaze/mechanisms/distributed/adaptive_quadtree.py"
+COHORT = "src/heathaze/distributed/cohort.py"
+DEVICE = "src/heathaze/distributed/device.py"
+QUESTION = "src/heathaze/distributed/question.py"
+SURVEY = "src/heathaze/distributed/survey.py"
+CONDUCT = "src/heathaze/distributed/conduct.py"
+SIMULATE = "src/heathaze/distributed/simulate.py"
+QUADTREE = "src/heathaze/distributed/adaptive_quadtree.py"
 
-TEST_DEVICE = "tests/mechanisms/distributed/test_device.py"
+TEST_DEVICE = "tests/distributed/test_device.py"
 
 BUGS = (
     # ── who is asked ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -20,7 +20,7 @@ BUGS = (
         COHORT,
         "        if self.people % self.shards:\n",
         "        if False:\n",
-        "tests/mechanisms/distributed/test_cohort.py::test_a_partial_shard_is_refused",
+        "tests/distributed/test_cohort.py::test_a_partial_shard_is_refused",
     ),
     Bug(
         "noise-shaped-on-those-invited",
@@ -28,8 +28,7 @@ BUGS = (
         COHORT,
         "return share_shape(self.threshold, self.colluders)",
         "return share_shape(self.shard, self.colluders)",
-        "tests/mechanisms/distributed/test_cohort.py::"
-        "test_whoever_is_lost_and_whoever_tells_the_noise_left_has_shape_one",
+        "tests/distributed/test_cohort.py::test_whoever_is_lost_and_whoever_tells_the_noise_left_has_shape_one",
     ),
     Bug(
         "overlapping-shards",
@@ -37,7 +36,7 @@ BUGS = (
         SIMULATE,
         '    return np.argsort(source.words(size), kind="stable").astype(np.int64)',
         "    return source.below(size, size).astype(np.int64)",
-        "tests/mechanisms/distributed/test_simulate.py::test_shards_are_disjoint",
+        "tests/distributed/test_simulate.py::test_shards_are_disjoint",
     ),
     Bug(
         "disjoint-survey-asks-again",
@@ -45,7 +44,7 @@ BUGS = (
         SIMULATE,
         "rest = _shuffled(len(population), source) if rest is None else rest[question.cohort.people :]",
         "rest = _shuffled(len(population), source)",
-        "tests/mechanisms/distributed/test_simulate.py::test_a_disjoint_survey_asks_nobody_twice",
+        "tests/distributed/test_simulate.py::test_a_disjoint_survey_asks_nobody_twice",
     ),
     Bug(
         "small-shard-opened",
@@ -53,7 +52,7 @@ BUGS = (
         SIMULATE,
         "opened = delivered >= cohort.threshold",
         "opened = delivered >= 1",
-        "tests/mechanisms/distributed/test_simulate.py::test_a_shard_below_its_threshold_is_not_opened_and_the_others_are",
+        "tests/distributed/test_simulate.py::test_a_shard_below_its_threshold_is_not_opened_and_the_others_are",
     ),
     Bug(
         "simulated-survey-saved",
@@ -61,7 +60,7 @@ BUGS = (
         SIMULATE,
         "    survey = replace(survey, simulated=True)\n",
         "",
-        "tests/mechanisms/distributed/test_simulate.py::test_what_comes_out_is_marked_simulated",
+        "tests/distributed/test_simulate.py::test_what_comes_out_is_marked_simulated",
     ),
     Bug(
         "own-key-conducts-a-survey",
@@ -69,7 +68,7 @@ BUGS = (
         CONDUCT,
         "simulated=survey.simulated or type(source) is not SecureRandomness",
         "simulated=survey.simulated",
-        "tests/mechanisms/distributed/test_survey.py::test_a_simulated_survey_is_never_saved",
+        "tests/distributed/test_survey.py::test_a_simulated_survey_is_never_saved",
     ),
     # ── what a person can change, and what it costs ─────────────────────────────────────────────────────────────────
     Bug(
@@ -78,7 +77,7 @@ BUGS = (
         QUESTION,
         "return self.mass * part.encoding.touched",
         "return self.mass",
-        "tests/mechanisms/distributed/test_encodings.py::test_a_person_weighs_their_mass_in_every_touched_entry",
+        "tests/distributed/test_encodings.py::test_a_person_weighs_their_mass_in_every_touched_entry",
     ),
     Bug(
         "dearest-part-alone",
@@ -86,7 +85,7 @@ BUGS = (
         QUESTION,
         "return sum((part.epsilon for part in self.parts), Fraction(0))",
         "return max(part.epsilon for part in self.parts)",
-        "tests/mechanisms/distributed/test_question.py::test_parts_lie_one_after_the_other_and_add_up",
+        "tests/distributed/test_question.py::test_parts_lie_one_after_the_other_and_add_up",
     ),
     Bug(
         "colluders-count-as-honest",
@@ -94,7 +93,7 @@ BUGS = (
         QUESTION,
         "honest = (self.cohort.threshold if delivered is None else delivered) - self.cohort.colluders",
         "honest = self.cohort.threshold if delivered is None else delivered",
-        "tests/mechanisms/distributed/test_question.py::test_the_event_is_restated_from_those_who_delivered",
+        "tests/distributed/test_question.py::test_the_event_is_restated_from_those_who_delivered",
     ),
     Bug(
         "price-of-the-fullest-shard",
@@ -102,7 +101,7 @@ BUGS = (
         SURVEY,
         "return self.question.event(min(self.delivered))",
         "return self.question.event(max(self.delivered))",
-        "tests/mechanisms/distributed/test_survey.py::test_the_promise_is_restated_from_those_who_delivered",
+        "tests/distributed/test_survey.py::test_the_promise_is_restated_from_those_who_delivered",
     ),
     Bug(
         "dearest-round-alone",
@@ -110,7 +109,7 @@ BUGS = (
         SURVEY,
         "        if self.mechanism.disjoint and events:\n",
         "        if events:\n",
-        "tests/mechanisms/distributed/test_survey.py::test_rounds_add_up_unless_nobody_was_asked_twice",
+        "tests/distributed/test_survey.py::test_rounds_add_up_unless_nobody_was_asked_twice",
     ),
     Bug(
         "sum-of-too-few-used",
@@ -118,7 +117,7 @@ BUGS = (
         SURVEY,
         "        if not all(cohort.threshold <= count <= cohort.shard for count in self.delivered):\n",
         "        if False:\n",
-        "tests/mechanisms/distributed/test_survey.py::test_a_sum_of_too_few_makes_no_round",
+        "tests/distributed/test_survey.py::test_a_sum_of_too_few_makes_no_round",
     ),
     Bug(
         "last-round-spends-all-again",
@@ -126,7 +125,7 @@ BUGS = (
         QUADTREE,
         "part = Part(Regions(partition), left if final or self.disjoint else scheduled)",
         "part = Part(Regions(partition), self.epsilon if final or self.disjoint else scheduled)",
-        "tests/mechanisms/distributed/test_adaptive_quadtree.py::test_an_unchanged_tree_is_asked_about_once_more_with_the_rest",
+        "tests/distributed/test_adaptive_quadtree.py::test_an_unchanged_tree_is_asked_about_once_more_with_the_rest",
     ),
     # ── the device ──────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -258,7 +257,7 @@ BUGS = (
         COHORT,
         "        return most_in_a_shard(self.people, self.corrupt, self.shards)\n",
         "        return -(-self.corrupt // self.shards)\n",
-        "tests/mechanisms/distributed/test_cohort.py::test_random_shards_hold_more_colluders_than_their_even_part",
+        "tests/distributed/test_cohort.py::test_random_shards_hold_more_colluders_than_their_even_part",
     ),
     Bug(
         "place-off-the-globe",
@@ -266,6 +265,6 @@ BUGS = (
         DEVICE,
         "        if not plane:\n",
         "        if plane is None:\n",
-        "tests/mechanisms/distributed/test_device.py::test_a_place_that_is_not_on_the_globe_is_refused",
+        "tests/distributed/test_device.py::test_a_place_that_is_not_on_the_globe_is_refused",
     ),
 )

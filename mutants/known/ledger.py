@@ -2,7 +2,7 @@
 
 from mutants.bug import Bug
 
-PUBLISH = "src/heathaze/publish.py"
+PUBLISH = "src/heathaze/publishing.py"
 LEDGER = "src/heathaze/privacy/ledger.py"
 EVENTS = "src/heathaze/privacy/events.py"
 GUARANTEE = "src/heathaze/privacy/guarantee.py"
@@ -248,7 +248,7 @@ BUGS = (
         EVENTS,
         "return [part for inner in event.events for part in flatten(inner)]",
         "return [part for inner in event.events[:1] for part in flatten(inner)]",
-        "tests/mechanisms/test_central.py::test_many_pyramids_never_spend_more_than_they_declare",
+        "tests/central/test_central.py::test_many_pyramids_never_spend_more_than_they_declare",
     ),
     Bug(
         "pure-part-for-free",
@@ -321,7 +321,7 @@ BUGS = (
         GUARANTEE,
         'whatever else is known; not protected: what "\n            "the curator sees, the points',
         'whatever else is known; protected: what "\n            "the curator sees, the points',
-        "tests/mechanisms/summaries/test_herding.py::test_budgets_are_charged_once_each_and_say_what_is_promised",
+        "tests/marketplace/test_herding.py::test_budgets_are_charged_once_each_and_say_what_is_promised",
     ),
     Bug(
         "negative-losses-cancel",

@@ -2,18 +2,18 @@
 
 from mutants.bug import Bug
 
-WINDOW = "src/heathaze/mechanisms/local/_window.py"
-DISTANCE = "src/heathaze/mechanisms/local/_distance.py"
-DISK_AREA = "src/heathaze/mechanisms/local/disk_area.py"
-RINGS = "src/heathaze/mechanisms/local/hybrid_uniform_exponential.py"
-SUBSETS = "src/heathaze/mechanisms/local/subset_exponential.py"
-PLANAR = "src/heathaze/mechanisms/local/planar_laplace.py"
-BITS = "src/heathaze/mechanisms/local/unary_encoding.py"
-HASHES = "src/heathaze/mechanisms/local/local_hashing.py"
-WAVE = "src/heathaze/mechanisms/local/square_wave.py"
-DEVICE = "src/heathaze/mechanisms/local/device.py"
-REPORTS = "src/heathaze/mechanisms/local/reports.py"
-TALLY = "src/heathaze/mechanisms/local/tally.py"
+WINDOW = "src/heathaze/local/_window.py"
+DISTANCE = "src/heathaze/local/geo_indistinguishability.py"
+DISK_AREA = "src/heathaze/local/disk_area.py"
+RINGS = "src/heathaze/local/hybrid_uniform_exponential.py"
+SUBSETS = "src/heathaze/local/subset_exponential.py"
+PLANAR = "src/heathaze/local/planar_laplace.py"
+BITS = "src/heathaze/local/unary_encoding.py"
+HASHES = "src/heathaze/local/local_hashing.py"
+WAVE = "src/heathaze/local/square_wave.py"
+DEVICE = "src/heathaze/local/device.py"
+REPORTS = "src/heathaze/local/reports.py"
+TALLY = "src/heathaze/local/tally.py"
 
 BUGS = (
     # ── weights ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -23,7 +23,7 @@ BUGS = (
         DISK_AREA,
         "share = np.clip(4 * (delta * x + 0.5) * (delta * y + 0.5), 0.0, 1.0)",
         "share = 4 * (delta * x + 0.5) * (delta * y + 0.5)",
-        "tests/mechanisms/local/test_disk_area.py::test_the_window_of_the_papers_default",
+        "tests/local/test_disk_area.py::test_the_window_of_the_papers_default",
     ),
     Bug(
         "window-weights-unchecked",
@@ -31,7 +31,7 @@ BUGS = (
         WINDOW,
         "if self.low < 1 or (self.excess < 0).any() or (self.excess[~self.support] != 0).any():",
         "if False:",
-        "tests/mechanisms/local/test_windows.py::test_a_window_with_bad_weights_is_refused",
+        "tests/local/test_windows.py::test_a_window_with_bad_weights_is_refused",
     ),
     Bug(
         "window-total-unchecked",
@@ -39,7 +39,7 @@ BUGS = (
         WINDOW,
         "        if self.total >= LARGEST_TOTAL:\n",
         "        if False:\n",
-        "tests/mechanisms/local/test_windows.py::test_a_window_with_bad_weights_is_refused",
+        "tests/local/test_windows.py::test_a_window_with_bad_weights_is_refused",
     ),
     Bug(
         "decay-total-unchecked",
@@ -47,7 +47,7 @@ BUGS = (
         DISTANCE,
         "    if shift > _FINEST - _COARSEST:\n",
         "    if False:\n",
-        "tests/mechanisms/local/test_planar_laplace.py::test_weights_that_do_not_fit_are_refused_where_they_are_made",
+        "tests/local/test_planar_laplace.py::test_weights_that_do_not_fit_are_refused_where_they_are_made",
     ),
     Bug(
         "rings-without-epsilon",
@@ -55,7 +55,7 @@ BUGS = (
         RINGS,
         "raised(low, exponent * Fraction(radius - j + 1, radius))",
         "raised(low, Fraction(radius - j + 1, radius))",
-        "tests/mechanisms/local/test_disk_area.py::test_the_rings_of_the_papers_default",
+        "tests/local/test_disk_area.py::test_the_rings_of_the_papers_default",
     ),
     Bug(
         "subsets-without-one-half",
@@ -63,7 +63,7 @@ BUGS = (
         SUBSETS,
         "return decay(self.grid, self.epsilon / 2, self.reach, margin=False)",
         "return decay(self.grid, self.epsilon, self.reach, margin=False)",
-        "tests/mechanisms/local/test_subset_exponential.py::test_no_pair_of_cells_pays_more_than_its_distance",
+        "tests/local/test_subset_exponential.py::test_no_pair_of_cells_pays_more_than_its_distance",
     ),
     Bug(
         "rounding-of-weights-for-free",
@@ -71,7 +71,7 @@ BUGS = (
         DISTANCE,
         "slower, end = _decimal(epsilon - _ROUNDING / smallest_step(grid)), _decimal(reach)",
         "slower, end = _decimal(epsilon), _decimal(reach)",
-        "tests/mechanisms/local/test_planar_laplace.py::test_the_price_is_kept_in_whole_numbers",
+        "tests/local/test_planar_laplace.py::test_the_price_is_kept_in_whole_numbers",
     ),
     Bug(
         "distances-overstated",
@@ -79,7 +79,7 @@ BUGS = (
         DISTANCE,
         "shrunk = float(np.cos(latitudes).min())",
         "shrunk = float(np.cos(latitudes).max())",
-        "tests/mechanisms/local/test_planar_laplace.py::test_distances_on_the_globe_are_never_overstated",
+        "tests/local/test_planar_laplace.py::test_distances_on_the_globe_are_never_overstated",
     ),
     Bug(
         "metres-called-any-two",
@@ -87,7 +87,7 @@ BUGS = (
         PLANAR,
         "        return price_for_each(self.grid)\n",
         "        return Adjacency.ANY_TWO\n",
-        "tests/mechanisms/local/test_estimate.py::test_a_price_for_each_metre_says_so",
+        "tests/local/test_estimate.py::test_a_price_for_each_metre_says_so",
     ),
     Bug(
         "oue-rounding",
@@ -95,7 +95,7 @@ BUGS = (
         BITS,
         "return -(-(WORDS**2) // (power + WORDS))",
         "return WORDS**2 // (power + WORDS)",
-        "tests/mechanisms/local/test_categorical.py::test_the_threshold_is_rounded_against_us",
+        "tests/local/test_categorical.py::test_the_threshold_is_rounded_against_us",
     ),
     Bug(
         "true-bit-always-set",
@@ -103,7 +103,7 @@ BUGS = (
         BITS,
         "bits[true] = words[true] < np.uint64(WORDS // 2)",
         "bits[true] = True",
-        "tests/mechanisms/local/test_categorical.py::test_bits_follow_the_matrix",
+        "tests/local/test_categorical.py::test_bits_follow_the_matrix",
     ),
     Bug(
         "epsilon-for-each-coordinate",
@@ -111,7 +111,7 @@ BUGS = (
         WAVE,
         'return self.epsilon / 2 if self.split == "budget" else self.epsilon',
         "return self.epsilon",
-        "tests/mechanisms/local/test_square_wave.py::test_no_report_betrays_more_than_epsilon",
+        "tests/local/test_square_wave.py::test_no_report_betrays_more_than_epsilon",
     ),
     Bug(
         "true-bucket-too-likely",
@@ -119,7 +119,7 @@ BUGS = (
         HASHES,
         "        return low, raised(low, exponent)\n",
         "        return low, 2 * raised(low, exponent)\n",
-        "tests/mechanisms/local/test_categorical.py::test_buckets_betray_no_more_than_epsilon",
+        "tests/local/test_categorical.py::test_buckets_betray_no_more_than_epsilon",
     ),
     # ── draws ───────────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -128,7 +128,7 @@ BUGS = (
         WINDOW,
         'ids[near] = centre + steps[np.searchsorted(cumulative, ticket[near] - everywhere, side="right")]',
         "ids[near] = centre + 0 * (steps[0] + cumulative[0])",
-        "tests/mechanisms/local/test_windows.py::test_samples_follow_the_matrix",
+        "tests/local/test_windows.py::test_samples_follow_the_matrix",
     ),
     Bug(
         "first-member-stays-first",
@@ -136,7 +136,7 @@ BUGS = (
         SUBSETS,
         "    sets.sort(axis=1)\n    rows = np.arange(len(sets))\n",
         "    rows = np.arange(0)\n",
-        "tests/mechanisms/local/test_local_contract.py::test_what_is_drawn_is_what_the_matrix_says",
+        "tests/local/test_local_contract.py::test_what_is_drawn_is_what_the_matrix_says",
     ),
     # ── the device ──────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -149,7 +149,7 @@ BUGS = (
         "        drawn = randomize(self.mechanism, position, randomness=randomness)\n"
         "        if self.ledger is not None:\n"
         "            self._charge(self.ledger, repeatable=self._has_answer(remembered))\n",
-        "tests/mechanisms/local/test_device.py::test_paid_before_anything_is_drawn",
+        "tests/local/test_device.py::test_paid_before_anything_is_drawn",
     ),
     Bug(
         "memory-holds-the-true-cell",
@@ -157,7 +157,7 @@ BUGS = (
         DEVICE,
         "{fingerprint(self.mechanism): drawn.values[0].tolist()}",
         "{fingerprint(self.mechanism): _cells(self.mechanism, position).tolist()}",
-        "tests/mechanisms/local/test_device.py::test_the_memory_never_holds_the_true_cell",
+        "tests/local/test_device.py::test_the_memory_never_holds_the_true_cell",
     ),
     Bug(
         "one-name-for-all-campaigns",
@@ -165,7 +165,7 @@ BUGS = (
         DEVICE,
         'hashlib.sha256(f"{name} {fingerprint(self.mechanism)}".encode()).digest()',
         'hashlib.sha256(f"{name}".encode()).digest()',
-        "tests/mechanisms/local/test_device.py::test_names_of_two_campaigns_cannot_be_linked",
+        "tests/local/test_device.py::test_names_of_two_campaigns_cannot_be_linked",
     ),
     Bug(
         "reports-for-the-price-of-one",
@@ -173,7 +173,7 @@ BUGS = (
         DEVICE,
         "return Guarantee(Loss(mechanism.epsilon * reports), unit,",
         "return Guarantee(Loss(mechanism.epsilon * min(reports, 1)), unit,",
-        "tests/mechanisms/local/test_device.py::test_reports_of_one_person_are_promised_together",
+        "tests/local/test_device.py::test_reports_of_one_person_are_promised_together",
     ),
     Bug(
         "simulated-reports-leave",
@@ -181,7 +181,7 @@ BUGS = (
         REPORTS,
         "        if self.simulated:\n",
         "        if False:\n",
-        "tests/mechanisms/local/test_reports.py::test_simulated_reports_do_not_leave",
+        "tests/local/test_reports.py::test_simulated_reports_do_not_leave",
     ),
     Bug(
         "own-key-makes-reports",
@@ -189,7 +189,7 @@ BUGS = (
         DEVICE,
         "    simulated = type(source) is not SecureRandomness\n",
         "    simulated = source.simulated\n",
-        "tests/mechanisms/local/test_device.py::test_only_the_secure_source_is_not_simulated",
+        "tests/local/test_device.py::test_only_the_secure_source_is_not_simulated",
     ),
     Bug(
         "simulated-tally-saved",
@@ -197,7 +197,7 @@ BUGS = (
         TALLY,
         "simulated = any(tally.simulated for tally in tallies)",
         "simulated = all(tally.simulated for tally in tallies)",
-        "tests/mechanisms/local/test_tally.py::test_what_is_simulated_stays_so",
+        "tests/local/test_tally.py::test_what_is_simulated_stays_so",
     ),
     Bug(
         "simulated-tally-written",
@@ -205,7 +205,7 @@ BUGS = (
         TALLY,
         "        if self.simulated:\n",
         "        if False:\n",
-        "tests/mechanisms/local/test_tally.py::test_what_is_simulated_stays_so",
+        "tests/local/test_tally.py::test_what_is_simulated_stays_so",
     ),
     Bug(
         "a-device-counts-twice",
@@ -214,6 +214,6 @@ BUGS = (
         "        if devices is None:\n",
         "        if devices is None:\n            devices = _union([tally.devices for tally in tallies])\n"
         "        if devices is None:\n",
-        "tests/mechanisms/local/test_tally.py::test_a_device_counts_once",
+        "tests/local/test_tally.py::test_a_device_counts_once",
     ),
 )

@@ -2,18 +2,18 @@
 
 from mutants.bug import Bug
 
-BROADCAST = "src/heathaze/mechanisms/summaries/broadcast.py"
-HERDING = "src/heathaze/mechanisms/summaries/herding.py"
-HERDER = "src/heathaze/mechanisms/summaries/_herder.py"
-ROUNDS = "src/heathaze/mechanisms/summaries/rounds.py"
-CURATOR = "src/heathaze/mechanisms/summaries/rounds_curator.py"
-BIDDER = "src/heathaze/mechanisms/summaries/_bidder.py"
-CACHE = "src/heathaze/mechanisms/summaries/_cache.py"
-MWEM = "src/heathaze/mechanisms/summaries/mwem.py"
-ASKING = "src/heathaze/mechanisms/summaries/asking.py"
-FEATURES = "src/heathaze/mechanisms/summaries/features.py"
-CONSUMER = "src/heathaze/mechanisms/summaries/consumer.py"
-OWNER = "src/heathaze/mechanisms/summaries/owner.py"
+BROADCAST = "src/heathaze/marketplace/noisy_sum.py"
+HERDING = "src/heathaze/marketplace/herding.py"
+HERDER = "src/heathaze/marketplace/_herder.py"
+ROUNDS = "src/heathaze/marketplace/private_greedy.py"
+CURATOR = "src/heathaze/marketplace/private_greedy_parties.py"
+BIDDER = "src/heathaze/marketplace/_bidder.py"
+CACHE = "src/heathaze/marketplace/_cache.py"
+MWEM = "src/heathaze/marketplace/mwem.py"
+ASKING = "src/heathaze/marketplace/auction.py"
+FEATURES = "src/heathaze/marketplace/features.py"
+CONSUMER = "src/heathaze/marketplace/roles.py"
+OWNER = "src/heathaze/marketplace/owner.py"
 
 BUGS = (
     # ── sums of hashes ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -23,7 +23,7 @@ BUGS = (
         BROADCAST,
         "            if not (np.linalg.norm(block, axis=1) <= longest).all():\n",
         "            if False:\n",
-        "tests/mechanisms/summaries/test_broadcast.py::test_a_vector_that_is_too_long_is_refused_and_nothing_is_drawn",
+        "tests/marketplace/test_noisy_sum.py::test_a_vector_that_is_too_long_is_refused_and_nothing_is_drawn",
     ),
     Bug(
         "sum-with-too-little-noise",
@@ -31,7 +31,7 @@ BUGS = (
         BROADCAST,
         "(cost := self._price(longest, sigma)) > self.epsilon:",
         "(cost := self._price(longest, sigma)) > 2 * self.epsilon:",
-        "tests/mechanisms/summaries/test_broadcast.py::test_noise_that_starts_too_small_is_raised_to_its_price",
+        "tests/marketplace/test_noisy_sum.py::test_noise_that_starts_too_small_is_raised_to_its_price",
     ),
     Bug(
         "replaced-vector-counted-once",
@@ -39,7 +39,7 @@ BUGS = (
         BROADCAST,
         "return Composition((FineGaussian(self.vectors * longest, sigma, self.numbers),) * self.sums)",
         "return Composition((FineGaussian(longest, sigma, self.numbers),) * self.sums)",
-        "tests/mechanisms/summaries/test_rounds.py::test_every_broadcast_is_priced_with_a_replaced_hash",
+        "tests/marketplace/test_private_greedy.py::test_every_broadcast_is_priced_with_a_replaced_hash",
     ),
     Bug(
         "one-broadcast-paid",
@@ -47,7 +47,7 @@ BUGS = (
         BROADCAST,
         "self.numbers),) * self.sums)",
         "self.numbers),))",
-        "tests/mechanisms/summaries/test_rounds.py::test_every_broadcast_is_priced_with_a_replaced_hash",
+        "tests/marketplace/test_private_greedy.py::test_every_broadcast_is_priced_with_a_replaced_hash",
     ),
     Bug(
         "summary-replaced-counted-once",
@@ -55,7 +55,7 @@ BUGS = (
         ROUNDS,
         "_REPLACED = 2",
         "_REPLACED = 1",
-        "tests/mechanisms/summaries/test_rounds.py::test_every_broadcast_is_priced_with_a_replaced_hash",
+        "tests/marketplace/test_private_greedy.py::test_every_broadcast_is_priced_with_a_replaced_hash",
     ),
     Bug(
         "count-of-records-for-free",
@@ -63,7 +63,7 @@ BUGS = (
         HERDING,
         "return NoisySum(self.features.dimension + 1, math.sqrt(2), 1, self.epsilon, self.delta)",
         "return NoisySum(self.features.dimension + 1, 1.0, 1, self.epsilon, self.delta)",
-        "tests/mechanisms/summaries/test_herding.py::test_an_empty_owner_takes_part_like_any_other",
+        "tests/marketplace/test_herding.py::test_an_empty_owner_takes_part_like_any_other",
     ),
     Bug(
         "hash-longer-than-one",
@@ -71,7 +71,7 @@ BUGS = (
         FEATURES,
         "np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS))",
         "np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS) * 1.000001)",
-        "tests/mechanisms/summaries/test_features.py::test_every_hash_has_length_one",
+        "tests/marketplace/test_features.py::test_every_hash_has_length_one",
     ),
     Bug(
         "hash-depends-on-other-points",
@@ -80,7 +80,7 @@ BUGS = (
         "            self._hash(np.rint(block, out=block), out[start : start + _BLOCK])\n",
         "            block -= block.mean(axis=0)\n"
         "            self._hash(np.rint(block, out=block), out[start : start + _BLOCK])\n",
-        "tests/mechanisms/summaries/test_features.py::test_a_hash_and_its_products_do_not_depend_on_other_points",
+        "tests/marketplace/test_features.py::test_a_hash_and_its_products_do_not_depend_on_other_points",
     ),
     # ── multiplicative weights ──────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -89,7 +89,7 @@ BUGS = (
         MWEM,
         "return epsilon / (4 * GRID)",
         "return epsilon / GRID",
-        "tests/mechanisms/summaries/test_mwem.py::test_a_choice_costs_its_epsilon_and_the_printed_one_four_times_that",
+        "tests/marketplace/test_mwem.py::test_a_choice_costs_its_epsilon_and_the_printed_one_four_times_that",
     ),
     Bug(
         "printed-laplace-noise",
@@ -97,7 +97,7 @@ BUGS = (
         MWEM,
         "return Fraction(math.ceil(2 * GRID / epsilon * 2**10), 2**10)",
         "return Fraction(math.ceil(GRID / epsilon * 2**10), 2**10)",
-        "tests/mechanisms/summaries/test_mwem.py::test_a_number_costs_its_epsilon_and_the_printed_one_twice_that",
+        "tests/marketplace/test_mwem.py::test_a_number_costs_its_epsilon_and_the_printed_one_twice_that",
     ),
     Bug(
         "one-release-a-step",
@@ -105,7 +105,7 @@ BUGS = (
         MWEM,
         "return Composition((PureSteps(epsilon, steps, True), PureSteps(epsilon, steps, False)))",
         "return Composition((PureSteps(epsilon, steps, True),))",
-        "tests/mechanisms/summaries/test_mwem.py::test_both_releases_of_every_step_are_in_the_event",
+        "tests/marketplace/test_mwem.py::test_both_releases_of_every_step_are_in_the_event",
     ),
     Bug(
         "number-beyond-the-grid",
@@ -113,7 +113,7 @@ BUGS = (
         MWEM,
         "    if not (np.abs(counted) <= GRID).all():\n",
         "    if False:\n",
-        "tests/mechanisms/summaries/test_mwem.py::test_a_hash_beyond_the_grid_is_refused",
+        "tests/marketplace/test_mwem.py::test_a_hash_beyond_the_grid_is_refused",
     ),
     Bug(
         "scale-from-the-true-members",
@@ -121,7 +121,7 @@ BUGS = (
         MWEM,
         "return self._told(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)",
         "return self._told(_counted(vectors, self.features), max(1, len(vectors)), randomness)",
-        "tests/mechanisms/summaries/test_mwem.py::test_how_many_hashes_there_are_shows_in_their_sum_alone",
+        "tests/marketplace/test_mwem.py::test_how_many_hashes_there_are_shows_in_their_sum_alone",
     ),
     # ── the auction ─────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -130,7 +130,7 @@ BUGS = (
         ASKING,
         "return min(self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))",
         "return min(2 * self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))",
-        "tests/mechanisms/summaries/test_asking.py::test_one_rank_changes_no_odds_by_more_than_it_should",
+        "tests/marketplace/test_auction.py::test_one_rank_changes_no_odds_by_more_than_it_should",
     ),
     Bug(
         "coins-of-one-owner-paid",
@@ -138,7 +138,7 @@ BUGS = (
         ASKING,
         "return PureSteps(self.epsilon, (self.owners - 1) * points, True, missed)",
         "return PureSteps(self.epsilon, points, True, missed)",
-        "tests/mechanisms/summaries/test_asking.py::test_the_event_charges_every_coin_of_every_other_owner",
+        "tests/marketplace/test_auction.py::test_the_event_charges_every_coin_of_every_other_owner",
     ),
     Bug(
         "miss-of-the-auction-for-free",
@@ -146,7 +146,7 @@ BUGS = (
         ASKING,
         "        missed = max(Fraction(points * math.exp(-float(head_start)) * (1 + 1e-9)), Fraction(1, 10**320))\n",
         "        missed = Fraction(0 * points * int(head_start))\n",
-        "tests/mechanisms/summaries/test_asking.py::test_the_event_charges_every_coin_of_every_other_owner",
+        "tests/marketplace/test_auction.py::test_the_event_charges_every_coin_of_every_other_owner",
     ),
     Bug(
         "auction-for-free",
@@ -154,7 +154,7 @@ BUGS = (
         ROUNDS,
         "return Composition(told if self._auction is None else (*told, self._auction))",
         "return Composition(told)",
-        "tests/mechanisms/summaries/test_rounds.py::test_an_auction_leaves_less_for_the_broadcasts",
+        "tests/marketplace/test_private_greedy.py::test_an_auction_leaves_less_for_the_broadcasts",
     ),
     # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -163,7 +163,7 @@ BUGS = (
         CACHE,
         "        self._left[place] = False\n        return place\n",
         "        return place\n",
-        "tests/mechanisms/summaries/test_rounds_curator.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
+        "tests/marketplace/test_private_greedy_parties.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
     ),
     Bug(
         "owner-bids-with-a-sent-point",
@@ -171,7 +171,7 @@ BUGS = (
         BIDDER,
         "            self._likeness[rows] = -np.inf\n",
         "",
-        "tests/mechanisms/summaries/test_rounds.py::test_an_owner_sends_each_point_once_the_best_first_and_then_nothing",
+        "tests/marketplace/test_private_greedy.py::test_an_owner_sends_each_point_once_the_best_first_and_then_nothing",
     ),
     Bug(
         "exact-summary-decides",
@@ -179,7 +179,7 @@ BUGS = (
         CURATOR,
         "        self._cache.tell(values)\n        message = Broadcast(",
         "        self._cache.tell(hashes.mean(axis=0))\n        message = Broadcast(",
-        "tests/mechanisms/summaries/test_rounds_curator.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
+        "tests/marketplace/test_private_greedy_parties.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
     ),
     Bug(
         "points-of-lost-owners-compete",
@@ -187,7 +187,7 @@ BUGS = (
         CURATOR,
         "competing = [owner for owner in self._called if owner in self._active]",
         "competing = list(self._called)",
-        "tests/mechanisms/summaries/test_swap_lemma.py::test_the_lemma_holds_when_an_owner_vanishes",
+        "tests/marketplace/test_swap_lemma.py::test_the_lemma_holds_when_an_owner_vanishes",
     ),
     Bug(
         "points-of-owners-not-called-compete",
@@ -195,7 +195,7 @@ BUGS = (
         CURATOR,
         "competing = [owner for owner in self._called if owner in self._active]",
         "competing = [owner for owner in self._owners if owner in self._active]",
-        "tests/mechanisms/summaries/test_swap_lemma.py::test_one_record_more_is_at_most_one_swap_at_every_time",
+        "tests/marketplace/test_swap_lemma.py::test_one_record_more_is_at_most_one_swap_at_every_time",
     ),
     # ── consumer and owner ──────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -206,7 +206,7 @@ BUGS = (
         "        if self._wanted is None:\n"
         "            self.plan.target_hash(self.plan.features.of(self._points), self._randomness)\n"
         "            if self._ledger is not None:\n",
-        "tests/mechanisms/summaries/test_herding.py::test_consumer_and_owners_pay_before_anything_is_drawn",
+        "tests/marketplace/test_herding.py::test_consumer_and_owners_pay_before_anything_is_drawn",
     ),
     Bug(
         "target-told-twice-with-fresh-noise",
@@ -214,7 +214,7 @@ BUGS = (
         CONSUMER,
         "        if self._wanted is None:\n",
         "        if True:\n",
-        "tests/mechanisms/summaries/test_herding.py::test_noise_is_drawn_once",
+        "tests/marketplace/test_herding.py::test_noise_is_drawn_once",
     ),
     Bug(
         "profile-told-twice-with-fresh-noise",
@@ -222,7 +222,7 @@ BUGS = (
         HERDER,
         "        if self._profile is None:\n",
         "        if True:\n",
-        "tests/mechanisms/summaries/test_herding.py::test_noise_is_drawn_once",
+        "tests/marketplace/test_herding.py::test_noise_is_drawn_once",
     ),
     Bug(
         "owner-does-not-pay",
@@ -230,7 +230,7 @@ BUGS = (
         OWNER,
         "            if self._ledger is not None:\n",
         "            if False:\n",
-        "tests/mechanisms/summaries/test_herding.py::test_budgets_are_charged_once_each_and_say_what_is_promised",
+        "tests/marketplace/test_herding.py::test_budgets_are_charged_once_each_and_say_what_is_promised",
     ),
     Bug(
         "owner-under-another-plan",
@@ -238,14 +238,14 @@ BUGS = (
         OWNER,
         "        if isinstance(message, Broadcast) and message.plan != self._fingerprint:\n",
         "        if False:\n",
-        "tests/mechanisms/summaries/test_attacks.py::test_an_owner_under_another_plan_says_nothing_and_pays_nothing",
+        "tests/marketplace/test_attacks.py::test_an_owner_under_another_plan_says_nothing_and_pays_nothing",
     ),
     Bug(
         "folders-read-as-columns-of-rows",
         "Names of folders never replace a column of the rows on offer.",
-        "src/heathaze/mechanisms/summaries/tables.py",
+        "src/heathaze/ingest/tables.py",
         "escape = '\\\"', hive_partitioning = false)",
         "escape = '\\\"')",
-        "tests/mechanisms/summaries/test_neighbour_rows.py::test_names_of_folders_say_nothing_about_rows",
+        "tests/marketplace/test_neighbour_rows.py::test_names_of_folders_say_nothing_about_rows",
     ),
 )

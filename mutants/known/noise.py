@@ -7,8 +7,8 @@ SHARE_SAMPLERS = "src/heathaze/privacy/_share_samplers.py"
 NOISE = "src/heathaze/privacy/noise.py"
 SHARES = "src/heathaze/privacy/noise_shares.py"
 RANDOMNESS = "src/heathaze/privacy/randomness.py"
-WEIGHTS = "src/heathaze/privacy/weights.py"
-CHOICE = "src/heathaze/privacy/choice.py"
+WEIGHTS = "src/heathaze/local/weights.py"
+CHOICE = "src/heathaze/privacy/selection.py"
 
 BUGS = (
     # ── random bits ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -141,8 +141,7 @@ BUGS = (
         SHARES,
         "return Fraction(1, threshold - colluders)",
         "return Fraction(1, threshold)",
-        "tests/mechanisms/distributed/test_cohort.py::"
-        "test_whoever_is_lost_and_whoever_tells_the_noise_left_has_shape_one",
+        "tests/distributed/test_cohort.py::test_whoever_is_lost_and_whoever_tells_the_noise_left_has_shape_one",
     ),
     Bug(
         "whole-shape-dropped",
@@ -175,7 +174,7 @@ BUGS = (
         WEIGHTS,
         'least = math.floor(product * (1 - Decimal("1e-55")))',
         'least = math.ceil(product * (1 - Decimal("1e-55")))',
-        "tests/privacy/test_weights.py::test_the_golden_weight",
+        "tests/local/test_weights.py::test_the_golden_weight",
     ),
     Bug(
         "choice-twice-as-sharp",
@@ -183,7 +182,7 @@ BUGS = (
         CHOICE,
         "if _exp_coin(rate * (best - wanted[place]), bits):",
         "if _exp_coin(2 * rate * (best - wanted[place]), bits):",
-        "tests/privacy/test_choice.py::test_choices_follow_the_exponential_law",
+        "tests/privacy/test_selection.py::test_choices_follow_the_exponential_law",
     ),
     Bug(
         "logistic-coin-never-thrown-again",
@@ -191,6 +190,6 @@ BUGS = (
         CHOICE,
         "        if _exp_coin(exponent, bits):\n            return True",
         "        return _exp_coin(exponent, bits)",
-        "tests/privacy/test_choice.py::test_coins_follow_the_logistic_law",
+        "tests/privacy/test_selection.py::test_coins_follow_the_logistic_law",
     ),
 )

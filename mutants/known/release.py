@@ -4,7 +4,7 @@ from mutants.bug import Bug
 
 RELEASE = "src/heathaze/release/release.py"
 PAGE = "src/heathaze/maps/page.py"
-PUBLISH = "src/heathaze/publish.py"
+PUBLISH = "src/heathaze/publishing.py"
 NPZ = "src/heathaze/release/formats/npz.py"
 
 BUGS = (

@@ -4,9 +4,9 @@ from mutants.bug import Bug
 
 CLIENT = "src/heathaze/secagg/client.py"
 SERVER = "src/heathaze/secagg/server.py"
-SHARES = "src/heathaze/secagg/shares.py"
+SHARES = "src/heathaze/secagg/shamir.py"
 KEYS = "src/heathaze/secagg/keys.py"
-TERMS = "src/heathaze/secagg/terms.py"
+TERMS = "src/heathaze/secagg/parameters.py"
 ODDS = "src/heathaze/secagg/odds.py"
 ENVELOPE = "src/heathaze/secagg/envelope.py"
 
@@ -18,7 +18,7 @@ BUGS = (
         SHARES,
         "return evaluate([secret, *uniform(needed - 1, randomness)], count)",
         "return evaluate([secret, *uniform(needed - 2, randomness)], count)",
-        "tests/secagg/test_shares.py::test_any_so_many_shares_give_the_secret_back",
+        "tests/secagg/test_shamir.py::test_any_so_many_shares_give_the_secret_back",
     ),
     Bug(
         "field-elements-not-even",
@@ -26,7 +26,7 @@ BUGS = (
         SHARES,
         "_BITS = 257\n",
         "_BITS = 255\n",
-        "tests/secagg/test_shares.py::test_elements_are_uniform",
+        "tests/secagg/test_shamir.py::test_elements_are_uniform",
     ),
     Bug(
         "no-self-mask",
@@ -91,7 +91,7 @@ BUGS = (
         TERMS,
         "        if self.odds.breach > breach:\n",
         "        if False:\n",
-        "tests/secagg/test_terms.py::test_unsafe_terms_are_refused",
+        "tests/secagg/test_parameters.py::test_unsafe_terms_are_refused",
     ),
     Bug(
         "too-few-survivors-accepted",
@@ -196,7 +196,7 @@ BUGS = (
         TERMS,
         "more_than_half = self.neighbours // 2 + 1",
         "more_than_half = self.neighbours // 2",
-        "tests/secagg/test_terms.py::test_terms_that_cannot_be",
+        "tests/secagg/test_parameters.py::test_terms_that_cannot_be",
     ),
     Bug(
         "odds-of-one-client",
@@ -204,7 +204,7 @@ BUGS = (
         ODDS,
         "return min(1.0, clients * at_least(corrupt, others, draws, wanted))",
         "return min(1.0, at_least(corrupt, others, draws, wanted))",
-        "tests/secagg/test_terms.py::test_the_bound_on_captured_clients_holds_for_all_places_of_the_corrupt",
+        "tests/secagg/test_parameters.py::test_the_bound_on_captured_clients_holds_for_all_places_of_the_corrupt",
     ),
     Bug(
         "odds-rounded-down",
@@ -212,7 +212,7 @@ BUGS = (
         ODDS,
         "return math.nextafter(numerator / denominator, math.inf)",
         "return math.nextafter(numerator / denominator, -math.inf)",
-        "tests/secagg/test_terms.py::test_tails_are_the_hypergeometric_ones",
+        "tests/secagg/test_parameters.py::test_tails_are_the_hypergeometric_ones",
     ),
     Bug(
         "purpose-not-in-the-digest",
@@ -220,6 +220,6 @@ BUGS = (
         TERMS,
         "return hashlib.sha256(_LABEL + self.to_bytes()).digest()",
         "return hashlib.sha256(_LABEL + self.to_bytes()[:-PURPOSE_BYTES]).digest()",
-        "tests/secagg/test_terms.py::test_every_term_is_in_the_digest",
+        "tests/secagg/test_parameters.py::test_every_term_is_in_the_digest",
     ),
 )

@@ -2,13 +2,13 @@
 
 from mutants.bug import Bug
 
-READINGS = "src/heathaze/mechanisms/sensors/readings.py"
-NOISY = "src/heathaze/mechanisms/sensors/noisy_readings.py"
-PLACES = "src/heathaze/mechanisms/sensors/_places.py"
-EDGES = "src/heathaze/mechanisms/sensors/_edges.py"
-STEEPEST = "src/heathaze/mechanisms/sensors/_steepest.py"
-DEVICE = "src/heathaze/mechanisms/sensors/device.py"
-ESCROW = "src/heathaze/mechanisms/sensors/escrow.py"
+READINGS = "src/heathaze/sensors/readings.py"
+NOISY = "src/heathaze/sensors/noisy_readings.py"
+PLACES = "src/heathaze/sensors/sensitivity/_places.py"
+EDGES = "src/heathaze/sensors/sensitivity/_discrete.py"
+STEEPEST = "src/heathaze/sensors/sensitivity/_continuous.py"
+DEVICE = "src/heathaze/sensors/device.py"
+ESCROW = "src/heathaze/sensors/escrow.py"
 
 BUGS = (
     # ── sensitivity ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -18,7 +18,7 @@ BUGS = (
         PLACES,
         "_longest(responses.T, power)) / gaps",
         "_longest(responses.T, power)) / (gaps / gaps)",
-        "tests/mechanisms/sensors/test_sensitivity.py::test_the_factor_n_is_there",
+        "tests/sensors/test_sensitivity.py::test_the_factor_n_is_there",
     ),
     Bug(
         "edge-lengths-forgotten",
@@ -26,7 +26,7 @@ BUGS = (
         EDGES,
         "        rates = (moved * (1 + SAFETY) + floor) / network.lengths\n",
         "        rates = moved * (1 + SAFETY) + floor\n",
-        "tests/mechanisms/sensors/test_sensitivity.py::test_every_pair_of_candidates",
+        "tests/sensors/test_sensitivity.py::test_every_pair_of_candidates",
     ),
     Bug(
         "calibrated-for-each-reading",
@@ -34,7 +34,7 @@ BUGS = (
         STEEPEST,
         'return np.asarray(np.sqrt(np.einsum("rk,rk->k", readings, readings)))',
         "return np.asarray(np.abs(readings).max(axis=0))",
-        "tests/mechanisms/sensors/test_sensitivity.py::test_lines_of_the_errata",
+        "tests/sensors/test_sensitivity.py::test_lines_of_the_errata",
     ),
     Bug(
         "edges-calibrated-for-each-reading",
@@ -42,7 +42,7 @@ BUGS = (
         EDGES,
         '        squares += np.einsum("eb,eb->e", steps, steps)\n        sums += np.abs(steps).sum(axis=1)\n',
         "        squares = np.maximum(squares, (steps**2).max(axis=1))\n        sums += np.abs(steps).sum(axis=1)\n",
-        "tests/mechanisms/sensors/test_sensitivity.py::test_closed_forms_of_complete_graphs_and_stars",
+        "tests/sensors/test_sensitivity.py::test_closed_forms_of_complete_graphs_and_stars",
     ),
     Bug(
         "search-stops-at-the-middle",
@@ -50,7 +50,7 @@ BUGS = (
         STEEPEST,
         "    value = max(found, settled)\n",
         "    value = found * 0.99\n",
-        "tests/mechanisms/sensors/test_sensitivity.py::test_lines_of_the_errata",
+        "tests/sensors/test_sensitivity.py::test_lines_of_the_errata",
     ),
     Bug(
         "floats-promise-more-than-they-know",
@@ -58,7 +58,7 @@ BUGS = (
         EDGES,
         "    for moved, floor in zip((np.sqrt(squares), sums), floors, strict=True):\n",
         "    for moved, floor in zip((np.sqrt(squares), sums), (0.0, 0.0 * floors[0]), strict=True):\n",
-        "tests/mechanisms/sensors/test_sensitivity.py::test_floats_do_not_promise_more_than_they_know",
+        "tests/sensors/test_sensitivity.py::test_floats_do_not_promise_more_than_they_know",
     ),
     Bug(
         "failure-forgotten",
@@ -66,7 +66,7 @@ BUGS = (
         EDGES,
         "        failure = FAILURE if most.random else failure\n",
         "        failure = 0.0 if most.random else failure\n",
-        "tests/mechanisms/sensors/test_sensitivity.py::test_screening_of_a_matrix_on_a_network",
+        "tests/sensors/test_sensitivity.py::test_screening_of_a_matrix_on_a_network",
     ),
     # ── noise ───────────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -75,7 +75,7 @@ BUGS = (
         READINGS,
         "return math.ceil(math.ldexp(self._change, -steps) * (1 + 1e-12) + rounding)",
         "return math.ceil(math.ldexp(self._change, -steps) * (1 + 1e-12) + 0 * rounding)",
-        "tests/mechanisms/sensors/test_readings.py::test_rounding_is_in_the_sensitivity_also_that_of_the_floats",
+        "tests/sensors/test_readings.py::test_rounding_is_in_the_sensitivity_also_that_of_the_floats",
     ),
     Bug(
         "noise-too-small-for-its-price",
@@ -83,7 +83,7 @@ BUGS = (
         READINGS,
         "(cost := self._price(counted, scale)) > self.epsilon:",
         "(cost := self._price(counted, scale)) > 2 * self.epsilon:",
-        "tests/mechanisms/sensors/test_readings.py::test_noise_that_starts_too_small_is_raised_to_its_price",
+        "tests/sensors/test_readings.py::test_noise_that_starts_too_small_is_raised_to_its_price",
     ),
     Bug(
         "l2-noise-for-a-pure-promise",
@@ -91,7 +91,7 @@ BUGS = (
         READINGS,
         "change = self.sensitivity.l2 if self.delta > 0 else self.sensitivity.l1",
         "change = self.sensitivity.l2",
-        "tests/mechanisms/sensors/test_readings.py::test_laplace_noise_keeps_a_pure_promise",
+        "tests/sensors/test_readings.py::test_laplace_noise_keeps_a_pure_promise",
     ),
     Bug(
         "readings-drawn-before-paid",
@@ -104,8 +104,7 @@ BUGS = (
         "        draw = discrete_gaussian if self.delta > 0 else discrete_laplace\n"
         "        draw(scale, exactly.size, source)\n"
         "        if ledger is not None:\n            ledger.charge(guarantee, self.event)\n",
-        "tests/mechanisms/sensors/test_readings.py::"
-        "test_the_ledger_is_charged_before_any_noise_and_refuses_what_is_too_much",
+        "tests/sensors/test_readings.py::test_the_ledger_is_charged_before_any_noise_and_refuses_what_is_too_much",
     ),
     Bug(
         "card-made-before-paid",
@@ -113,7 +112,7 @@ BUGS = (
         READINGS,
         "            ledger.charge(self._guarantee_of(card), self.event)\n",
         "            ledger.check(self._guarantee_of(card), self.event)\n",
-        "tests/mechanisms/sensors/test_readings.py::test_a_card_is_charged_before_it_exists",
+        "tests/sensors/test_readings.py::test_a_card_is_charged_before_it_exists",
     ),
     Bug(
         "card-for-other-times",
@@ -121,7 +120,7 @@ BUGS = (
         READINGS,
         "        if card.times != self.times:\n",
         "        if False:\n",
-        "tests/mechanisms/sensors/test_readings.py::test_a_card_for_other_times_is_refused",
+        "tests/sensors/test_readings.py::test_a_card_for_other_times_is_refused",
     ),
     Bug(
         "card-with-less-noise",
@@ -129,7 +128,7 @@ BUGS = (
         READINGS,
         "        if card.noise != noise or cost > self.epsilon:\n",
         "        if card.noise != noise:\n",
-        "tests/mechanisms/sensors/test_readings.py::test_a_card_with_less_noise_than_is_owed_is_refused",
+        "tests/sensors/test_readings.py::test_a_card_with_less_noise_than_is_owed_is_refused",
     ),
     Bug(
         "simulated-readings-saved",
@@ -137,7 +136,7 @@ BUGS = (
         NOISY,
         "        if self.simulated:\n",
         "        if False:\n",
-        "tests/mechanisms/sensors/test_readings.py::test_simulated_readings_are_never_saved",
+        "tests/sensors/test_readings.py::test_simulated_readings_are_never_saved",
     ),
     # ── the sensor ──────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -146,7 +145,7 @@ BUGS = (
         DEVICE,
         "if not (negative and magnitude == 0):",
         "if not (negative and magnitude < 0):",
-        "tests/mechanisms/sensors/test_device.py::test_the_noise_follows_its_law",
+        "tests/sensors/test_device.py::test_the_noise_follows_its_law",
     ),
     Bug(
         "same-time-answered-twice",
@@ -154,7 +153,7 @@ BUGS = (
         DEVICE,
         "            if time < start.next:\n",
         "            if False:\n",
-        "tests/mechanisms/sensors/test_device.py::test_each_time_is_answered_once_and_times_go_up",
+        "tests/sensors/test_device.py::test_each_time_is_answered_once_and_times_go_up",
     ),
     Bug(
         "answer-before-it-is-remembered",
@@ -164,7 +163,7 @@ BUGS = (
         "            return exactly + noise(self.card, bits)\n",
         "            answer = exactly + noise(self.card, bits)\n"
         "            self._remember(start, _State(time + 1, key, start.first))\n            return answer\n",
-        "tests/mechanisms/sensors/test_device.py::test_what_is_remembered_is_on_the_disk_before_the_answer_exists",
+        "tests/sensors/test_device.py::test_what_is_remembered_is_on_the_disk_before_the_answer_exists",
     ),
     Bug(
         "seed-reused-over-time",
@@ -172,7 +171,7 @@ BUGS = (
         DEVICE,
         "                bits, key = KeyedBits(key), next_key(key)\n",
         "                bits = KeyedBits(key)\n",
-        "tests/mechanisms/sensors/test_escrow.py::test_a_stolen_sensor_does_not_betray_its_past",
+        "tests/sensors/test_escrow.py::test_a_stolen_sensor_does_not_betray_its_past",
     ),
     Bug(
         "seed-reused-over-sensors",
@@ -180,7 +179,7 @@ BUGS = (
         ESCROW,
         "json.dumps([card.to_json(), sensor]).encode()",
         "json.dumps([card.to_json()]).encode()",
-        "tests/mechanisms/sensors/test_escrow.py::test_no_two_of_cards_sensors_and_times_share_their_noise",
+        "tests/sensors/test_escrow.py::test_no_two_of_cards_sensors_and_times_share_their_noise",
     ),
     Bug(
         "stolen-sensor-betrays-its-past",
@@ -188,24 +187,24 @@ BUGS = (
         DEVICE,
         'return hmac.digest(key, b"next", hashlib.sha256)',
         "return bytes([(key[0] + 1) % 256]) + key[1:]",
-        "tests/mechanisms/sensors/test_escrow.py::test_the_key_of_the_next_time_is_a_one_way_function_of_this_one",
+        "tests/sensors/test_escrow.py::test_the_key_of_the_next_time_is_a_one_way_function_of_this_one",
     ),
     Bug(
         "a-reading-swallows-the-next",
         "A quotation mark in one reading does not swallow the readings behind it.",
-        "src/heathaze/mechanisms/sensors/layout.py",
+        "src/heathaze/sensors/layout.py",
         "    for number, line in enumerate(lines, start=first):\n",
         "    loosely = csv.reader([text + chr(10) for text in lines], skipinitialspace=True)\n"
         "    yield from enumerate((record for record in loosely if record), start=first)\n"
         "    for number, line in enumerate(lines[:0]):\n",
-        "tests/mechanisms/sensors/test_neighbour_readings.py::test_a_quotation_mark_swallows_no_reading",
+        "tests/sensors/test_neighbour_readings.py::test_a_quotation_mark_swallows_no_reading",
     ),
     Bug(
         "carriage-return-forges-a-reading",
         "A carriage return inside a field does not begin a reading of another sensor.",
-        "src/heathaze/mechanisms/sensors/layout.py",
+        "src/heathaze/sensors/layout.py",
         'open(newline="\\n", encoding="utf-8-sig")',
         'open(newline="", encoding="utf-8-sig")',
-        "tests/mechanisms/sensors/test_files.py::test_a_layout_that_is_none_is_told_in_a_sentence",
+        "tests/sensors/test_files.py::test_a_layout_that_is_none_is_told_in_a_sentence",
     ),
 )

@@ -16,8 +16,8 @@ from sources import people_of, present, raster_of
 from variants import PAPER
 
 import heathaze as hz
+from heathaze.distributed import AdaptiveQuadtree, Survey, proportions, simulate
 from heathaze.domain.partition import cell_codes
-from heathaze.mechanisms.distributed import AdaptiveQuadtree, Survey, proportions, simulate
 from heathaze.privacy.noise_shares import realised_epsilon
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heathaze.metrics.errors import mse
+from heathaze.metrics.cellwise import mse
 
 
 def best_split(levels: list[np.ndarray], truth: np.ndarray, people: float) -> np.ndarray:

@@ -15,12 +15,12 @@ from sources import Raster, favourites, people_of, raster_of, visitors
 from variants import PAPER, FixedBudget, FixedThreshold, PrintedGrid
 
 import heathaze as hz
+from heathaze import distributed
+from heathaze.distributed import AdaptiveQuadtree, Cohort, Population, Survey, proportions, simulate
+from heathaze.distributed.non_private import best_level
 from heathaze.domain.partition import cell_codes
 from heathaze.domain.quadtree import interleave
 from heathaze.errors import ShardAborted
-from heathaze.mechanisms import distributed
-from heathaze.mechanisms.distributed import AdaptiveQuadtree, Cohort, Population, Survey, proportions, simulate
-from heathaze.testing import best_level
 
 HERE = Path(__file__).resolve().parent
 

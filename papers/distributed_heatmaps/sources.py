@@ -11,7 +11,7 @@ from harness.data import columns_of, data_file, seed_of
 
 import heathaze as hz
 from heathaze.datasets.city import CITY, city
-from heathaze.mechanisms.distributed import Population
+from heathaze.distributed import Population
 
 Raster = tuple[hz.Grid, np.ndarray]
 

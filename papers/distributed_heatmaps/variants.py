@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.mechanisms.distributed import AdaptiveGrid, AdaptiveQuadtree, Cohort, Round
-from heathaze.mechanisms.distributed.encodings import Mesh, Regions
-from heathaze.mechanisms.distributed.question import Part
-from heathaze.mechanisms.distributed.survey import Inquiry
+from heathaze.distributed import AdaptiveGrid, AdaptiveQuadtree, Cohort, Round
+from heathaze.distributed.encodings import Mesh, Regions
+from heathaze.distributed.question import Part
+from heathaze.distributed.survey import Inquiry
 
 PAPER: dict[str, Any] = {"crowded": 2.0, "calm": 0.1, "reserve": 2.0}
 """The paper's setting of AdaptiveQuadtree: split above two deviations of the noise, c = 0.1."""

@@ -10,11 +10,11 @@ import functools
 import math
 
 import numpy as np
+from location_privacy import cell_distances, sampling_adversary
 
 import heathaze as hz
-from heathaze.mechanisms.local.disk_area import paper_radius
-from heathaze.mechanisms.local.subset_exponential import paper_size
-from heathaze.metrics.location_privacy import cell_distances
+from heathaze.local.disk_area import paper_radius
+from heathaze.local.subset_exponential import paper_size
 
 SETS = 4096
 """Sets drawn where there are too many to go through: the mean is then known to about a third of a percent."""
@@ -36,7 +36,7 @@ def equal_subset(size: int, epsilon: float) -> tuple[int, float]:
         return 1, epsilon  # nothing to hide, nothing to compare
     grid = square(size)
     disc = hz.local.DiskArea(grid, epsilon, radius=math.floor(paper_radius(grid, epsilon)))
-    wanted = hz.metrics.sampling_adversary(disc.transition_matrix(), grid.shape)
+    wanted = sampling_adversary(disc.transition_matrix(), grid.shape)
 
     def missing(price: float, k: int) -> float:
         return subset_privacy(hz.local.SubsetExponential(grid, price, size=k)) - wanted
@@ -56,7 +56,7 @@ def subset_privacy(mechanism: hz.local.SubsetExponential) -> float:
     """
     grid = mechanism.grid
     if math.comb(grid.cells, mechanism.size) <= MOST_SETS:
-        return hz.metrics.sampling_adversary(mechanism.transition_matrix(), grid.shape)
+        return sampling_adversary(mechanism.transition_matrix(), grid.shape)
     members = mechanism.draw(np.arange(SETS) % grid.cells, hz.Simulation(1))
     held = np.zeros((grid.cells, SETS))
     held[members.T, np.arange(SETS)] = 1.0

@@ -11,7 +11,7 @@ from harness.results import Config, Point
 from protocol import Trial
 from sources import present
 
-from heathaze.mechanisms.local.disk_area import paper_radius
+from heathaze.local.disk_area import paper_radius
 
 
 def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:

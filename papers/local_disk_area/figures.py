@@ -10,9 +10,10 @@ import numpy as np
 from calibration import equal_subset, square
 from harness.pictures import curves, panels, save
 from harness.results import Point, Results
+from location_privacy import bayes_adversary, sampling_adversary
 
 import heathaze as hz
-from heathaze.mechanisms.local.disk_area import paper_radius
+from heathaze.local.disk_area import paper_radius
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,10 +146,7 @@ def _local_privacy(path: Path) -> Path:
         for name, matrix in (("DAM", disc.transition_matrix()), ("SEM-Geo-I", sets.transition_matrix())):
             seen = matrix[:, matrix.sum(axis=0) > 0]
             worst = float(np.log(seen.max(axis=0) / seen.min(axis=0)).max())
-            guesses = (
-                adversary(matrix, grid.shape)
-                for adversary in (hz.metrics.sampling_adversary, hz.metrics.bayes_adversary)
-            )
+            guesses = (adversary(matrix, grid.shape) for adversary in (sampling_adversary, bayes_adversary))
             found[name].append((*guesses, worst))
     for name, numbers in found.items():
         colour, marker, _ = STYLES[name]

@@ -14,10 +14,10 @@ from harness.data import seed_of
 from sources import people, truth
 
 import heathaze as hz
-from heathaze.inference.channels import Dense, Marginals
-from heathaze.inference.expectation_maximisation import expectation_maximisation
-from heathaze.inference.smooth_map import smooth_map
-from heathaze.mechanisms.local.disk_area import paper_radius
+from heathaze.local.channels import Dense, Marginals
+from heathaze.local.disk_area import paper_radius
+from heathaze.local.expectation_maximisation import expectation_maximisation
+from heathaze.local.smooth_map import smooth_map
 
 HERE = Path(__file__).resolve().parent
 

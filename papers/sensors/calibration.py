@@ -14,8 +14,8 @@ from harness.data import seed_of
 from protocol import frozen, one_source_posterior, readings_on_graph
 from sources import community
 
-from heathaze.mechanisms.sensors.diffusion import Graph, Line, Snapshots
-from heathaze.mechanisms.sensors.sensitivity import sensitivity
+from heathaze.sensors.physics import Graph, Line, Snapshots
+from heathaze.sensors.sensitivity import sensitivity
 
 # ── figure 2 ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -31,10 +31,10 @@ from protocol import (
 )
 from sources import community, lab_sensors
 
-from heathaze.inference.sources import find_sources
-from heathaze.mechanisms.sensors.readings import Readings
-from heathaze.mechanisms.sensors.sensitivity import sensitivity
-from heathaze.metrics.recovery_floor import fano_floor, recovery_floor
+from heathaze.sensors.readings import Readings
+from heathaze.sensors.recovery.posterior import find_sources
+from heathaze.sensors.recovery_floor import fano_floor, recovery_floor
+from heathaze.sensors.sensitivity import sensitivity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,12 +13,12 @@ from harness.data import seed_of
 from sources import block_model, community, lab_sensors, pair_in_room, pair_on_line, unit_sources
 
 import heathaze as hz
-from heathaze.inference.field import Field
-from heathaze.inference.sources import find_sources
-from heathaze.inference.sparse_recovery import basis_pursuit
-from heathaze.mechanisms.sensors.diffusion import Graph, Line, Plate
-from heathaze.mechanisms.sensors.readings import Readings
-from heathaze.metrics.source_emd import plane_emd, source_emd
+from heathaze.sensors.emd import plane_emd, source_emd
+from heathaze.sensors.physics import Graph, Line, Plate
+from heathaze.sensors.physics.field import Field
+from heathaze.sensors.readings import Readings
+from heathaze.sensors.recovery.basis_pursuit import basis_pursuit
+from heathaze.sensors.recovery.posterior import find_sources
 
 HERE = Path(__file__).resolve().parent
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from harness.data import columns_of, data_file, seed_of
 
-from heathaze.domain.network import Network
+from heathaze.sensors.physics.network import Network
 
 
 def pair_on_line(run: int, n: int, rule: Mapping[str, Any], name: str) -> np.ndarray:

@@ -10,18 +10,17 @@ release.save("nyc.html")
 """
 
 # Heavy packages (duckdb, numba, scipy, matplotlib) are imported where they are used, so that this stays quick.
-from heathaze import datasets, metrics
+from heathaze import central, datasets, distributed, local, marketplace, metrics, sensors
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Box, Grid
 from heathaze.errors import HeathazeError
 from heathaze.ingest.count import count
 from heathaze.ingest.counts import Counts
-from heathaze.mechanisms import central, distributed, local, sensors, summaries
-from heathaze.plan import plan
+from heathaze.planning import plan
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import SecureRandomness, Simulation
-from heathaze.publish import publish
+from heathaze.publishing import publish
 from heathaze.release.formats import load
 from heathaze.release.release import Release
 from heathaze.version import __version__
@@ -44,9 +43,9 @@ __all__ = [
     "distributed",
     "load",
     "local",
+    "marketplace",
     "metrics",
     "plan",
     "publish",
     "sensors",
-    "summaries",
 ]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from heathaze.mechanisms.sensors.readings_file import ReadingsFile
 from heathaze.privacy.ledger import Ledger
+from heathaze.sensors.readings_file import ReadingsFile
 from tests.cli.conftest import Heathaze
 
 PHYSICS = ("--size", 12, 8, "--walls", "insulated", "--diffusivity", 0.01)

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heathaze import central
+from heathaze.central.mechanism import Mechanism
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import TooLarge
+from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
-from heathaze.mechanisms import central
-from heathaze.mechanisms.protocols import Estimate, Mechanism
 from heathaze.privacy.audit import audit
 from heathaze.privacy.events import Composition, DiscreteLaplace, Event
 from heathaze.privacy.loss import parse_epsilon

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import heathaze as hz
+from heathaze.central import AdaptiveTree, Flat
 from heathaze.errors import PromiseBroken
-from heathaze.mechanisms.central import AdaptiveTree, Flat
 from heathaze.privacy.events import DiscreteLaplace
 from heathaze.privacy.unit import Unit
 from heathaze.testing import noiseless

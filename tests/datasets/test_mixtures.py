@@ -33,7 +33,7 @@ def test_the_seed_decides():
 
 
 def test_few_narrow_clusters_are_found_again():
-    from heathaze.inference.k_median import cost, k_median
+    from heathaze.release.centers import cost, k_median
 
     table = mixture(clusters=3, sparsity=0.02, spread=(0.01, 0.015), seed=11)
     points = np.column_stack([table["x"], table["y"]])

@@ -7,8 +7,8 @@ import pytest
 
 from heathaze.datasets.owners import HEATING, market
 from heathaze.errors import InvalidInput
-from heathaze.mechanisms.summaries.study import Study
-from heathaze.metrics.mmd import mmd_squared
+from heathaze.marketplace.mmd import mmd_squared
+from heathaze.marketplace.study import Study
 
 
 def test_the_seed_decides_and_all_tables_have_the_same_columns() -> None:

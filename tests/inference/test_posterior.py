@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heathaze.central import AdaptiveTree
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import deinterleave, nodes_at
 from heathaze.errors import InvalidInput
@@ -15,7 +16,6 @@ from heathaze.inference.interval import interval
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import posterior
 from heathaze.ingest.counts import Counts
-from heathaze.mechanisms.central import AdaptiveTree
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.unit import Unit
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from heathaze.domain.density import TreeDensity, render_deviations
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import nodes_at
-from heathaze.maps import sureness
+from heathaze.maps import uncertainty as sureness
 
 PLANE = Grid.plane(x=(0, 4), y=(0, 3), shape=(24, 32))
 

@@ -151,7 +151,7 @@ def test_paths_along_rays_exceed_straight_lines_by_at_most_the_factor(reach):
     steps, lengths = certificates.rays(reach)
     far = np.full((25, 25), 2**60)
     far[0, 0] = 0
-    from heathaze.metrics._grid_kernels import envelope_rays
+    from heathaze.metrics._kernels import envelope_rays
 
     for _ in range(3):
         envelope_rays(far, steps, lengths)

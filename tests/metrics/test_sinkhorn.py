@@ -17,7 +17,7 @@ def some_maps(shape):
 
 def entropic_by_pot(a, b, epsilon):
     """Σ γ‖x − y‖² + ε KL(γ ‖ p ⊗ q) of POT's plan, in cells²."""
-    from heathaze.metrics.transport import _solver
+    from heathaze.metrics.wasserstein import _solver
 
     _solver()  # imports POT without its warnings
     import ot

@@ -16,7 +16,7 @@ def some_maps(shape=(9, 13)):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_equals_pot(order):
-    from heathaze.metrics.transport import _solver
+    from heathaze.metrics.wasserstein import _solver
 
     _solver()  # imports POT without its warnings
     import ot

@@ -5,7 +5,7 @@ import pytest
 
 from tests.papers.quick_run import PAPERS
 
-PAPER = PAPERS / "summaries"
+PAPER = PAPERS / "marketplace"
 README = "Before.\n<!-- claims, table -->\n{}<!-- end -->\nAfter.\n"
 TABLE = "| claim | theirs | ours | holds |\n|---|---|---|---|\n| it is one | 1 | 1.5 | yes |\n"
 

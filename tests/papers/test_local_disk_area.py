@@ -6,7 +6,7 @@ import json
 import pytest
 
 import heathaze as hz
-from heathaze.mechanisms.local.disk_area import paper_radius
+from heathaze.local.disk_area import paper_radius
 from tests.papers.quick_run import PAPERS, check_quick_run, quick_run, replaced_config, shown_pictures, times
 
 PAPER = PAPERS / "local_disk_area"
@@ -92,8 +92,8 @@ def test_compared_mechanisms_mislead_the_papers_adversary_as_far(size, epsilon, 
     k, price = calibration.equal_subset(size, epsilon)
     grid = calibration.square(size)
     disc = hz.local.DiskArea(grid, epsilon, radius=int(paper_radius(grid, epsilon)))
-    wanted = hz.metrics.sampling_adversary(disc.transition_matrix(), grid.shape)
+    wanted = calibration.sampling_adversary(disc.transition_matrix(), grid.shape)
     sets = hz.local.SubsetExponential(grid, price, size=k)
-    exact = hz.metrics.sampling_adversary(sets.transition_matrix(), grid.shape)
+    exact = calibration.sampling_adversary(sets.transition_matrix(), grid.shape)
     assert exact == pytest.approx(wanted, rel=0.02)
     assert (k > 1) == (epsilon == 1.4)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from heathaze.mechanisms.sensors.diffusion import Graph, Line
+from heathaze.sensors.physics import Graph, Line
 from tests.papers.quick_run import PAPERS, check_quick_run, check_tables, shown_pictures
 
 PAPER = PAPERS / "sensors"

@@ -661,8 +661,8 @@ SLEEPER = (
     PREAMBLE
     + """
 from heathaze.domain.grid import Grid
-from heathaze.mechanisms.central import Flat
-from heathaze.publish import publish
+from heathaze.central import Flat
+from heathaze.publishing import publish
 from heathaze.testing import neighbouring_counts
 
 class Slow(Flat):

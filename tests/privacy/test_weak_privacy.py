@@ -14,7 +14,7 @@ import pytest
 
 import heathaze as hz
 from heathaze.errors import InvalidInput, WeakPrivacy
-from heathaze.mechanisms.summaries import Consumer, Features, Herding, Owner
+from heathaze.marketplace import Consumer, Features, Herding, Owner
 from heathaze.privacy.loss import warn_if_weak
 
 GRID = hz.Grid.plane(x=(0, 4), y=(0, 4), size=4)

@@ -15,8 +15,8 @@ from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import posterior
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.loss import Loss
+from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.unit import Unit
-from heathaze.release.provenance import Provenance
 from heathaze.release.release import Release
 
 Wrap = Callable[..., Release]

@@ -10,8 +10,8 @@ import pytest
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Box
 from heathaze.errors import InvalidInput, TooLarge
+from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Simulation
-from heathaze.release.provenance import Provenance
 from heathaze.release.release import Release
 
 

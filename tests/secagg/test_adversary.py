@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput, ShardAborted, StoppedForGood, UnexpectedMessage
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Client, Step, client, keys, shares
+from heathaze.secagg import Client, Step, client, keys
+from heathaze.secagg import shamir as shares
 from heathaze.secagg.envelope import SERVER, unwrap, wrap
 from heathaze.secagg.keys import MaskKey, PairKeys
 from heathaze.secagg.messages import (

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from heathaze.mechanisms.distributed import Cohort
+from heathaze.distributed import Cohort
 from heathaze.privacy.noise_shares import realised_epsilon, surviving_shape
 from heathaze.secagg import Terms
 

@@ -20,13 +20,13 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Make a synthetic city, publish it, and draw truth and release side by side."""
+    from heathaze.central import default
     from heathaze.datasets.city import CITY, city
     from heathaze.domain.density import Density
     from heathaze.domain.grid import Grid
     from heathaze.ingest.count import count
     from heathaze.maps.figure import draw
-    from heathaze.mechanisms.central import default
-    from heathaze.publish import publish
+    from heathaze.publishing import publish
 
     grid = Grid.over(lon=CITY.x, lat=CITY.y, size=256)
     mechanism = default(grid, epsilon)

@@ -11,9 +11,9 @@ import typer
 from heathaze.cli.console import Json, Quiet, complain, out, say_json, steps
 from heathaze.cli.outputs import check_new, check_place
 from heathaze.errors import InvalidInput, UnreadableData
-from heathaze.mechanisms.local.estimate import estimate as from_reports
-from heathaze.mechanisms.local.reports import fingerprint
-from heathaze.mechanisms.local.tally import Tally
+from heathaze.local.estimate import estimate as from_reports
+from heathaze.local.reports import fingerprint
+from heathaze.local.tally import Tally
 
 
 def estimate(

@@ -20,7 +20,9 @@ from heathaze.cli import (
     rehearse,
     sensors,
     show,
-    summarize,
+)
+from heathaze.cli import (
+    marketplace as summarize,
 )
 from heathaze.cli.console import complain, warnings_as_sentences
 from heathaze.errors import HeathazeError

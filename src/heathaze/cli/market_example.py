@@ -12,7 +12,7 @@ def write_example(folder: Path, *, quiet: bool) -> None:
     import duckdb
 
     from heathaze.datasets.owners import market
-    from heathaze.mechanisms.summaries.study import Study
+    from heathaze.marketplace.study import Study
 
     if folder.exists():
         raise CannotWrite(f"{folder} exists already; name a new folder.")

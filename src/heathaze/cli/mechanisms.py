@@ -8,20 +8,12 @@ from typing import Annotated
 
 import typer
 
+from heathaze.central import AdaptiveGrid, Dense, Flat, FlatTop, PrivTree, Pyramid, UniformGrid, default
+from heathaze.central.mechanism import Mechanism
 from heathaze.cli.console import Json, out, say_json
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
-from heathaze.mechanisms.central import (
-    AdaptiveGrid,
-    Dense,
-    Flat,
-    FlatTop,
-    PrivTree,
-    Pyramid,
-    UniformGrid,
-    default,
-)
-from heathaze.mechanisms.local import (
+from heathaze.local import (
     DiskArea,
     HybridUniformExponential,
     LocalHashing,
@@ -31,7 +23,7 @@ from heathaze.mechanisms.local import (
     SubsetExponential,
     UnaryEncoding,
 )
-from heathaze.mechanisms.protocols import Estimator, Mechanism
+from heathaze.local.mechanism import Estimator
 
 _PURPOSES = {
     "adaptive-tree": "any number of people, any resolution; says how sure it is; the default",
@@ -85,7 +77,7 @@ _SUMMARIES = {
     "herding": "rows of private owners that match a private target; owners herd on their own; the default",
     "rounds": "the same as the paper on buying data has it, corrected: bids, round by round; a rival",
 }
-"""For `heathaze summarize`, and `hz.summaries`."""
+"""For `heathaze summarize`, and `hz.marketplace`."""
 
 _GUESSED = ("dense", "adaptive-grid", "uniform-grid")
 """Those that use a guess of the number of people."""
@@ -169,12 +161,12 @@ def mechanisms(
     purposes |= {key: ("distributed", use) for key, (_, use) in _DISTRIBUTED.items()}
     purposes |= {key: ("local", use) for key, (_, use) in _LOCAL.items()}
     purposes |= {key: ("sensors", use) for key, use in _SENSORS.items()}
-    purposes |= {key: ("summaries", use) for key, use in _SUMMARIES.items()}
+    purposes |= {key: ("marketplace", use) for key, use in _SUMMARIES.items()}
     if name is not None:
         name = _known(name, purposes)
         trust = purposes[name][0]
         module = _DISTRIBUTED[name][0] if name in _DISTRIBUTED else name.replace("-", "_")
-        page = (files(f"heathaze.mechanisms.{trust}") / f"{module}.md").read_text(encoding="utf-8")
+        page = (files(f"heathaze.{trust}") / f"{module}.md").read_text(encoding="utf-8")
         if json:
             say_json({"name": name, "trust": trust, "page": page})
             return

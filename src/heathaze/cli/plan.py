@@ -12,7 +12,7 @@ from heathaze.cli.console import Json, Quiet, out, say_json, steps
 from heathaze.cli.outputs import check_picture
 
 if TYPE_CHECKING:
-    from heathaze.plan import Plan
+    from heathaze.planning import Plan
 
 _MEANING = (
     "EMD: mean distance the mass must move, as a part of the map's longer side (0 is equal). SIM: mass that both maps "
@@ -47,7 +47,7 @@ def plan(
 
     Example: heathaze plan --lon -74.10 -73.78 --lat 40.58 40.90 --people 20000 --epsilon 1 --out plan.png
     """
-    from heathaze.plan import plan as rehearse
+    from heathaze.planning import plan as rehearse
 
     grid = options.grid_from(lon, lat, x, y, size, shape, projection)
     check_picture(picture, overwrite=overwrite)
@@ -91,7 +91,7 @@ def _tell(found: Plan, picture: Path | None) -> None:
 
 
 def _draw(found: Plan, path: Path) -> None:
-    from heathaze.maps.plan_figure import Curve, draw_plan
+    from heathaze.maps.curves import Curve, draw_plan
 
     rows = found.rows
     draw_plan(

@@ -17,7 +17,7 @@ from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import DEFAULT, build
 from heathaze.cli.outputs import check_new
 from heathaze.errors import CannotWrite
-from heathaze.plan import MOST_PEOPLE, PlanRow, plan
+from heathaze.planning import MOST_PEOPLE, PlanRow, plan
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.unit import Unit
 from heathaze.release.release import Release
@@ -81,7 +81,7 @@ def publish(
     nyc.html
     """
     from heathaze.ingest.count import count
-    from heathaze.publish import publish as through_the_door
+    from heathaze.publishing import publish as through_the_door
 
     # Everything that can be refused is refused before the data is read and before anything is paid.
     grid = options.grid_from(lon, lat, x, y, size, shape, projection)

@@ -16,10 +16,10 @@ from heathaze.cli.mechanisms import LOCAL_DEFAULT, build_local
 from heathaze.cli.outputs import check_place
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
-from heathaze.mechanisms.local.device import Device, promise
-from heathaze.mechanisms.local.device import randomize as on_device
-from heathaze.mechanisms.local.reports import Reports, fingerprint
-from heathaze.mechanisms.protocols import Estimator
+from heathaze.local.device import Device, promise
+from heathaze.local.device import randomize as on_device
+from heathaze.local.mechanism import Estimator
+from heathaze.local.reports import Reports, fingerprint
 
 
 def randomize(

@@ -13,8 +13,8 @@ from heathaze.cli.outputs import check_picture
 from heathaze.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from heathaze.distributed import Survey
     from heathaze.domain.density import Density
-    from heathaze.mechanisms.distributed import Survey
 
 FINEST = 1024
 """Cells a side on which a city is made up."""
@@ -52,8 +52,8 @@ def rehearse(
     Example: heathaze rehearse --lon -74.10 -73.78 --lat 40.58 40.90 --people 10000 --epsilon 1 --out rehearsal.png
     """
     from heathaze.datasets.cities import synthetic_city
+    from heathaze.distributed import AdaptiveQuadtree, Cohort, Population, Survey, simulate
     from heathaze.domain.density import Density
-    from heathaze.mechanisms.distributed import AdaptiveQuadtree, Cohort, Population, Survey, simulate
     from heathaze.privacy.randomness import Simulation
 
     grid = options.grid_from(lon, lat, x, y, size, shape, projection)
@@ -83,7 +83,7 @@ def rehearse(
 
 
 def _told(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
-    from heathaze.mechanisms.distributed import plan_terms
+    from heathaze.distributed import plan_terms
     from heathaze.metrics import mse, similarity
 
     rounds = [

@@ -16,11 +16,11 @@ from heathaze.cli.outputs import check_picture, check_place
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
 
 if TYPE_CHECKING:
-    from heathaze.inference.field import Field
-    from heathaze.inference.sources import Sources
-    from heathaze.maps.sources_figure import Mark
-    from heathaze.mechanisms.sensors.layout import Layout
-    from heathaze.mechanisms.sensors.readings_file import ReadingsFile
+    from heathaze.sensors.figure import Mark
+    from heathaze.sensors.layout import Layout
+    from heathaze.sensors.physics.field import Field
+    from heathaze.sensors.readings_file import ReadingsFile
+    from heathaze.sensors.recovery.posterior import Sources
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -72,9 +72,9 @@ def protect(
     Values are what the sources add: subtract the background first. Example: heathaze sensors protect readings.csv
     --layout layout.csv --size 12 8 --walls insulated --diffusivity 0.01 --reach 0.5 --epsilon 1 --out protected.csv
     """
-    from heathaze.mechanisms.sensors.layout import Layout
-    from heathaze.mechanisms.sensors.readings import Readings
-    from heathaze.mechanisms.sensors.readings_file import ReadingsFile
+    from heathaze.sensors.layout import Layout
+    from heathaze.sensors.readings import Readings
+    from heathaze.sensors.readings_file import ReadingsFile
 
     for source in (file, layout, ledger):
         check_place(output, overwrite=overwrite, source=None if source is None else str(source))
@@ -130,9 +130,9 @@ def locate(
 
     Example: heathaze sensors locate protected.csv --layout layout.csv --out sources.png
     """
-    from heathaze.inference.sources import find_sources
-    from heathaze.mechanisms.sensors.layout import Layout
-    from heathaze.mechanisms.sensors.readings_file import ReadingsFile
+    from heathaze.sensors.layout import Layout
+    from heathaze.sensors.readings_file import ReadingsFile
+    from heathaze.sensors.recovery.posterior import find_sources
 
     check_picture(picture, overwrite=overwrite)
     plan, readings = Layout.read(layout), ReadingsFile.read(file)
@@ -176,8 +176,8 @@ def example(
 ) -> None:
     """Write a made-up room to try the other commands on: layout.csv, readings.csv, truth.csv and README.txt."""
     from heathaze.datasets.rooms import DIFFUSIVITY, SIZE, TIMES, room
-    from heathaze.mechanisms.sensors.layout import Layout
-    from heathaze.mechanisms.sensors.readings_file import ReadingsFile
+    from heathaze.sensors.layout import Layout
+    from heathaze.sensors.readings_file import ReadingsFile
 
     if folder.exists():
         raise CannotWrite(f"{folder} exists already; name a new folder.")
@@ -253,8 +253,8 @@ def _csv(header: str, rows: Iterable[Iterable[object]]) -> str:
 
 def _true_sources(path: Path, plan: Layout) -> list[Mark]:
     """Places and strengths from a file: coordinates, or names of nodes."""
-    from heathaze.maps.sources_figure import Mark
-    from heathaze.mechanisms.sensors.layout import number, read_table
+    from heathaze.sensors.figure import Mark
+    from heathaze.sensors.layout import number, read_table
 
     rows = read_table(path)
     axes = ("x", "y")[: plan.dimensions] if plan.dimensions else ("node",)
@@ -274,7 +274,7 @@ def _true_sources(path: Path, plan: Layout) -> list[Mark]:
 
 
 def _marks(found: Sources) -> list[Mark]:
-    from heathaze.maps.sources_figure import Mark
+    from heathaze.sensors.figure import Mark
 
     return [
         Mark(source.position or (float(source.node or 0),), source.strength, source.position_error)
@@ -284,7 +284,7 @@ def _marks(found: Sources) -> list[Mark]:
 
 def _distance(field: Field, found: Sources, truth: list[Mark]) -> float:
     """How far the answer lies from the truth: the mean way of the strength, in units of length."""
-    from heathaze.metrics.source_emd import graph_emd, line_emd, plane_emd
+    from heathaze.sensors.emd import graph_emd, line_emd, plane_emd
 
     places, strengths = np.array([mark.place for mark in truth]), np.array([mark.strength for mark in truth])
     if field.network is not None:
@@ -305,7 +305,7 @@ def _draw(
     about: Mapping[str, Any],
     path: Path,
 ) -> None:
-    from heathaze.maps.sources_figure import draw_sources
+    from heathaze.sensors.figure import draw_sources
 
     count = len(found.found)
     draw_sources(
@@ -324,7 +324,7 @@ def _draw(
 
 def _several(field: Field) -> str:
     """The unit of length, in the plural."""
-    from heathaze.mechanisms.sensors.readings import several
+    from heathaze.sensors.readings import several
 
     return several(field.unit, Fraction(2))
 

@@ -10,7 +10,7 @@ from heathaze.cli.console import err, out, say_json
 from heathaze.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from heathaze.mechanisms.summaries.study import Fit
+    from heathaze.marketplace.study import Fit
 
 HOLDERS = "Not private: for the eyes of whoever holds the file."
 
@@ -19,8 +19,8 @@ def check_files(path: Path | None, files: Sequence[Path], *, json: bool) -> None
     """Print for each file and column how many of the values say nothing."""
     from rich.table import Table
 
-    from heathaze.mechanisms.summaries.study import Number, Study
-    from heathaze.mechanisms.summaries.tables import Tables
+    from heathaze.ingest.tables import Tables
+    from heathaze.marketplace.study import Number, Study
 
     if path is None or not files:
         raise InvalidInput("Say what to check: --check-study --study study.toml and --target FILE or --owners FILE.")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
-from heathaze.maps import sureness
+from heathaze.maps import uncertainty as sureness
 from heathaze.maps.shade import Scale, Shade, degrees, height_over_width, percent
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from heathaze.domain.density import Density
 from heathaze.domain.projection import EARTH_RADIUS_METRES
 from heathaze.errors import InvalidInput
 from heathaze.inference.interval import interval
-from heathaze.maps import sureness
+from heathaze.maps import uncertainty as sureness
 from heathaze.maps.shade import colour_table, height_over_width, sigmas
 
 Floats = npt.NDArray[np.float64]

@@ -44,7 +44,7 @@ class Beckmann:
     """
 
     def __init__(self, f: Floats, metric: Metric, dtype: type[np.floating[Any]]) -> None:
-        from heathaze.metrics import _grid_kernels
+        from heathaze.metrics import _kernels as _grid_kernels
 
         self._step = _grid_kernels.step_l1 if metric == "l1" else _grid_kernels.step_l2
         self._unlevelled = _grid_kernels.unlevelled

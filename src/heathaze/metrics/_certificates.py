@@ -52,7 +52,7 @@ def upper_by_flow(f: Floats, right: Floats, down: Floats, blur: float) -> float:
     k borders joins cells at ℓ1 distance at most k, hence Euclidean distance at most k: the paths are a plan that costs
     no more than Σ |m|, in either metric.
     """
-    from heathaze.metrics._grid_kernels import unlevelled
+    from heathaze.metrics._kernels import unlevelled
 
     rest = np.empty_like(f)
     unlevelled(right, down, f, rest)
@@ -93,7 +93,7 @@ def lower_l1(f: Floats, guess: Floats, blur: float) -> Potential:
     worse, and all are tried in one cumulative sum. As there are optimal potentials of whole cells, the bound often
     becomes exact that way.
     """
-    from heathaze.metrics._grid_kernels import envelope_l1
+    from heathaze.metrics._kernels import envelope_l1
 
     best = Potential(0.0, np.zeros(f.shape, np.int64), 1.0)  # no potential, no bound
     for grains in _transforms(f, guess, lambda g: envelope_l1(g, GRAIN)):
@@ -118,7 +118,7 @@ def lower_l2(f: Floats, guess: Floats, blur: float, reach: int) -> Potential:
     potential that is 1-Lipschitz along the rays 1-Lipschitz for the Euclidean distance. Nothing is assumed about the
     sweeps that build it: the slopes along all rays are measured, and divided by where they exceed 1.
     """
-    from heathaze.metrics._grid_kernels import envelope_rays
+    from heathaze.metrics._kernels import envelope_rays
 
     steps, lengths = rays(reach)
     best = Potential(0.0, np.zeros(f.shape, np.int64), 1.0)
@@ -130,7 +130,7 @@ def lower_l2(f: Floats, guess: Floats, blur: float, reach: int) -> Potential:
 
 def value_l2(f: Floats, grains: Integers, blur: float, reach: int) -> Potential:
     """What a potential in grains proves about the Euclidean distance."""
-    from heathaze.metrics._grid_kernels import steepest
+    from heathaze.metrics._kernels import steepest
 
     steps, lengths = rays(reach)
     stretch = max(1.0, steepest(grains, steps, lengths) * (1 + EPS)) * excess(f.shape, reach)

@@ -12,7 +12,7 @@ import numpy as np
 
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.metrics.pair import Floats, Map, pair
-from heathaze.metrics.transport import Unit
+from heathaze.metrics.wasserstein import Unit
 
 MAX_CELLS = 2**20
 MAX_STEPS = 1000

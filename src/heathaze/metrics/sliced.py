@@ -8,7 +8,7 @@ import numpy as np
 
 from heathaze.errors import InvalidInput
 from heathaze.metrics.pair import Floats, Map, pair
-from heathaze.metrics.transport import Unit
+from heathaze.metrics.wasserstein import Unit
 
 
 def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, unit: Unit = "box") -> float:

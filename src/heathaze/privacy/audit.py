@@ -36,7 +36,7 @@ _MOST_VALUES = 2000
 
 
 class Auditable(Protocol[Data, Outcome]):
-    """What can be audited: every :class:`heathaze.mechanisms.protocols.Mechanism`."""
+    """What can be audited: every :class:`heathaze.protocols.Mechanism`."""
 
     @property
     def epsilon(self) -> Fraction:

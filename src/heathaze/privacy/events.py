@@ -92,7 +92,7 @@ class FineGaussian:
     """Discrete Gaussian noise on ``numbers`` integers of joint ℓ2 sensitivity ``sensitivity``, σ at least 2^16.
 
     So fine that it is as good as continuous noise, which costs less than ρ tells (Balle and Wang 2018). Why that may be
-    said of the discrete one, and what it adds: ``mechanisms/sensors/readings.md``.
+    said of the discrete one, and what it adds: ``sensors/readings.md``.
     """
 
     sensitivity: int

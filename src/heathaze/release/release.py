@@ -17,8 +17,8 @@ from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.interval import check_confidence
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Randomness, SecureRandomness
-from heathaze.release.provenance import Provenance
 from heathaze.release.uncertainty import Hotspot, Share
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Release:
 
     def centers(self, k: int) -> npt.NDArray[np.float64]:
         """The k places (x, y) that minimise the mean ℓ1 distance to the mass (appendix A), heaviest first."""
-        from heathaze.inference.k_median import k_median
+        from heathaze.release.centers import k_median
 
         down, across, mass = self.estimate.squares()
         height, width = self.grid.cell_size

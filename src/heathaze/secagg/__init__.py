@@ -5,10 +5,10 @@ promised.
 """
 
 from heathaze.secagg.client import Client
-from heathaze.secagg.in_one_process import run_shard
 from heathaze.secagg.keys import Identity
 from heathaze.secagg.messages import Step
+from heathaze.secagg.parameters import Terms
+from heathaze.secagg.run_shard import run_shard
 from heathaze.secagg.server import Parcel, Server, Sum
-from heathaze.secagg.terms import Terms
 
 __all__ = ["Client", "Identity", "Parcel", "Server", "Step", "Sum", "Terms", "run_shard"]

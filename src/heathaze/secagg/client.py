@@ -21,7 +21,8 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput, StoppedForGood, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
-from heathaze.secagg import codec, keys, masks, shares
+from heathaze.secagg import codec, keys, masks
+from heathaze.secagg import shamir as shares
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
 from heathaze.secagg.keys import Identity, MaskKey, PairKeys
 from heathaze.secagg.masks import Words
@@ -37,7 +38,7 @@ from heathaze.secagg.messages import (
     Shares,
     Survivors,
 )
-from heathaze.secagg.terms import BREACH, Terms
+from heathaze.secagg.parameters import BREACH, Terms
 
 _ORDER = (Neighbours, Forwarded, Survivors, Agreement)
 

@@ -24,8 +24,8 @@ from heathaze.errors import UnexpectedMessage
 from heathaze.secagg import masks, messages
 from heathaze.secagg.keys import KEY_BYTES, SEAL_BYTES, TAG_BYTES
 from heathaze.secagg.messages import Message
-from heathaze.secagg.shares import PRIME, SHARE_BYTES
-from heathaze.secagg.terms import Terms
+from heathaze.secagg.parameters import Terms
+from heathaze.secagg.shamir import PRIME, SHARE_BYTES
 
 SEALED_BYTES = 2 * SHARE_BYTES + SEAL_BYTES
 

@@ -16,7 +16,7 @@ from heathaze.errors import InvalidInput, UnexpectedMessage, expect
 from heathaze.secagg import codec
 from heathaze.secagg.keys import IDENTITY_BYTES, SIGNATURE_BYTES, Identity, verifies
 from heathaze.secagg.messages import KINDS, Message
-from heathaze.secagg.terms import Terms
+from heathaze.secagg.parameters import Terms
 
 VERSION = 1
 SERVER = 2**32 - 1

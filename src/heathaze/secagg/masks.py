@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from heathaze.errors import InvalidInput
-from heathaze.secagg.terms import Terms
+from heathaze.secagg.parameters import Terms
 
 Words = npt.NDArray[Any]
 """A vector of unsigned machine words."""

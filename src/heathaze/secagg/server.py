@@ -21,7 +21,8 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
-from heathaze.secagg import graph, keys, masks, shares
+from heathaze.secagg import graph, keys, masks
+from heathaze.secagg import shamir as shares
 from heathaze.secagg.client import survivors_digest
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
 from heathaze.secagg.keys import Identity, MaskKey
@@ -38,7 +39,7 @@ from heathaze.secagg.messages import (
     Step,
     Survivors,
 )
-from heathaze.secagg.terms import Terms
+from heathaze.secagg.parameters import Terms
 
 _KIND = {
     Step.ADVERTISE: Advertise,

@@ -2,7 +2,6 @@
 
 from heathaze.testing.check_mechanism import check_mechanism, noiseless
 from heathaze.testing.neighbours import Neighbours, neighbouring_counts, neighbouring_visits
-from heathaze.testing.non_private import BestLevel, best_level
 from heathaze.testing.statistics import (
     assert_distribution,
     assert_same_distribution,
@@ -13,11 +12,9 @@ from heathaze.testing.statistics import (
 )
 
 __all__ = [
-    "BestLevel",
     "Neighbours",
     "assert_distribution",
     "assert_same_distribution",
-    "best_level",
     "check_mechanism",
     "discrete_gaussian_law",
     "discrete_laplace_law",

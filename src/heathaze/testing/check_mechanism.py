@@ -23,11 +23,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.central.mechanism import Mechanism
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import Codes, deinterleave
 from heathaze.errors import InvalidInput, TooLarge
+from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
-from heathaze.mechanisms.protocols import Estimate, Mechanism
 from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, PureSteps, RandomizedReport, flatten, price
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.unit import Unit

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from heathaze.domain.density import Density
 from heathaze.inference.drawn_maps import DrawnPosterior
-from heathaze.maps.sureness import smoothed_deviations
+from heathaze.maps.uncertainty import smoothed_deviations
 from heathaze.privacy.unit import Unit
 from heathaze.release.formats.cells import knows_uncertainty
 from heathaze.release.release import Release

@@ -17,9 +17,9 @@ from heathaze.domain.quadtree import exists
 from heathaze.errors import PromiseBroken, UnreadableData
 from heathaze.privacy.events import undescribe
 from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.provenance import Provenance
 from heathaze.release.formats import draws, noise
 from heathaze.release.promise import check_promise, check_sentence
-from heathaze.release.provenance import Provenance
 from heathaze.release.release import FILE_VERSION, Release
 
 MAX_SQUARES = 2**26

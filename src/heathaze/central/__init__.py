@@ -1,0 +1,23 @@
+"""A curator is trusted: it holds the raw data, and adds noise once, before anything leaves."""
+
+from heathaze.central.adaptive_grid import AdaptiveGrid
+from heathaze.central.adaptive_tree import AdaptiveTree
+from heathaze.central.dense import Dense
+from heathaze.central.flat import Flat
+from heathaze.central.flat_top import FlatTop
+from heathaze.central.priv_tree import PrivTree
+from heathaze.central.pyramid import Pyramid
+from heathaze.central.uniform_grid import UniformGrid
+from heathaze.domain.grid import Grid
+from heathaze.privacy.loss import Number
+
+__all__ = ["AdaptiveGrid", "AdaptiveTree", "Dense", "Flat", "FlatTop", "PrivTree", "Pyramid", "UniformGrid", "default"]
+
+
+def default(grid: Grid, epsilon: Number) -> AdaptiveTree:
+    """The mechanism to use unless there is a reason for another: the best map at a price, and it says how sure it is.
+
+    >>> default(Grid.plane(x=(0, 1), y=(0, 1), size=256), epsilon=1).parameters()
+    {'epsilon': '1'}
+    """
+    return AdaptiveTree(grid, epsilon)

@@ -1,0 +1,83 @@
+"""Dense: noise on one well-chosen level, then a non-negative fit; for people spread everywhere (appendix D)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heathaze.central.tree_fit import Level, fit_tree
+from heathaze.domain.density import TreeDensity
+from heathaze.domain.grid import Grid
+from heathaze.domain.quadtree import nodes_at
+from heathaze.errors import InvalidInput
+from heathaze.inference.estimate import Estimate
+from heathaze.ingest.counts import Counts
+from heathaze.privacy.events import DiscreteLaplace
+from heathaze.privacy.loss import Number, parse_epsilon
+from heathaze.privacy.noise import discrete_laplace, laplace_scale
+from heathaze.privacy.randomness import Randomness
+
+FINEST_LEVEL = 11
+"""Four million nodes; a finer level would be warranted only for more than 4^12/ε people."""
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Laplace noise on the level that balances noise against resolution; see ``dense.md``.
+
+    Args:
+        grid: The public frame.
+        epsilon: Privacy loss of the whole release.
+        people: About how many units are expected. A public guess made before the data are seen: their true number is
+            private when people may be added or removed (errata E0-3). A wrong guess costs accuracy, never privacy.
+    """
+
+    grid: Grid
+    epsilon: Fraction
+    people: int
+
+    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
+
+        def __init__(self, grid: Grid, epsilon: Number, people: int) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        if isinstance(self.people, bool) or not isinstance(self.people, int) or self.people < 1:
+            raise InvalidInput(f"people is {self.people!r}; give about how many people you expect, at least 1.")
+
+    @property
+    def level(self) -> int:
+        """ℓ* = log₂ √(ε n), rounded, within the grid."""
+        finest = min(self.grid.depth, FINEST_LEVEL)
+        if self.epsilon == math.inf:
+            return finest
+        return max(0, min(finest, round(math.log2(math.sqrt(float(self.epsilon) * self.people)))))
+
+    def event(self, bound: int) -> DiscreteLaplace:
+        """One discrete Laplace release of one level, which is a partition."""
+        return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
+
+    def run(self, counts: Counts, randomness: Randomness) -> Estimate:
+        """Noisy counts of the level, and the non-negative masses closest to them in the tree norm."""
+        nodes = nodes_at(self.grid, self.level)
+        noise = discrete_laplace(self.event(counts.bound).scale, len(nodes), randomness)
+        levels = [Level(nodes, counts.at(self.level, nodes) + noise)]
+        for _ in range(self.level):
+            levels.insert(0, _parents(levels[0]))
+        fit = fit_tree(self.grid, 0, levels)
+        density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
+        return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one)
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters."""
+        return {"epsilon": str(self.epsilon), "people": self.people, "level": self.level}
+
+
+def _parents(level: Level) -> Level:
+    """The next coarser level, each count the sum of its children's."""
+    codes, firsts = np.unique(level.codes >> 2, return_index=True)
+    return Level(codes, np.add.reduceat(level.counts, firsts))

@@ -1,0 +1,139 @@
+"""PrivTree: a tree split where biased noisy counts say so, then its leaves counted once (Zhang, Xiao, Xie 2016)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heathaze.domain.density import TreeDensity
+from heathaze.domain.grid import Grid
+from heathaze.domain.quadtree import Codes, children, exists
+from heathaze.errors import InvalidInput
+from heathaze.inference.estimate import Estimate
+from heathaze.ingest.counts import Counts
+from heathaze.privacy.events import BiasedSplits, Composition, DiscreteLaplace
+from heathaze.privacy.loss import Number, exact, parse_epsilon
+from heathaze.privacy.noise import discrete_laplace, laplace_scale
+from heathaze.privacy.randomness import Randomness
+
+LOG_4 = Fraction(1_386_294_362, 10**9)
+"""ln β for the β = 4 children of a node, rounded up."""
+
+_SCALE_BITS = 40
+"""Binary digits of a scale: rounding it up then wastes less than a millionth of the budget."""
+
+
+@dataclass(frozen=True)
+class PrivTree:
+    """A tree of squares, fine where people are, at a price that does not grow with its depth; see ``priv_tree.md``.
+
+    Args:
+        grid: The public frame.
+        epsilon: Privacy loss of the whole release.
+        share: Part of ε that finds the squares, between 0 and 1; the rest counts them.
+
+    >>> tree = PrivTree(Grid.plane(x=(0, 1), y=(0, 1), size=2**20), epsilon=1)
+    >>> splits = tree.splits(bound=2**20)
+    >>> round(float(splits.scale) / 2**20, 3), round(float(splits.bias / splits.scale), 3)    # 14/3 people, ln 4
+    (4.667, 1.386)
+    """
+
+    grid: Grid
+    epsilon: Fraction
+    share: Fraction = Fraction(1, 2)
+
+    if TYPE_CHECKING:  # callers may write numbers as they like; they are kept as exact fractions
+
+        def __init__(self, grid: Grid, epsilon: Number, share: Number = Fraction(1, 2)) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        object.__setattr__(self, "share", _parse_share(self.share))
+
+    def splits(self, bound: int) -> BiasedSplits:
+        """How the squares are found: the price of the whole depth, and the noise and bias that keep to it.
+
+        The bias is a whole number, δ = ⌈λ ln 4⌉ at the paper's scale λ = B/ε · 7/3. The scale is then the least that
+        pays for this bias; rounding δ up has left it a little room when one unit of mass is coarse.
+        """
+        if self.epsilon == math.inf:
+            return BiasedSplits(bound, Fraction(0), 0)
+        epsilon = self.epsilon * self.share
+        # λ = B/ε · (2β − 1)/(β − 1), β = 4
+        enough = laplace_scale(7 * bound, 3 * epsilon)
+        bias = math.ceil(enough * LOG_4)
+        return BiasedSplits(bound, _least_scale(bound, bias, epsilon, enough), bias)
+
+    def event(self, bound: int) -> Composition:
+        """The splits, then one discrete Laplace release of the leaves, which are a partition."""
+        counted = laplace_scale(bound, self.epsilon * (1 - self.share))
+        return Composition((self.splits(bound), DiscreteLaplace(bound, counted)))
+
+    def run(self, counts: Counts, randomness: Randomness) -> Estimate:
+        """Find the squares, count each once, cut at zero, spread evenly."""
+        leaves = self.grow(counts, randomness)
+        scale = laplace_scale(counts.bound, self.epsilon * (1 - self.share))
+        noisy = [
+            counts.at(level, nodes) + discrete_laplace(scale, len(nodes), randomness) for level, nodes in leaves.items()
+        ]
+        levels = np.concatenate([np.full(len(nodes), level) for level, nodes in leaves.items()])
+        mass = np.maximum(np.concatenate(noisy), 0)
+        density = TreeDensity.from_mass(self.grid, levels, np.concatenate(list(leaves.values())), mass)
+        return Estimate(density, total=float(mass.sum(dtype=np.float64)) / counts.one)
+
+    def grow(self, counts: Counts, randomness: Randomness) -> dict[int, Codes]:
+        """Leaves of the tree by level (Algorithm 2 of the paper with θ = 0); levels without a leaf are left out.
+
+        Noise is drawn for the visited nodes only, level by level. Nodes of the grid's own level are leaves without
+        a question, and nodes in the padding do not exist.
+        """
+        splits = self.splits(counts.bound)
+        leaves: dict[int, Codes] = {}
+        nodes = np.zeros(1, dtype=np.int64)
+        for level in range(self.grid.depth):
+            # b(v) = max(c(v) − depth · δ, θ − δ), θ = 0
+            biased = np.maximum(counts.at(level, nodes) - level * splits.bias, -splits.bias)
+            split = biased + discrete_laplace(splits.scale, len(nodes), randomness) > 0
+            leaves[level] = nodes[~split]
+            nodes = children(nodes[split])
+            nodes = nodes[exists(self.grid, level + 1, nodes)]
+            if len(nodes) == 0:
+                break
+        leaves[self.grid.depth] = nodes
+        return {level: found for level, found in leaves.items() if len(found)}
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters."""
+        return {"epsilon": str(self.epsilon), "share": str(self.share)}
+
+
+def _parse_share(value: Number) -> Fraction:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        share = exact(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InvalidInput(f"share is {value!r}; give the part of epsilon that finds the squares, as 0.5.") from None
+    if not 0 < share < 1:
+        raise InvalidInput(f"share is {value}; give the part of epsilon that finds the squares, between 0 and 1.")
+    return share
+
+
+@lru_cache(maxsize=64)
+def _least_scale(bound: int, bias: int, epsilon: Fraction, enough: Fraction) -> Fraction:
+    """The least scale of so many binary digits whose splits cost at most ε: by halving, since more noise costs less."""
+    unit = 2 ** max(0, _SCALE_BITS - math.ceil(enough).bit_length())
+    # Even with an endless bias the price is 2 B/λ, so a scale below 2 B/ε is too small.
+    too_small, fits = math.floor(2 * bound / epsilon * unit) - 1, math.ceil(enough * unit)
+    while fits - too_small > 1:
+        middle = (too_small + fits) // 2
+        if BiasedSplits(bound, Fraction(middle, unit), bias).epsilon <= epsilon:
+            fits = middle
+        else:
+            too_small = middle
+    return Fraction(fits, unit)

@@ -1,0 +1,387 @@
+"""``heathaze summarize``: buy rows of private owners that match a private target."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json as json_module
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+from typer.core import TyperCommand
+
+from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
+from heathaze.cli.ledger import open_existing
+from heathaze.cli.market_example import write_example
+from heathaze.cli.marketplace_report import draw, tell, tell_before, warn_of_chance, warn_of_noise, what_is_told
+from heathaze.cli.outputs import check_picture, check_place, together
+from heathaze.cli.study_fit import check_files, warn_of_misfits
+from heathaze.errors import CannotWrite, InvalidInput, LedgerError, UnknownFormat
+
+if TYPE_CHECKING:
+    from heathaze.ingest.tables import Table, Tables
+    from heathaze.marketplace.protocol import Way
+    from heathaze.marketplace.study import Encoded, Fit, Study
+    from heathaze.privacy.ledger import Ledger
+
+Floats = npt.NDArray[np.float64]
+
+SEEN = 2.0
+_SHOWN = 12
+"""Steps of the progress bar, about."""
+
+STUDY = Path("study.toml")
+"""Read if no other is named and it is there."""
+
+_SEVERAL = ("--owners", "--ledger-owners")
+
+
+class SeveralValues(TyperCommand):
+    """A command in which ``--owners A B C`` is short for ``--owners A --owners B --owners C``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option before every further value."""
+        repeated: list[str] = []
+        option: str | None = None
+        fresh = False
+        for word in args:
+            if word.startswith("-"):
+                name = word.split("=", 1)[0]
+                option = name if name in _SEVERAL else None
+                fresh = option == word
+            elif option is not None and not fresh:
+                repeated.append(option)
+            else:
+                fresh = False
+            repeated.append(word)
+        return list(super().parse_args(ctx, repeated))
+
+
+def summarize(
+    target: Annotated[
+        Path | None, typer.Option("--target", help="Rows to match: .parquet or .csv. Private.", show_default=False)
+    ] = None,
+    owners: Annotated[
+        list[Path] | None,
+        typer.Option("--owners", metavar="FILE...", help="Rows of each owner, a file each.", show_default=False),
+    ] = None,
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            "--study", help="TOML: public ranges and levels of the columns that count.", show_default=STUDY.name
+        ),
+    ] = None,
+    points: Annotated[int | None, typer.Option("--points", help="How many rows to buy.", show_default=False)] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            "--epsilon", help="Privacy loss of a record of the target, and of an owner's.", show_default=False
+        ),
+    ] = None,
+    delta: Annotated[float, typer.Option("--delta", help="Chance that the promise fails.")] = 1e-6,
+    output: Annotated[Path, typer.Option("--out", "-o", help="Where to write the rows: .parquet or .csv.")] = Path(
+        "chosen.parquet"
+    ),
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Also write all numbers (.json): not private.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Also draw the purchase (.png): not private.")
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option("--check", help="Rows like the target that took no part, to measure against.")
+    ] = None,
+    seen: Annotated[
+        float | None,
+        typer.Option("--seen", help="Points the curator may see for each one it buys.", show_default=f"{SEEN:g}"),
+    ] = None,
+    rounds: Annotated[
+        bool, typer.Option("--rounds", help="The paper's protocol, round by round: for comparison, and farther off.")
+    ] = False,
+    baselines: Annotated[
+        bool | None,
+        typer.Option(
+            "--baselines/--no-baselines",
+            help="Compare with choices that are not private.",
+            show_default="with a report, picture or check",
+        ),
+    ] = None,
+    ledger_target: Annotated[Path | None, typer.Option("--ledger-target", help="Pay from the target's budget.")] = None,
+    ledger_owners: Annotated[
+        list[Path] | None,
+        typer.Option("--ledger-owners", metavar="FILE...", help="Pay from each owner's budget, in the same order."),
+    ] = None,
+    write_study: Annotated[
+        Path | None, typer.Option("--write-study", help="Write a study file to fill in for the target, and stop.")
+    ] = None,
+    check_study: Annotated[
+        bool, typer.Option("--check-study", help="Print how files fit the study, for their holders' eyes, and stop.")
+    ] = False,
+    example: Annotated[
+        Path | None, typer.Option("--example", help="Write a made-up market into a new folder, and stop.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Buy rows of owners who do not trust each other, so that the rows match a target.
+
+    Owners are told nothing but noisy numbers; the buyer gets raw rows. All parties run in this process: it is for a
+    curator who was given the files, or to rehearse. Example: heathaze summarize --target town.parquet --owners
+    a.parquet b.parquet --study study.toml --points 500 --epsilon 2 --out chosen.parquet
+    """
+    from heathaze.ingest.tables import Tables
+    from heathaze.marketplace import summarize as buy
+    from heathaze.marketplace.study import Study
+
+    if example is not None:
+        write_example(example, quiet=quiet)
+        return
+    if study is None and STUDY.is_file():
+        study = STUDY
+    if check_study:
+        check_files(study, [path for path in (target, *(owners or ()), check) if path is not None], json=json)
+        return
+    if target is None:
+        raise InvalidInput("Say which rows to match: --target FILE; or --example FOLDER to make up a market.")
+    with Tables() as tables:
+        if study is None or write_study is not None:
+            _ask_for_study(tables.read(target), write_study, overwrite=overwrite, quiet=quiet)
+            return
+        if not owners or points is None or epsilon is None:
+            raise _forgotten(owners, points, epsilon)
+        # Everything that can be refused is refused before anything is paid.
+        named = _names(owners, target)
+        outputs = [path for path in (output, report, picture) if path is not None]
+        sources = [target, *owners, study, check, ledger_target, *(ledger_owners or [])]
+        _check_outputs(output, report, picture, [path for path in sources if path is not None], overwrite=overwrite)
+        market = Market.read(tables, Study.read(study), target, named, check)
+        plan = _plan(market, points, epsilon, delta, seen, rounds=rounds)
+        plan.check_signal()
+        budgets = _Budgets.open(ledger_target, ledger_owners, tuple(named), delta)
+        budgets.check(plan)
+        if not quiet:
+            warn_of_misfits(market.fits)
+        if not (quiet or json):
+            tell_before(plan)
+        if rounds and not quiet:
+            warn_of_noise(plan)
+        with together(outputs[1:]) as parts, steps(_SHOWN, silent=quiet or json) as begin:
+            with together([output]) as rows, _stopped():
+                bought = buy(
+                    plan,
+                    market.target,
+                    market.owners,
+                    target_ledger=budgets.target,
+                    owner_ledgers=budgets.owners,
+                    progress=_now_and_then(begin, steps_to_come=2 * points if rounds else 2),
+                )
+                if not len(bought.rows):
+                    raise InvalidInput(f"Nothing was bought; budgets are charged. {' '.join(bought.notes)}")
+                begin("Writing the rows")
+                tables.write(rows[output], market.files, bought.owners, bought.rows)
+            # What was paid for is safe now, whatever becomes of the rest.
+            with _after(output):
+                begin("Comparing")
+                compared = baselines if baselines is not None else bool(report or picture or check)
+                told = what_is_told(plan, bought, market, compared=compared) | {
+                    "written": [str(path) for path in outputs]
+                }
+                if report is not None:
+                    parts[report].write_text(json_module.dumps(told, ensure_ascii=False, indent=2) + "\n", "utf-8")
+                if picture is not None:
+                    draw(plan, market, bought, told, parts[picture])
+    if not quiet:
+        warn_of_chance(told)
+    if json:
+        say_json(told)
+    elif not quiet:
+        tell(told, ledgers=budgets.target is not None and bool(budgets.owners))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Market:
+    """Everything that was read: files, and their rows as points."""
+
+    study: Study
+    files: Mapping[str, Table]
+    target: Floats
+    owners: Mapping[str, Floats]
+    held_out: Floats | None
+    fits: Mapping[Path, Mapping[str, Fit]]
+
+    @classmethod
+    def read(cls, tables: Tables, study: Study, target: Path, owners: Mapping[str, Path], check: Path | None) -> Market:
+        """Read and encode; refuse what cannot be compared or written together."""
+        wanted = {path: _some_rows(tables, path, study) for path in (target, check) if path is not None}
+        files = {name: tables.read(path) for name, path in owners.items()}
+        sold = {name: tables.encode(table, study) for name, table in files.items()}
+        tables.check_names(files)
+        points = {name: encoded.points for name, encoded in sold.items()}
+        fits = {path: encoded.fits for path, encoded in wanted.items()}
+        fits |= {files[name].path: encoded.fits for name, encoded in sold.items()}
+        return cls(study, files, wanted[target].points, points, None if check is None else wanted[check].points, fits)
+
+
+def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[[str], None]:
+    """Rounds take thousands of steps; a dozen of them are shown."""
+    every, said = max(1, steps_to_come // _SHOWN), itertools.count()
+
+    def say(what: str) -> None:
+        if next(said) % every == 0:
+            begin(what)
+
+    return say
+
+
+def _some_rows(tables: Tables, path: Path, study: Study) -> Encoded:
+    table = tables.read(path)
+    if not table.rows:
+        raise InvalidInput(f"{path} has no rows; there is nothing to match.")
+    return tables.encode(table, study)
+
+
+# ── what may be refused ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _forgotten(owners: object, points: object, epsilon: object) -> InvalidInput:
+    """What is still to be said, and nothing else."""
+    wanted = (
+        (owners, "from whom to buy: --owners FILE FILE"),
+        (points, "how many rows to buy: --points 500"),
+        (epsilon, "at which privacy loss: --epsilon 2"),
+    )
+    missing = [words for given, words in wanted if not given and given != 0]
+    hint = "; or --write-study FILE for a study to fill in" if len(missing) == len(wanted) else ""
+    return InvalidInput(f"Say {', and '.join(missing)}{hint}.")
+
+
+def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: bool) -> None:
+    """Write a study to fill in, or say that one is needed: names of columns and what they hold, nothing else."""
+    from heathaze.marketplace.study import skeleton, write_skeleton
+
+    columns = {name: table.kind(name) for name in table.types}
+    if path is None:
+        raise InvalidInput(
+            "A purchase needs a study file, --study study.toml: the public ranges and levels of the columns that "
+            "count, known to all and never taken from the data. --write-study study.toml writes this one, to be filled "
+            "in:\n\n" + skeleton(columns)
+        )
+    check_place(path, overwrite=overwrite, source=str(table.path))
+    write_skeleton(columns, path)
+    if not quiet:
+        out.print(f"wrote {path}; fill in ranges and levels from public knowledge.", style="bold", markup=False)
+
+
+def _names(owners: Sequence[Path], target: Path) -> dict[str, Path]:
+    """Owners are called like their files, without the ending; with folder, and ending, where two had one name."""
+    for index, path in enumerate(owners):
+        for other in owners[:index]:
+            if path == other or (path.exists() and other.exists() and path.samefile(other)):
+                raise InvalidInput(f"{path} is given twice as an owner; name each owner once.")
+        if path == target or (path.exists() and target.exists() and path.samefile(target)):
+            raise InvalidInput(f"{path} is the target and an owner at once; leave it out of the owners.")
+    for name in (_stem, lambda path: str(path.parent / _stem(path)), str):
+        named = {name(path): path for path in owners}
+        if len(named) == len(owners):
+            break
+    return named
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet") or path.name
+
+
+def _check_outputs(
+    output: Path, report: Path | None, picture: Path | None, sources: Sequence[Path], *, overwrite: bool
+) -> None:
+    if output.suffix.lower() not in (".parquet", ".csv"):
+        raise UnknownFormat(f"{output} ends in neither .parquet nor .csv, the formats of bought rows.")
+    if report is not None and report.suffix.lower() != ".json":
+        raise UnknownFormat(f"{report} does not end in .json, the only format of reports.")
+    check_picture(picture, overwrite=overwrite)
+    paths = [path for path in (output, report, picture) if path is not None]
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise CannotWrite("Two outputs have the same name; give each its own.")
+    for path in paths:
+        for source in sources:
+            check_place(path, overwrite=overwrite, source=str(source))
+
+
+def _plan(market: Market, points: int, epsilon: float, delta: float, seen: float | None, *, rounds: bool) -> Way:
+    from heathaze.marketplace.herding import Herding
+    from heathaze.marketplace.private_greedy import Rounds
+
+    features, members = market.study.features, len(market.target)
+    if not rounds:
+        return Herding(features, points, members, epsilon, delta, SEEN if seen is None else seen)
+    if seen is not None:
+        raise InvalidInput("--seen goes without --rounds: in rounds, the curator sees what all who are asked send.")
+    return Rounds(features, points, members, epsilon, delta)
+
+
+@dataclass(frozen=True)
+class _Budgets:
+    """The ledgers of a purchase, as far as they were named."""
+
+    target: Ledger | None
+    owners: Mapping[str, Ledger]
+
+    @classmethod
+    def open(cls, target: Path | None, owners: Sequence[Path] | None, names: Sequence[str], delta: float) -> _Budgets:
+        """Ledgers of owners are in the order of the owners; they are there already."""
+        if owners and len(owners) != len(names):
+            raise InvalidInput(
+                f"There are {len(names)} owners and {len(owners)} ledgers of owners; give one for each, in the same "
+                "order."
+            )
+        paths = [path.resolve() for path in (target, *(owners or ())) if path is not None]
+        twice = [path for path in paths if paths.count(path) > 1]
+        if twice:
+            raise InvalidInput(
+                f"The ledger {twice[0]} is named twice; the target and each owner have a budget, and a ledger, of "
+                "their own."
+            )
+        return cls(
+            None if target is None else open_existing(target, delta=delta),
+            {name: open_existing(path, delta=delta) for name, path in zip(names, owners or (), strict=False)},
+        )
+
+    def check(self, plan: Way) -> None:
+        """Refuse a purchase that somebody cannot pay, before anybody has paid."""
+        charges = [("The target", self.target, plan.guarantee_for_target, plan.event_for_target)]
+        charges += [
+            (f"The owner {name}", ledger, plan.guarantee_for_owners, plan.event_for_owners)
+            for name, ledger in self.owners.items()
+        ]
+        for who, ledger, guarantee, event in charges:
+            try:
+                if ledger is not None:
+                    ledger.check(guarantee, event)
+            except LedgerError as error:
+                raise type(error)(f"{who} cannot pay, so nobody was charged. {error}") from None
+
+
+@contextlib.contextmanager
+def _stopped() -> Iterator[None]:
+    """Say what is left when someone stops a purchase."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        complain("Stopped while buying: budgets may have been charged (look at the ledgers); nothing was bought.")
+        raise typer.Exit(130) from None
+
+
+@contextlib.contextmanager
+def _after(output: Path) -> Iterator[None]:
+    """Say that the rows are there, if something goes wrong after they were written."""
+    try:
+        yield
+    except BaseException:
+        err.print(f"The bought rows are in {output}; only what follows them failed.", style="bold", markup=False)
+        raise

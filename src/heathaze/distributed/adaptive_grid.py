@@ -1,0 +1,153 @@
+"""AdaptiveGrid: two rounds, a coarse grid and pieces of its blocks (AG of Qardaji, Yang, Li 2013; section 6.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heathaze.distributed._levels import Floats, check_mass, check_positive, people_in, shared
+from heathaze.distributed.cohort import Cohort
+from heathaze.distributed.encodings import Mesh
+from heathaze.distributed.question import LONGEST, Part
+from heathaze.distributed.survey import Inquiry, Round
+from heathaze.domain.density import MAX_DENSE_CELLS, Density
+from heathaze.domain.grid import Grid
+from heathaze.domain.partition import cell_codes
+from heathaze.errors import InvalidInput, TooLarge
+from heathaze.inference.estimate import Estimate
+from heathaze.privacy.loss import Number, parse_epsilon
+from heathaze.privacy.noise import laplace_scale
+from heathaze.privacy.noise_shares import share_deviation
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveGrid:
+    """Two rounds: blocks, and then pieces of them, more where more people were found; see ``adaptive_grid.md``.
+
+    Args:
+        grid: The public frame.
+        epsilon: What both rounds together cost one person.
+        blocks: Blocks a side of the first round (the paper's 10), as far as there are cells.
+        alpha: Part of ε that the first round gets (the paper's α).
+        people_a_piece: Pieces of a block hold about so many people at ε = 1 (the paper's c2).
+        mass: Integer mass of one person, split over their places; 1 if each has one place.
+    """
+
+    grid: Grid
+    epsilon: Fraction
+    blocks: int = 10
+    alpha: float = 0.5
+    people_a_piece: float = 10.0
+    mass: int = 1
+
+    disjoint = False
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            grid: Grid,
+            epsilon: Number,
+            blocks: int = 10,
+            alpha: float = 0.5,
+            people_a_piece: float = 10.0,
+            mass: int = 1,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        check_mass(self.mass)
+        check_positive("people_a_piece", self.people_a_piece)
+        if type(self.blocks) is not int or not 1 <= self.blocks <= 1024:
+            raise InvalidInput(f"blocks is {self.blocks!r}; give a whole number from 1 to 1024.")
+        if not 0 < self.alpha < 1:
+            raise InvalidInput(f"alpha is {self.alpha}; give a part of the budget between 0 and 1.")
+        if self.grid.cells > MAX_DENSE_CELLS:
+            raise TooLarge(
+                f"{self.grid.rows} × {self.grid.cols} cells are too many for pieces that are no squares of the "
+                "quadtree; use AdaptiveQuadtree or a coarser grid."
+            )
+        self._budgets()
+
+    def _budgets(self) -> list[Fraction]:
+        return shared(self.epsilon, [self.alpha, 1 - self.alpha])
+
+    def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> Inquiry | None:
+        """The blocks; then their pieces."""
+        first, second = self._budgets()
+        if not rounds:
+            rows, cols = min(self.blocks, self.grid.rows), min(self.blocks, self.grid.cols)
+            mesh = Mesh(self.grid, rows, cols, np.ones(rows * cols, dtype=np.int64))
+            return Inquiry((Part(mesh, first),), False, self.mass)
+        if len(rounds) > 1:
+            return None
+        return Inquiry((Part(self._cut(rounds[0], cohort, second), second),), True, self.mass)
+
+    def _cut(self, told: Round, cohort: Cohort, epsilon: Fraction) -> Mesh:
+        """n × n pieces of every block, n = √(N' (1 − α) ε / c2).
+
+        (1 − α) ε stands for how small the noise of a piece will be, √2 / σ, which shards and shapes change.
+        """
+        noise = math.sqrt(cohort.people * cohort.shape) * share_deviation(laplace_scale(self.mass, epsilon)) / self.mass
+        # Lost people would have been somewhere too; without noise every piece may be one cell.
+        counts = np.maximum(told.counts(), 0.0) * (cohort.people / told.people)
+        quiet = math.sqrt(2) / max(noise, 1e-9)
+        wanted = np.sqrt(counts * quiet / self.people_a_piece)
+        before = _mesh(told)
+        longest = max(self.grid.shape)
+        while True:
+            parts = np.clip(np.ceil(np.minimum(wanted, longest)), 1, longest).astype(np.int64)
+            mesh = Mesh(self.grid, before.rows, before.cols, parts)
+            if mesh.length <= LONGEST:
+                return mesh
+            wanted = wanted / 2
+
+    def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
+        """Blocks and pieces reconciled, negative pieces counted as nothing, each flat."""
+        values = self.reconciled(rounds)
+        mesh = _mesh(rounds[-1])
+        even = np.maximum(values, 0.0) / mesh.areas
+        entries = mesh.entries(cell_codes(self.grid))[:, 0]
+        density = Density.from_mass(self.grid, even[entries].reshape(self.grid.shape))
+        return Estimate(density, people_in(values.sum(), rounds[-1].people))
+
+    def reconciled(self, rounds: Sequence[Round]) -> Floats:
+        """Pieces that sum to the best estimate of their block, in people of the second round.
+
+        A block of k pieces is known twice: by its own count, of variance σ1², and by the sum of its pieces, of variance
+        k σ2². The mean weighted by inverse variances is the best; its difference to the sum is handed out evenly.
+        """
+        if len(rounds) == 1:
+            return rounds[0].counts()
+        first, second = rounds
+        blocks = _mesh(second).blocks
+        scale = second.people / first.people
+        fine, coarse = second.counts(), scale * first.counts()
+        pieces = np.bincount(blocks)
+        # w = k σ2² / (σ1² + k σ2²); without any noise the pieces are right.
+        variance = pieces * second.deviation() ** 2
+        together = (scale * first.deviation()) ** 2 + variance
+        weight = np.divide(variance, together, out=np.zeros(len(pieces)), where=together > 0)
+        missing = weight * (coarse - np.bincount(blocks, fine)) / pieces
+        return np.asarray(fine + missing[blocks], dtype=np.float64)
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the release's provenance."""
+        return {
+            "epsilon": str(self.epsilon),
+            "blocks": self.blocks,
+            "alpha": self.alpha,
+            "people_a_piece": self.people_a_piece,
+            "mass": self.mass,
+        }
+
+
+def _mesh(told: Round) -> Mesh:
+    encoding = told.question.parts[0].encoding
+    assert isinstance(encoding, Mesh)
+    return encoding

@@ -1,0 +1,223 @@
+"""Weights that fall with the distance from the true cell: what geo-indistinguishable mechanisms share.
+
+A price for each metre needs a distance that is a metric on cells, depends on the offset of two cells alone, and is
+never larger than the way between their middles; ``planar_laplace.md`` proves that :func:`cell_lengths` gives one.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.grid import Grid
+from heathaze.domain.projection import EARTH_RADIUS_METRES, Projection
+from heathaze.errors import InvalidInput, PromiseBroken
+from heathaze.local._window import Integers
+from heathaze.local.disk_area import MAX_FRAME, mirrored
+from heathaze.local.weights import LARGEST_TOTAL
+from heathaze.privacy.loss import Number, exact
+from heathaze.privacy.trust import Adjacency
+
+MAX_REACH = 256
+"""Cells that the weights fall over, at most."""
+
+LARGEST_BASE = 0.01
+"""Share of all weight that is spread evenly over all outputs, where no longer reach is needed to keep to it."""
+
+_FINEST, _COARSEST = 40, 28
+"""The smallest weight is written as at most 2^40 and at least 2^28."""
+
+_ROUNDING = Fraction(2, 2**_COARSEST)
+"""η: rounding changes the difference of two weights' logarithms by no more than this."""
+
+_DEEPEST = 43
+"""No weight is more than e^43 times the smallest: 62 bits have no room for it."""
+
+
+def price_for_each(grid: Grid) -> Adjacency:
+    """A price for each metre on the globe, for each unit of length on a plane."""
+    return Adjacency.PER_METRE if grid.projection.is_geographic else Adjacency.PER_LENGTH
+
+
+def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
+    """Height h and width w for which √((i·h)² + (j·w)²) is at most the way between cells i rows and j columns apart.
+
+    On a plane they are the cell's, exactly. On the globe they are those of the smallest cell, shortened by
+
+        s = sin(D/2) / (D/2),   D the larger extent of the map in radians,
+
+    because the straight line through the Earth between two points is shorter than the way on its surface.
+
+    >>> [float(length) for length in cell_lengths(Grid.plane(x=(0, 30), y=(0, 10), size=10))]
+    [1.0, 3.0]
+    """
+    if not grid.projection.is_geographic:
+        height, width = (Fraction(axis[1]) - Fraction(axis[0]) for axis in (grid.y, grid.x))
+        return height / grid.rows, width / grid.cols
+    latitudes = np.radians(grid.y_at(np.arange(grid.rows) + 0.5))
+    shrunk = float(np.cos(latitudes).min())
+    across = math.radians(grid.x[1] - grid.x[0]) / grid.cols
+    if grid.projection is Projection.WEB_MERCATOR:
+        # A row is cos(latitude) times as high in degrees as it is on the map.
+        south, north = grid.projection.forward(grid.y).tolist()
+        # On a map of centimetres the difference of two projected bounds has lost digits; what may be lost is taken off.
+        lost = 8 * math.ulp(max(abs(south), abs(north)))
+        down = max(north - south - lost, 0.0) / grid.rows * shrunk
+    else:
+        down = math.radians(grid.y[1] - grid.y[0]) / grid.rows
+    half = max(float(np.ptp(latitudes)), across * (grid.cols - 1)) / 2
+    metres = EARTH_RADIUS_METRES * (math.sin(half) / half if half else 1.0)
+    return _rounded_down(metres * down), _rounded_down(metres * across * shrunk)
+
+
+def _rounded_down(length: float) -> Fraction:
+    """To 30 binary digits, after taking away more than the functions above can be off; equal on every machine."""
+    fraction, exponent = math.frexp(length * (1 - 2.0**-30))
+    return Fraction(math.floor(fraction * 2.0**30)) * Fraction(2) ** (exponent - 30)
+
+
+def smallest_step(grid: Grid) -> Fraction:
+    """The smallest distance of two different cells; of a grid with one cell, its shorter side."""
+    lengths = cell_lengths(grid)
+    steps = [length for side, length in zip(grid.shape, lengths, strict=True) if side > 1]
+    return min(steps or lengths)
+
+
+# ── where the weights stop falling ──────────────────────────────────────────────────────────────────────────────────
+
+
+def parse_reach(grid: Grid, epsilon: Fraction, reach: Number | None, *, margin: bool) -> Fraction:
+    """A usable reach, in the unit of length: the caller's, or where little weight is left beyond.
+
+    Args:
+        grid: The public frame.
+        epsilon: How fast the logarithm of the weights falls, for each unit of length.
+        reach: The caller's, or None.
+        margin: Do outputs lie around the grid too, or in it alone?
+    """
+    unit = price_for_each(grid).length
+    if epsilon * smallest_step(grid) < 2 * _ROUNDING:
+        raise InvalidInput(
+            f"epsilon is so small for each {unit} that two neighbouring cells can hardly be told apart; use a coarser "
+            "grid or a larger epsilon."
+        )
+    if reach is None:
+        return _default_reach(grid, epsilon, margin=margin)
+    try:
+        length = exact(reach)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InvalidInput(f"reach is {reach!r}; give a positive length, in the {unit} of the grid.") from None
+    if length <= 0 or isinstance(reach, bool):
+        raise InvalidInput(f"reach is {reach}; give a positive length, in the {unit} of the grid.")
+    sides = _sides(grid, length, margin=margin)
+    if max(sides) > MAX_REACH or _outputs(grid, sides, margin=margin) > MAX_FRAME:
+        raise InvalidInput(f"reach is {reach}, which is too many cells to write out; give at most {MAX_REACH} cells.")
+    if epsilon * length > _DEEPEST or sum(_masses(grid, epsilon, length, margin=margin)) > 2.0 ** (61 - _COARSEST):
+        raise InvalidInput(
+            f"reach is {reach}, over which the weights would fall further than 62 bits can tell; give a shorter one."
+        )
+    return length
+
+
+def _default_reach(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
+    """The shortest reach, in eighths of 1/ε, with at most :data:`LARGEST_BASE` of the weight in the even part.
+
+    At most the longer side of the map, at most :data:`MAX_REACH` cells, and no more than can be tallied.
+    """
+    step = smallest_step(grid)
+    longer_side = max(side * length for side, length in zip(grid.shape, cell_lengths(grid), strict=True))
+
+    def too_many(cells: int) -> bool:
+        return _outputs(grid, _sides(grid, cells * step, margin=margin), margin=margin) > MAX_FRAME
+
+    # As many cells as fit; where not even one does, half a cell is below the next.
+    cells = bisect.bisect_left(range(1, min(MAX_REACH, math.floor(longer_side / step)) + 1), True, key=too_many)
+    longest = cells * step if cells else step / 2
+
+    def enough(eighths: int) -> bool:
+        even, near = _masses(grid, epsilon, Fraction(eighths, 8) / epsilon, margin=margin)
+        return even <= LARGEST_BASE * (even + near)
+
+    eighths = range(1, min(8 * _DEEPEST, math.floor(8 * epsilon * longest)) + 1)
+    first = bisect.bisect_left(eighths, True, key=enough)
+    return Fraction(eighths[first], 8) / epsilon if first < len(eighths) else longest
+
+
+def _sides(grid: Grid, reach: Fraction, *, margin: bool) -> tuple[int, int]:
+    """Rows and columns that the weights fall over; along one cell there is nothing to hide, and nothing is reached."""
+    height, width = cell_lengths(grid)
+    down, across = math.floor(reach / height), math.floor(reach / width)
+    if not margin:
+        return min(down, grid.rows - 1), min(across, grid.cols - 1)
+    return down if grid.rows > 1 else 0, across if grid.cols > 1 else 0
+
+
+def _outputs(grid: Grid, sides: tuple[int, int], *, margin: bool) -> int:
+    """How many outputs there are, at most."""
+    if not margin:
+        return grid.cells
+    return (grid.rows + 2 * sides[0]) * (grid.cols + 2 * sides[1])
+
+
+def _masses(grid: Grid, epsilon: Fraction, reach: Fraction, *, margin: bool) -> tuple[float, float]:
+    """The weight spread evenly and the weight on top of it, the smallest weight being 1; to a float's precision."""
+    sides = _sides(grid, reach, margin=margin)
+    height, width = (float(length) for length in cell_lengths(grid))
+    distance = np.hypot(*np.meshgrid(height * np.arange(sides[0] + 1), width * np.arange(sides[1] + 1), indexing="ij"))
+    near = np.expm1(float(epsilon) * np.maximum(float(reach) - distance, 0.0))
+    return float(_outputs(grid, sides, margin=margin)), float(mirrored(near).sum())
+
+
+# ── the weights ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False)
+class Decay:
+    """Whole-number weights, low + excess, of every offset: about low · exp(ε · max(0, reach − distance)).
+
+    Between any two cells, whatever the output, the logarithms of the weights differ by at most ε times their distance.
+    """
+
+    low: int
+    excess: Integers
+    support: npt.NDArray[np.bool_]
+
+
+def decay(grid: Grid, epsilon: Fraction, reach: Fraction, *, margin: bool) -> Decay:
+    """The weights of every offset down to the reach, as fine as 62 bits allow.
+
+        weight at distance r = ⌊K · exp(ε' · max(0, reach − r))⌋,   ε' = ε − η / (smallest distance of two cells)
+
+    Rounding changes the difference of two logarithms by at most η, and two cells are at least the smallest distance d
+    apart: ε'd + η ≤ εd. Decimals, so that every machine finds the same weights.
+    """
+    sides = _sides(grid, reach, margin=margin)
+    with localcontext(Context(prec=40, rounding=ROUND_FLOOR, traps=[])):
+        slower, end = _decimal(epsilon - _ROUNDING / smallest_step(grid)), _decimal(reach)
+        down, across = (
+            [_decimal((length * steps) ** 2) for steps in range(side + 1)]
+            for side, length in zip(sides, cell_lengths(grid), strict=True)
+        )
+        squares = [[a + b for b in across] for a in down]
+        weights = {
+            square: math.floor(2**_FINEST * (slower * max(Decimal(0), end - square.sqrt())).exp())
+            for square in {square for row in squares for square in row}
+        }
+        quarter = np.array([[weights[square] for square in row] for row in squares], dtype=object)
+        support = np.array([[square <= end * end for square in row] for row in squares], dtype=np.bool_)
+    total = _outputs(grid, sides, margin=margin) * 2**_FINEST + int(mirrored(quarter - 2**_FINEST).sum())
+    shift = max(0, total.bit_length() - (LARGEST_TOTAL.bit_length() - 1))
+    if shift > _FINEST - _COARSEST:
+        raise PromiseBroken("The weights of this reach do not fit into 62 bits.")
+    low = 2 ** (_FINEST - shift)
+    return Decay(low, mirrored((quarter >> shift) - low).astype(np.int64), mirrored(support))
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)

@@ -1,0 +1,131 @@
+"""LocalHashing: report a random hash function and, most likely, the true cell's value under it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import TooLarge
+from heathaze.local._oracle import blocks, membership_channel
+from heathaze.local._report import OnCells
+from heathaze.local._window import MAX_MATRIX, Floats, Integers
+from heathaze.local.channels import Channel
+from heathaze.local.mechanism import check_below
+from heathaze.local.weights import finest_low, most_useful, raised
+from heathaze.privacy.randomness import Randomness
+
+SEEDS = 2**32
+"""Hash functions to choose from."""
+
+MAX_BUCKETS = 2**16
+"""More would make the hash functions less even and tell next to nothing more."""
+
+PRIME = 2**31 - 1
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, init=False)
+class LocalHashing(OnCells):
+    """Optimised local hashing on the cells of a grid; see ``local_hashing.md``.
+
+    Pr[bucket of the true cell | seed] = e^ε / (e^ε + g − 1),   Pr[any other bucket] = 1 / (e^ε + g − 1)
+    """
+
+    @functools.cached_property
+    def buckets(self) -> int:
+        """g = e^ε + 1, with e^ε rounded to the nearest whole number, and at most :data:`MAX_BUCKETS`."""
+        return min(MAX_BUCKETS, (raised(2, self.epsilon) + 1) // 2 + 1)
+
+    @functools.cached_property
+    def weights(self) -> tuple[int, int]:
+        """Of any other bucket and of the true cell's, in whole numbers: high ≤ low · e^ε."""
+        exponent = most_useful(1, self.buckets, self.epsilon)
+        low = finest_low(self.buckets, 1, exponent)
+        return low, raised(low, exponent)
+
+    # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def numbers(self) -> int:
+        """Seed and bucket."""
+        return 2
+
+    @property
+    def limit(self) -> int:
+        """Seeds are the larger numbers."""
+        return SEEDS
+
+    def draw(self, cells: Integers, randomness: Randomness) -> Integers:
+        """A seed and a bucket for each cell."""
+        low, high = self.weights
+        seeds = randomness.below(SEEDS, len(cells))
+        ticket = randomness.below(low * (self.buckets - 1) + high, len(cells)).astype(np.int64)
+        # Tickets below (g − 1) · low stand for the other buckets: one further, two further, … than the true one.
+        further = np.where(ticket < low * (self.buckets - 1), ticket // low + 1, 0)
+        bucket = (self._hash(seeds, cells.astype(np.uint64)).astype(np.int64) + further) % self.buckets
+        return np.column_stack([seeds.astype(np.int64), bucket])
+
+    def _hash(self, seeds: Words, cells: Words) -> Words:
+        """The bucket of each cell under each seed's function.
+
+        h(x) = ⌊g · ((a·x + c) mod (2^31 − 1)) / 2^31⌋,   a and c from the mixed seed
+        """
+        mixed = _mixed(seeds)
+        a, c = (mixed >> np.uint64(32)) % np.uint64(PRIME), (mixed & np.uint64(2**32 - 1)) % np.uint64(PRIME)
+        # Cells are below 2^24, so a·x + c stays below 2^56. Modulo 2^31 − 1, what lies above 31 bits counts once.
+        value = a * cells + c
+        value = (value & np.uint64(PRIME)) + (value >> np.uint64(31))
+        value = np.where(value >= np.uint64(PRIME), value - np.uint64(PRIME), value)
+        return np.asarray((value * np.uint64(self.buckets)) >> np.uint64(31))
+
+    # ── the server's half ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def outcomes(self) -> int:
+        """A tally for every cell."""
+        return self.grid.cells
+
+    def tally(self, reports: Integers) -> Integers:
+        """In how many reports each cell has the reported bucket; every cell is hashed for every report."""
+        check_below(reports[:, 0], SEEDS)
+        check_below(reports[:, 1], self.buckets)
+        everywhere = np.arange(self.grid.cells, dtype=np.uint64)
+        counts = np.zeros(self.grid.cells, dtype=np.int64)
+        block = blocks(len(reports), self.grid.cells)
+        for start in block:
+            seeds, bucket = reports[start : start + block.step].astype(np.uint64).T
+            counts += (self._hash(seeds[:, None], everywhere) == bucket[:, None]).sum(axis=0)
+        return counts
+
+    def channel(self) -> Channel:
+        """Which share of all tallies a cell has; another cell falls into the reported bucket once in g times."""
+        low, high = self.weights
+        return membership_channel(self.grid.shape, high / (low * (self.buckets - 1) + high), 1 / self.buckets)
+
+    def transition_matrix(self, seeds: Sequence[int] = range(16)) -> Floats:
+        """Pr[report | cell], if the seed were one of a few: all 2^32 cannot be written out.
+
+        A column for each bucket of the first seed, then of the second, and so on. A seed is drawn without looking at
+        the cell, so what the mechanism promises it promises for every seed alone.
+        """
+        if self.grid.cells * self.buckets * len(seeds) > MAX_MATRIX:
+            raise TooLarge(f"{self.buckets} buckets of {self.grid.cells} cells do not fit; ask for fewer seeds.")
+        low, high = self.weights
+        cells = np.arange(self.grid.cells)
+        matrix = np.full((self.grid.cells, len(seeds), self.buckets), float(low))
+        for place, seed in enumerate(seeds):
+            matrix[cells, place, self._hash(np.array([seed], dtype=np.uint64), cells.astype(np.uint64))] = high
+        return matrix.reshape(self.grid.cells, -1) / (len(seeds) * (low * (self.buckets - 1) + high))
+
+
+def _mixed(seeds: Words) -> Words:
+    """64 bits that look independent for every seed, by a bijection of 64-bit words (the finaliser of SplitMix64)."""
+    word = (seeds + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))

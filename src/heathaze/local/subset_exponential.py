@@ -1,0 +1,200 @@
+"""SubsetExponential: report a set of cells, one of them drawn near the true cell, the others anywhere."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput, TooLarge
+from heathaze.local._report import OneReport, check_local_grid
+from heathaze.local._window import MAX_MATRIX, Floats, Integers
+from heathaze.local.channels import Channel, Convolution
+from heathaze.local.geo_indistinguishability import Decay, decay, parse_reach, price_for_each, smallest_step
+from heathaze.local.mechanism import LEFT_OUT, check_below
+from heathaze.local.weights import raised
+from heathaze.privacy.loss import Number, parse_epsilon
+from heathaze.privacy.randomness import Randomness
+from heathaze.privacy.trust import Adjacency
+
+
+@dataclass(frozen=True)
+class SubsetExponential(OneReport):
+    """The subset exponential mechanism with a price for each metre (SEM-Geo-I); see ``subset_exponential.md``.
+
+        Pr[member u | v] = w(u, v) / W(v),   w(u, v) = exp(−ε/2 · min(distance of u and v, reach)),   W(v) = Σ w(u, v)
+
+    and the other k − 1 members are drawn uniformly from the remaining cells. A report is the set, sorted.
+
+    Args:
+        grid: The public frame.
+        epsilon: Price for each metre on the globe, for each unit of length on a plane.
+        size: Cells in a report, k. Left out, :func:`paper_size`.
+        reach: Where the weights stop falling, in the unit of length. Left out, where one draw in a hundred lies beyond.
+    """
+
+    grid: Grid
+    epsilon: Fraction
+    size: int = LEFT_OUT
+    reach: Fraction = LEFT_OUT
+
+    if TYPE_CHECKING:  # callers may leave out size and reach and write numbers as they like; all is settled below
+
+        def __init__(
+            self, grid: Grid, epsilon: Number, size: int | None = None, reach: Number | None = None
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        check_local_grid(self.grid)
+        if self.size is None:
+            object.__setattr__(self, "size", paper_size(self.grid, self.epsilon))
+        object.__setattr__(self, "size", _parse_size(self.size, self.grid))
+        object.__setattr__(self, "reach", parse_reach(self.grid, self.epsilon / 2, self.reach, margin=False))
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """A price for each metre, or each unit of length."""
+        return price_for_each(self.grid)
+
+    @functools.cached_property
+    def weights(self) -> Decay:
+        """Of the first member, by its offset from the true cell; half of ε, because W differs from cell to cell."""
+        return decay(self.grid, self.epsilon / 2, self.reach, margin=False)
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters."""
+        return {"epsilon": str(self.epsilon), "size": self.size, "reach": str(self.reach)}
+
+    # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def numbers(self) -> int:
+        """The members."""
+        return self.size
+
+    @property
+    def limit(self) -> int:
+        """Members are cells of the grid."""
+        return self.grid.cells
+
+    def draw(self, cells: Integers, randomness: Randomness) -> Integers:
+        """A sorted set of cells for each cell; the order says nothing about which was drawn first."""
+        first = self._members(cells, randomness)
+        others = randomness.below(self.grid.cells, len(cells) * (self.size - 1)).astype(np.int64)
+        return _made_distinct(
+            np.column_stack([first, others.reshape(len(cells), self.size - 1)]), self.grid.cells, randomness
+        )
+
+    def _members(self, cells: Integers, randomness: Randomness) -> Integers:
+        """The first member: drawn from the weights of all offsets, and again until it lies in the grid."""
+        weights, (height, width) = self.weights, self.grid.shape
+        rows, cols = np.nonzero(weights.support)
+        ladder = np.cumsum(weights.excess[rows, cols])
+        rows, cols = rows - weights.excess.shape[0] // 2, cols - weights.excess.shape[1] // 2
+        everywhere = weights.low * self.grid.cells
+        members, left = np.empty(len(cells), dtype=np.int64), np.arange(len(cells))
+        while left.size:
+            ticket = randomness.below(everywhere + int(ladder[-1]), left.size).astype(np.int64)
+            step = np.searchsorted(ladder[:-1], ticket - everywhere, side="right")
+            row, col = np.divmod(cells[left], width)
+            row, col = row + rows[step], col + cols[step]
+            even = ticket < everywhere
+            members[left] = np.where(even, ticket // weights.low, row * width + col)
+            left = left[~even & ((row < 0) | (row >= height) | (col < 0) | (col >= width))]
+        return members
+
+    # ── the server's half ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def outcomes(self) -> int:
+        """A tally for every cell."""
+        return self.grid.cells
+
+    def tally(self, reports: Integers) -> Integers:
+        """In how many reports each cell is a member."""
+        check_below(reports, self.limit)
+        if (np.diff(reports, axis=1) <= 0).any():
+            raise InvalidInput("The cells of a report are not sorted or not distinct; it is damaged or made up.")
+        return np.bincount(reports.ravel(), minlength=self.outcomes)
+
+    def channel(self) -> Channel:
+        """Pr[u is a member | v] / k, where Pr = p + (1 − p)(k − 1)/(n − 1) and p = w(u, v)/W(v)."""
+        kernel = self._everywhere() / self.weights.low
+        occurs = np.ones(self.grid.shape, dtype=np.bool_)
+        totals = Convolution(self.grid.shape, kernel, 0.0, occurs, (0, 0)).backward(occurs.astype(np.float64))
+        by_chance = self._by_chance()
+        return Convolution(
+            self.grid.shape, kernel, by_chance / self.size, occurs, (0, 0), (1 - by_chance) / (self.size * totals)
+        )
+
+    def transition_matrix(self) -> Floats:
+        """Pr[set | cell] = Σ_{u in the set} w(u, v) / (W(v) · C(n − 1, k − 1)), sets in lexicographic order."""
+        cells, size = self.grid.cells, self.size
+        if math.comb(cells, size) * max(cells, size) > MAX_MATRIX:
+            raise TooLarge(f"There are too many sets of {size} among {cells} cells; ask for them on a smaller grid.")
+        sets = np.array(list(itertools.combinations(range(cells), size)), dtype=np.int64)
+        weights = self._pairs()
+        totals = weights.sum(axis=1, keepdims=True) * float(math.comb(cells - 1, size - 1))
+        return np.asarray(sum(weights[:, sets[:, place]] for place in range(size)) / totals)
+
+    def _by_chance(self) -> float:
+        """(k − 1)/(n − 1): how likely a cell that is not the first member is another."""
+        return (self.size - 1) / (self.grid.cells - 1) if self.size > 1 else 0.0
+
+    def _everywhere(self) -> Floats:
+        """The weight of every offset between two cells of the grid."""
+        rows, cols = self.grid.shape
+        down, across = (
+            side - 1 - length // 2 for side, length in zip((rows, cols), self.weights.excess.shape, strict=True)
+        )
+        return np.pad(self.weights.excess, ((down, down), (across, across))).astype(np.float64) + self.weights.low
+
+    def _pairs(self) -> Floats:
+        """w(u, v): a row for each v, a column for each u."""
+        rows, cols = self.grid.shape
+        kernel = self._everywhere()
+        row, col = np.divmod(np.arange(self.grid.cells), cols)
+        return np.asarray(kernel[row - row[:, None] + rows - 1, col - col[:, None] + cols - 1])
+
+
+def paper_size(grid: Grid, epsilon: Number) -> int:
+    """k = n / e^ε of the paper, ε being the price of the smallest step between two cells; from 1 to half of the cells.
+
+    >>> paper_size(Grid.plane(x=(0, 10), y=(0, 10), size=10), 1)
+    36
+    """
+    price = parse_epsilon(epsilon) * smallest_step(grid)
+    return max(1, min(grid.cells // 2, raised(grid.cells, -price)))
+
+
+def _parse_size(size: int, grid: Grid) -> int:
+    largest = max(1, grid.cells // 2)
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size <= largest:
+        raise InvalidInput(f"size is {size!r}; give a whole number of cells from 1 to {largest}, half of the map.")
+    return int(size)
+
+
+def _made_distinct(sets: Integers, cells: int, randomness: Randomness) -> Integers:
+    """Rows sorted, and whatever occurs twice in a row drawn again until nothing does.
+
+    Exchanging the names of two cells exchanges their part in this, so no set is likelier than another.
+    """
+    sets.sort(axis=1)
+    rows = np.arange(len(sets))
+    while rows.size:
+        again: npt.NDArray[np.bool_] = np.zeros((rows.size, sets.shape[1]), dtype=np.bool_)
+        again[:, 1:] = sets[rows, 1:] == sets[rows, :-1]
+        rows, again = rows[again.any(axis=1)], again[again.any(axis=1)]
+        redrawn = sets[rows]
+        redrawn[again] = randomness.below(cells, int(again.sum())).astype(np.int64)
+        redrawn.sort(axis=1)
+        sets[rows] = redrawn
+    return sets

@@ -1,0 +1,187 @@
+"""The server's state: one count for every outcome. Tallies of any reports, in any order, add up exactly."""
+
+from __future__ import annotations
+
+import contextlib
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import CannotWrite, InvalidInput, SimulatedRelease, UnreadableData
+from heathaze.local import _chunk
+from heathaze.local.mechanism import Estimator, WindowMechanism
+from heathaze.local.reports import DEVICE, Devices, Integers, Reports, describe, fingerprint, from_chunk, undescribe
+from heathaze.privacy.randomness import Words
+from heathaze.privacy.unit import Unit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tally:
+    """How often each outcome was reported. Never changed: adding makes a new one, so a refused chunk leaves no trace.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.local import RandomizedResponse, randomize
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> coin = RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), epsilon=10)
+    >>> monday = randomize(coin, [(0.5, 0.5), (1.5, 0.5), (1.7, 0.2)], randomness=Simulation(1))
+    >>> tuesday = randomize(coin, [(0.5, 0.5)], randomness=Simulation(2))
+    >>> (Tally.of(monday) + tuesday).counts.tolist()
+    [2, 2]
+    """
+
+    mechanism: Estimator
+    counts: Integers
+    reports: int
+    unit: Unit
+    devices: Devices
+    chunks: Words
+    simulated: bool = False
+
+    @classmethod
+    def of(cls, reports: Reports) -> Tally:
+        """The tally of some reports; refuses a device named twice."""
+        devices = np.zeros(0, DEVICE) if reports.devices is None else np.unique(reports.devices)
+        if reports.devices is not None and len(devices) < len(reports):
+            raise InvalidInput("Two of these reports carry the same device id; a device may report once.")
+        counts = reports.mechanism.tally(reports.values)
+        chunks = np.array([reports.chunk], dtype=np.uint64)
+        return cls(reports.mechanism, counts, len(reports), reports.unit, devices, chunks, reports.simulated)
+
+    def __add__(self, other: Tally | Reports) -> Tally:
+        """Both together; refuses other parameters, another unit, and devices or reports that were counted already."""
+        return Tally.sum([self, other])
+
+    @classmethod
+    def sum(cls, parts: Iterable[Tally | Reports]) -> Tally:
+        """All together, refused as a whole if two do not go together; at once, which for many is much quicker."""
+        tallies = [cls.of(part) if isinstance(part, Reports) else part for part in parts]
+        first = tallies[0]
+        for more in tallies:
+            if not isinstance(more, Tally):
+                raise InvalidInput(f"A tally adds reports or another tally, not a {type(more).__name__}.")
+            if more is not first:
+                _check_alike(first, more)
+        devices = _joined([tally.devices for tally in tallies])
+        if devices is None:
+            known = sum(len(tally.devices) for tally in tallies) - len(_union([tally.devices for tally in tallies]))
+            raise InvalidInput(
+                f"{known} of these reports carry a device id that was counted before; a device may report once to one "
+                "question. None of them was counted."
+            )
+        chunks = _joined([tally.chunks for tally in tallies])
+        if chunks is None:
+            raise InvalidInput("These reports, or some of them, were counted before; the same reports count once.")
+        counts = np.zeros_like(first.counts)
+        for tally in tallies:
+            counts += tally.counts
+        reports = sum(tally.reports for tally in tallies)
+        simulated = any(tally.simulated for tally in tallies)
+        return cls(first.mechanism, counts, reports, first.unit, devices, chunks, simulated)
+
+    def __repr__(self) -> str:
+        return f"<Tally: {self.reports} reports of {type(self.mechanism).__name__}, {fingerprint(self.mechanism)}>"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the tally, to go on with later or to merge elsewhere."""
+        if self.simulated:
+            raise SimulatedRelease("This tally has simulated reports in it, so it cannot be saved; collect real ones.")
+        fields = describe(self.mechanism) | {
+            "fingerprint": fingerprint(self.mechanism),
+            "unit": self.unit.value,
+            "reports": self.reports,
+            "devices": len(self.devices),
+            "chunks": len(self.chunks),
+        }
+        blocks = (self.counts.astype("<i8"), self.devices.astype(DEVICE), self.chunks.astype("<u8"))
+        body = zlib.compress(b"".join(block.tobytes() for block in blocks))
+        target = Path(path)
+        # Beside the target first: a crash leaves the old state or the new one.
+        draft = target.with_name(f".{target.name}.part")
+        try:
+            draft.write_bytes(_chunk.pack("tally", fields, body))
+            draft.replace(target)
+        except OSError as problem:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            reason = (problem.strerror or "the disk refused").lower()
+            raise CannotWrite(f"Cannot write {target}: {reason}; choose another place.") from None
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Tally:
+        """Whatever a file holds, as one tally: saved tallies and reports, in any number."""
+        source = Path(path)
+        try:
+            return cls.sum(
+                _from_chunk(source, fields, body) if fields["heathaze"] == "tally" else from_chunk(source, fields, body)
+                for fields, body in _chunk.unpack(source)
+            )
+        except UnreadableData:
+            raise
+        except InvalidInput as problem:
+            raise UnreadableData(f"{source}: {problem}") from None
+
+
+def _from_chunk(path: Path, fields: dict[str, object], body: bytes) -> Tally:
+    mechanism = undescribe(path, fields)
+    reports, devices, chunks = (fields.get(name) for name in ("reports", "devices", "chunks"))
+    damaged = UnreadableData(f"{path} is damaged or was edited: its parts do not fit together; fetch it again.")
+    if type(reports) is not int or type(devices) is not int or type(chunks) is not int:
+        raise damaged
+    # Names and numbers are random and do not pack: a short file with many would be a bomb.
+    if not (0 <= devices <= reports < 2**53 and chunks >= 1 and 16 * devices + 8 * chunks <= len(body) + 1024):
+        raise damaged
+    ends = np.cumsum([8 * mechanism.outcomes, devices * DEVICE.itemsize, 8 * chunks]).tolist()
+    unpacker = zlib.decompressobj()
+    try:
+        block = unpacker.decompress(body, ends[2] + 1)
+        unit = Unit(fields["unit"])
+    except (zlib.error, ValueError, KeyError):
+        raise damaged from None
+    if len(block) != ends[2] or not unpacker.eof or unpacker.unused_data:
+        raise damaged
+    counts = np.frombuffer(block[: ends[0]], "<i8").astype(np.int64)
+    names = np.unique(np.frombuffer(block[ends[0] : ends[1]], DEVICE))
+    counted = np.unique(np.frombuffer(block[ends[1] :], "<u8").astype(np.uint64))
+    if (counts < 0).any() or (counts > reports).any() or len(names) < devices or len(counted) < chunks:
+        raise damaged
+    # A report of a window adds one to one outcome that can occur.
+    if isinstance(mechanism, WindowMechanism) and counts[mechanism.window.outputs].sum() != reports:
+        raise damaged
+    if unit is Unit.PERSON_DAY:
+        raise damaged
+    return Tally(mechanism, counts, reports, unit, names, counted)
+
+
+def _check_alike(first: Tally, more: Tally) -> None:
+    mine, theirs = fingerprint(first.mechanism), fingerprint(more.mechanism)
+    if mine != theirs:
+        raise InvalidInput(
+            f"These reports have parameters {theirs} ({_named(more.mechanism)}), the tally has {mine} "
+            f"({_named(first.mechanism)}); reports of two parameter sets cannot be mixed."
+        )
+    if first.unit is not more.unit:
+        raise InvalidInput(
+            f"These reports stand for a {more.unit.value} each, those counted before for a {first.unit.value}; they "
+            "promise different things and cannot be mixed."
+        )
+
+
+def _union(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.unique(np.concatenate(parts))
+
+
+def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | None:
+    """All together, sorted; None if two share one."""
+    joined = _union(parts)
+    return joined if len(joined) == sum(map(len, parts)) else None
+
+
+def _named(mechanism: Estimator) -> str:
+    parameters = ", ".join(f"{name} {value}" for name, value in mechanism.parameters().items())
+    return f"{type(mechanism).__name__}, {parameters}, {mechanism.grid.rows} × {mechanism.grid.cols} cells"

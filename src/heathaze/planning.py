@@ -1,0 +1,320 @@
+"""What map to expect, before any data is touched: the default mechanism, rehearsed on synthetic cities."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze import central
+from heathaze.datasets.cities import draw_people, synthetic_city
+from heathaze.domain.density import Density
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput
+from heathaze.ingest.counts import Counts
+from heathaze.metrics.emd import emd
+from heathaze.metrics.heatmap import similarity
+from heathaze.privacy.loss import LARGEST_EPSILON, SMALLEST_EPSILON, Number, exact, parse_epsilon, warn_if_weak
+from heathaze.privacy.randomness import Simulation
+from heathaze.privacy.unit import Unit
+
+Floats = npt.NDArray[np.float64]
+
+TIMES = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
+"""Which epsilons are looked at, as multiples of the one asked for."""
+
+MOST_PEOPLE = 10**9
+MOST_CITIES = 100
+
+FINEST_DEPTH = 8
+"""Cities are simulated on at most 2^8 cells a side."""
+
+SIGMA = 4 / 256
+"""Width of the heat maps that are compared, as a part of the longer side: that of the paper's protocol."""
+
+EMD_SIDE = 64
+"""The heat maps are brought to this many cells a side for EMD: a cell is then as wide as SIGMA."""
+
+EMD_TOLERANCE = 2e-3
+"""Wanted gap between the bounds on EMD; in practice they come out far closer."""
+
+SIGNAL = 0.25
+"""A level carries signal where at most this part of the mass lies in the wrong node."""
+
+ONE = 2**20
+"""Integer mass of one person, as in a count with weight "share"."""
+
+VISITS = 4
+"""Visits of a synthetic person; each weighs a quarter."""
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """What to expect at one epsilon: means over the cities, and the range from the 10 % to the 90 % quantile.
+
+    ``emd`` is in units of the map's longer side, ``sim`` from 0 (disjoint) to 1 (equal), both of heat maps as wide as
+    4/256 of the side. ``level`` is the finest level of the quadtree that carries signal (see :func:`plan`) and ``side``
+    the side of its squares, in metres on the globe and else in the plane's units. ``finest`` says that no finer level
+    was looked at.
+    """
+
+    people: int
+    epsilon: float
+    emd: float
+    emd_low: float
+    emd_high: float
+    sim: float
+    sim_low: float
+    sim_high: float
+    level: int
+    side: float
+    finest: bool
+    geographic: bool
+
+    @property
+    def signal(self) -> str:
+        """The side of the smallest squares that carry signal, for the reader."""
+        length = _length(self.side, self.geographic)
+        return f"{length} or smaller" if self.finest else length
+
+    def sentence(self, units: str = "people") -> str:
+        """The row in one line; ``units`` is what is counted."""
+        squares = f"down to squares of about {self.signal}" if self.level else "for the map as a whole only"
+        return (
+            f"For about {self.people:,} {units} at ε = {self.epsilon:g} expect: "
+            f"EMD {self.emd:.2g} of the side ({self.emd_low:.2g} to {self.emd_high:.2g}), "
+            f"SIM {self.sim:.2f} ({self.sim_low:.2f} to {self.sim_high:.2f}), signal {squares}."
+        )
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for machines."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to expect at the epsilon asked for and around it. ``rows`` go from the smallest epsilon to the largest."""
+
+    grid: Grid
+    epsilon: float
+    people: int
+    cities: int
+    rows: tuple[PlanRow, ...]
+
+    @property
+    def row(self) -> PlanRow:
+        """The row of the epsilon asked for."""
+        return next(row for row in self.rows if row.epsilon == self.epsilon)
+
+    @property
+    def words(self) -> str:
+        """What half and twice the epsilon would change, in words; empty where a plan has no such rows.
+
+        Taken from the two rows on either side, EMD at ε/2 over EMD at 2ε = factor²: over so few cities the luck of
+        three rows would show.
+        """
+        near = {row.epsilon / self.epsilon: row.emd for row in self.rows}
+        if not (0.5 in near and 2 in near and min(near.values()) > 0):
+            return ""
+        factor = math.sqrt(near[0.5] / near[2])
+        if factor < 1.05:
+            return f"Around ε = {self.epsilon:g} the error hardly depends on ε."
+        return (
+            f"Halving ε to {self.epsilon / 2:g} makes the error about {factor:.1f} times as large. "
+            f"Doubling it to {2 * self.epsilon:g} brings the error down to about {1 / factor:.0%}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts, for machines."""
+        return {
+            "grid": self.grid.to_dict(),
+            "epsilon": self.epsilon,
+            "people": self.people,
+            "cities": self.cities,
+            "rows": [row.to_dict() for row in self.rows],
+            "row": self.row.to_dict(),
+            "sentence": str(self.row),
+            "words": self.words,
+        }
+
+
+def plan(
+    grid: Grid,
+    epsilon: Number,
+    people: int,
+    *,
+    cities: int | None = None,
+    times: Sequence[Number] = TIMES,
+    progress: Callable[[int, int], None] | None = None,
+) -> Plan:
+    """What map to expect. Takes no data, so nothing is charged and nothing can leak.
+
+    The default mechanism runs on synthetic cities of five kinds (:mod:`heathaze.datasets.cities`), with as many people,
+    each making four visits. A row compares release and truth as heat maps: EMD and SIM, in the mean and from the 10 %
+    to the 90 % quantile over the cities. All rows see the same cities, and a plan can be repeated: its noise is
+    simulated from fixed seeds. A real map differs from the cities; it should seldom lie far outside their range.
+
+    The finest level that carries signal is the largest ℓ for which, on every level up to ℓ,
+
+        ½ Σ_v |released share of node v − true share of node v| ≤ ¼,   in the mean over the cities
+
+    A grid of more than 256 cells a side is simulated at 256, in the same quadtree: the heat maps that are compared are
+    four such cells wide. What happens below is not seen, so the finest level is then at most the eighth.
+
+    Args:
+        grid: The public frame.
+        epsilon: Privacy loss of the release.
+        people: About how many people are expected, 1 to 10^9: a public guess.
+        cities: How many to simulate, 1 to 100. Without it 5, or 3 where people · ε is above 100,000: there each takes
+            seconds, and they differ little.
+        times: Which epsilons to look at, as multiples of the one asked for, which is always among them; those beyond
+            what a mechanism takes are left out.
+        progress: Called before each city with its number, from 1, and how many there are.
+
+    Raises:
+        InvalidInput: A value is out of range.
+
+    Cost: 0.1 to 3 s a city and epsilon on two processors, growing with people · ε up to a point.
+
+    >>> expected = plan(Grid.plane(x=(0, 1000), y=(0, 1000), size=32), epsilon=1, people=300, cities=2, times=[4])
+    >>> [row.epsilon for row in expected.rows], expected.row.emd > expected.rows[1].emd
+    ([1.0, 4.0], True)
+    """
+    asked = parse_epsilon(epsilon)
+    warn_if_weak(asked)
+    _check(grid, people, cities)
+    if cities is None:
+        cities = 3 if people * asked > 100_000 else 5
+    wanted = sorted({asked, *(asked * _factor(time) for time in times)})
+    epsilons = [value for value in wanted if SMALLEST_EPSILON <= value <= LARGEST_EPSILON]
+    coarse = _simulated(grid)
+    outcomes: list[list[_Outcome]] = []  # by city, then by epsilon
+    with _threads() as threads:
+        waiting = [[threads.submit(_rehearse, coarse, people, k, value) for value in epsilons] for k in range(cities)]
+        for k, city in enumerate(waiting):
+            if progress is not None:
+                progress(k + 1, cities)
+            outcomes.append([found.result() for found in city])
+    rows = (_row(grid, people, *value) for value in zip(epsilons, zip(*outcomes, strict=True), strict=True))
+    return Plan(grid, float(asked), people, cities, tuple(rows))
+
+
+class _Outcome(NamedTuple):
+    """One city at one epsilon; ``wrong`` is the mass in the wrong node, for each level from the root."""
+
+    emd: float
+    sim: float
+    wrong: Floats
+
+
+def _rehearse(grid: Grid, people: int, city: int, epsilon: Fraction) -> _Outcome:
+    """Draw people, release them, compare."""
+    visits = draw_people(synthetic_city(grid.shape, city), people, VISITS, city)
+    rows, cols = np.nonzero(visits)
+    mass = visits[rows, cols] * (ONE // VISITS)
+    counts = Counts.from_cells(grid, rows, cols, mass, bound=ONE, one=ONE, unit=Unit.PERSON)
+    found = central.default(grid, epsilon).run(counts, Simulation(city)).density.dense()
+    truth = Density.from_mass(grid, visits)
+    side = max(grid.shape)
+    hot, true = found.smooth(SIGMA * side), truth.smooth(SIGMA * side)
+    if side > EMD_SIDE:
+        shape = math.ceil(grid.rows * EMD_SIDE / side), math.ceil(grid.cols * EMD_SIDE / side)
+        distance = emd(true.resample(shape), hot.resample(shape), tolerance=EMD_TOLERANCE)
+    else:
+        distance = emd(true, hot, tolerance=EMD_TOLERANCE)
+    return _Outcome(float(distance), similarity(true, hot), _wrong_by_level(grid, truth.values - found.values))
+
+
+def _wrong_by_level(grid: Grid, difference: Floats) -> Floats:
+    """Total variation between two maps on every level of the quadtree, from their difference."""
+    size = 1 << grid.depth
+    level = np.zeros((size, size))
+    level[: grid.rows, : grid.cols] = difference
+    wrong = [np.abs(level).sum() / 2]
+    while len(level) > 1:
+        half = len(level) // 2
+        level = level.reshape(half, 2, half, 2).sum(axis=(1, 3))
+        wrong.append(np.abs(level).sum() / 2)
+    return np.array(wrong[::-1])
+
+
+def _row(grid: Grid, people: int, epsilon: Fraction, outcomes: Sequence[_Outcome]) -> PlanRow:
+    emds, sims = np.array([found.emd for found in outcomes]), np.array([found.sim for found in outcomes])
+    wrong = np.mean([found.wrong for found in outcomes], axis=0)
+    unclear = np.flatnonzero(wrong[1:] > SIGNAL)
+    level = int(unclear[0]) if len(unclear) else len(wrong) - 1
+    return PlanRow(
+        people=people,
+        epsilon=float(epsilon),
+        emd=float(emds.mean()),
+        emd_low=float(np.quantile(emds, 0.1)),
+        emd_high=float(np.quantile(emds, 0.9)),
+        sim=float(sims.mean()),
+        sim_low=float(np.quantile(sims, 0.1)),
+        sim_high=float(np.quantile(sims, 0.9)),
+        level=level,
+        side=max(grid.cell_size) * 2 ** (grid.depth - level),
+        finest=level == len(wrong) - 1 < grid.depth,
+        geographic=grid.projection.is_geographic,
+    )
+
+
+def _simulated(grid: Grid) -> Grid:
+    """The grid with cells put together four by four until it is at most 256 a side; its quadtree stays the same."""
+    shift = max(0, grid.depth - FINEST_DEPTH)
+    return grid if shift == 0 else grid.resized((-(-grid.rows >> shift), -(-grid.cols >> shift)))
+
+
+@contextlib.contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """One a processor (what takes long lets other threads work); on an error, what has not begun is given up."""
+    threads = ThreadPoolExecutor(os.cpu_count() or 1)
+    try:
+        yield threads
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def _check(grid: Grid, people: int, cities: int | None) -> None:
+    if not isinstance(grid, Grid):
+        raise InvalidInput(
+            f"plan takes a Grid first, not a {type(grid).__name__}; make one with Grid.over or Grid.plane."
+        )
+    for name, value, most in (("people", people, MOST_PEOPLE), ("cities", cities, MOST_CITIES)):
+        if value is None and name == "cities":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
+            raise InvalidInput(f"{name} is {value!r}; give a whole number from 1 to {most:,}.")
+
+
+def _factor(time: Number) -> Fraction:
+    try:
+        factor = exact(time)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        factor = Fraction(0)
+    if factor <= 0:
+        raise InvalidInput(f"times holds {time!r}; give multiples of epsilon above 0, such as 1/2 and 2.")
+    return factor
+
+
+def _length(length: float, geographic: bool) -> str:
+    """Two digits are as many as a plan can mean.
+
+    >>> _length(312.7, True), _length(15_480.0, True), _length(0.0314, False)
+    ('310 m', '15 km', '0.031')
+    """
+    rounded = float(f"{length:.2g}")
+    if not geographic:
+        return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"
+    return f"{rounded / 1000:g} km" if rounded >= 1000 else f"{rounded:g} m"

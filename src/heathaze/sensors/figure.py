@@ -1,0 +1,312 @@
+"""A picture of sources that were found: where they are likely to be, how surely, and how far from a known truth."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.maps.figure import DOTS_PER_INCH
+from heathaze.sensors.physics.field import Field
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = npt.NDArray[np.float64]
+
+_INK, _FAINT, _TRUTH, _FOUND = "#1f2328", "#6b7280", "#d55e00", "#0072b2"
+"""The last two are apart for every kind of colour blindness (Okabe and Ito)."""
+
+_PALETTE = "cividis"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A source to be marked: where, how strong, and how far it may be from there."""
+
+    place: tuple[float, ...]
+    strength: float
+    error: float = 0.0
+
+
+def draw_sources(
+    field: Field,
+    shares: Floats,
+    density: Floats,
+    found: Sequence[Mark],
+    *,
+    path: Path | BinaryIO,
+    caption: str,
+    title: str,
+    truth: Sequence[Mark] = (),
+    sensors: Floats | None = None,
+    distance: str = "",
+) -> None:
+    """Write a PNG at 150 dots an inch: the estimate, and beside it the truth and what lies between, if it is given.
+
+    Args:
+        field: Where the candidates are.
+        shares: Of the answer, one for each candidate: what is compared with the truth.
+        density: Where sources are likely to be, one for each candidate: what is drawn as the estimate.
+        found: The sources that stand out.
+        path: A file, or something that takes bytes.
+        caption: Stands below: the guarantee.
+        title: Stands above.
+        truth: Where the sources really are.
+        sensors: Where the sensors are, to be marked.
+        distance: How far the estimate is from the truth, in words.
+    """
+    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    panels = 2 if truth else 1
+    lines = textwrap.wrap(caption, 72 * panels + 6)
+    width, height = 4.35, 4.35 * _ratio(field)
+    below = 0.9 + 0.155 * len(lines)
+    wide, tall = 0.35 + 5.5 * panels, height + 0.8 + below
+    figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
+    axes = [
+        figure.add_axes(((0.65 + 5.5 * k) / wide, below / tall, width / wide, height / tall)) for k in range(panels)
+    ]
+    if field.network is not None:
+        _draw_graph(axes, field, density, found, truth)
+    elif field.positions is not None and field.positions.shape[1] == 1:
+        _draw_line(axes, field.positions[:, 0], shares, density, found, truth)
+    else:
+        _draw_plate(axes, field, shares, density, found, truth, sensors)
+    headings = ["estimate", f"truth, and what lies between{': ' + distance if distance else ''}"]
+    for heading, panel in zip(headings, axes, strict=False):
+        panel.set_title(heading, size=10, color=_INK, loc="left", parse_math=False)
+        panel.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
+        for spine in panel.spines.values():
+            spine.set(color=_FAINT, linewidth=0.6)
+    text: dict[str, Any] = {"color": _INK, "parse_math": False, "va": "top", "linespacing": 1.25}
+    figure.text(0.2 / wide, 1 - 0.12 / tall, title, size=12, weight="bold", **text)
+    figure.text(0.2 / wide, (below - 0.72) / tall, "\n".join(lines), size=8, **text)
+    FigureCanvasAgg(figure)
+    # matplotlib would name itself and its address in the file.
+    figure.savefig(path, format="png", metadata={"Software": None})
+
+
+def _ratio(field: Field) -> float:
+    """Height over width of a panel: that of a plate, within reason."""
+    if field.bounds is None or field.bounds.shape[1] != 2:
+        return 0.8
+    width, height = field.bounds[1] - field.bounds[0]
+    return float(np.clip(height / width, 0.25, 1.6))
+
+
+def _add_legend(axes: Axes) -> None:
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(0.0, -0.1), ncols=3, frameon=False, borderaxespad=0.6)
+
+
+def _draw_bar(axes: Axes, drawn: Any, label: str) -> None:
+    place = axes.get_position()
+    bar = axes.figure.add_axes((place.x1 + 0.008, place.y0, 0.012, place.height))
+    axes.figure.colorbar(drawn, cax=bar)
+    bar.set_ylabel(label, size=8, color=_INK, labelpad=2)
+    bar.tick_params(labelsize=7, colors=_FAINT, length=2, pad=2)
+
+
+# ── a line ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _draw_line(
+    axes: Sequence[Axes], x: Floats, shares: Floats, density: Floats, found: Sequence[Mark], truth: Sequence[Mark]
+) -> None:
+    width = float(np.median(np.diff(x))) if len(x) > 1 else 1.0
+    height = density / width
+    axes[0].fill_between(x, height, step="mid", color=_FOUND, alpha=0.35, linewidth=0, label="estimate")
+    top = float(height.max()) or 1.0
+    for index, mark in enumerate(found):
+        label = "found, with its 90 % range" if index == 0 else None
+        axes[0].errorbar(
+            mark.place[0], 1.06 * top, xerr=mark.error, fmt="o", ms=5, color=_FOUND, capsize=3, lw=1.2, label=label
+        )
+    _mark_truth_on_line(axes[0], truth, 1.16 * top)
+    axes[0].set_ylim(0, 1.45 * top)
+    axes[0].set_ylabel("share of the strength per metre", size=8, color=_INK)
+    if len(axes) > 1:
+        grid = np.concatenate([[x[0] - width], x])
+        mine = np.concatenate([[0.0], np.cumsum(shares) / shares.sum()])
+        weights = np.array([mark.strength for mark in truth])
+        places = np.array([mark.place[0] for mark in truth])
+        theirs = np.array([weights[places <= at].sum() for at in grid]) / weights.sum()
+        axes[1].fill_between(grid, mine, theirs, step="post", color=_TRUTH, alpha=0.25, linewidth=0)
+        axes[1].step(grid, mine, where="post", color=_FOUND, lw=1.4, label="estimate")
+        axes[1].step(grid, theirs, where="post", color=_TRUTH, lw=1.4, ls="--", label="truth")
+        axes[1].set_ylabel("share of the strength up to here", size=8, color=_INK)
+        axes[1].set_ylim(0, 1.02)
+    for panel in axes:
+        panel.set_xlabel("position (m)", size=8, color=_INK)
+        panel.set_xlim(float(min(0.0, x[0])), float(x[-1]))
+        _add_legend(panel)
+
+
+def _mark_truth_on_line(axes: Axes, truth: Sequence[Mark], height: float) -> None:
+    if truth:
+        places = [mark.place[0] for mark in truth]
+        axes.plot(places, [height] * len(places), "v", ms=7, color=_TRUTH, label="truth", ls="none")
+
+
+# ── a plate ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _draw_plate(
+    axes: Sequence[Axes],
+    field: Field,
+    shares: Floats,
+    density: Floats,
+    found: Sequence[Mark],
+    truth: Sequence[Mark],
+    sensors: Floats | None,
+) -> None:
+    from matplotlib.patches import Circle
+
+    assert field.positions is not None
+    low, high = (field.bounds[0], field.bounds[1]) if field.bounds is not None else _corners(field.positions)
+    rows = len(np.unique(field.positions[:, 1]))
+    from scipy.ndimage import gaussian_filter
+
+    # A thousand guesses on thousands of cells would be specks.
+    image = gaussian_filter(np.asarray(density).reshape(rows, -1), 1.0, mode="nearest")
+    drawn = axes[0].imshow(
+        100 * np.sqrt(image / max(image.max(), 1e-300)),
+        extent=(low[0], high[0], low[1], high[1]),
+        origin="lower",
+        cmap=_PALETTE,
+        vmin=0,
+        vmax=100,
+        interpolation="bilinear",
+    )
+    _draw_bar(axes[0], drawn, "√ of the density, % of its peak")
+    for index, mark in enumerate(found):
+        axes[0].add_patch(Circle((mark.place[0], mark.place[1]), mark.error, fill=False, ec="white", lw=1.2))
+        axes[0].plot(
+            *mark.place[:2],
+            "o",
+            ms=5,
+            mfc="white",
+            mec=_FOUND,
+            ls="none",
+            label="found, 90 % within the circle" if not index else None,
+        )
+    if len(axes) > 1:
+        _draw_moves(axes[1], field.positions, np.asarray(shares), truth)
+    for panel in axes:
+        if truth:
+            panel.plot(
+                *np.array([mark.place[:2] for mark in truth]).T,
+                "X",
+                ms=8,
+                color=_TRUTH,
+                mec="white",
+                mew=0.8,
+                label="truth",
+                ls="none",
+            )
+        if sensors is not None:
+            panel.plot(*sensors.T, ".", ms=3, color=_FAINT, label="sensor", ls="none")
+        panel.set_xlim(low[0], high[0])
+        panel.set_ylim(low[1], high[1])
+        panel.set_xlabel("x (m)", size=8, color=_INK)
+        panel.set_ylabel("y (m)", size=8, color=_INK)
+        _add_legend(panel)
+
+
+def _draw_moves(axes: Axes, positions: Floats, shares: Floats, truth: Sequence[Mark]) -> None:
+    """Every part of the estimate that matters, tied to the true source it goes to in the cheapest plan."""
+    heavy = np.argsort(-shares)[:400]
+    heavy = heavy[shares[heavy] > 1e-3 * shares.max()]
+    start, end = positions[heavy], np.array([mark.place for mark in truth])
+    plan = _cheapest_plan(start, shares[heavy], end, np.array([mark.strength for mark in truth]))
+    for one, other in zip(*np.nonzero(plan > 1e-6), strict=True):
+        (x, y), (u, v) = start[one], end[other]
+        axes.plot([x, u], [y, v], color=_FOUND, lw=0.7, alpha=float(min(1.0, 0.1 + 8 * plan[one, other])))
+    axes.plot([], [], color=_FOUND, lw=0.9, label="way of the estimate's strength")
+
+
+def _cheapest_plan(start: Floats, here: Floats, end: Floats, there: Floats) -> Floats:
+    """How much goes from each start to each end, so that the way of it all is shortest."""
+    from scipy.optimize import linprog
+    from scipy.sparse import eye_array, kron, vstack
+
+    cost = np.sqrt(((start[:, None, :] - end[None, :, :]) ** 2).sum(axis=2))
+    rows, cols = cost.shape
+    sums = vstack([kron(eye_array(rows), np.ones((1, cols))), kron(np.ones((1, rows)), eye_array(cols))])
+    masses = np.concatenate([here / here.sum(), there / there.sum()])
+    return np.asarray(linprog(cost.ravel(), A_eq=sums.tocsr()[:-1], b_eq=masses[:-1], method="highs").x).reshape(
+        rows, cols
+    )
+
+
+def _corners(positions: Floats) -> tuple[Floats, Floats]:
+    return positions.min(axis=0), positions.max(axis=0)
+
+
+# ── a graph ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+_MOST_NODES = 20_000
+"""Larger graphs are drawn as a list of their heaviest nodes."""
+
+
+def _draw_graph(
+    axes: Sequence[Axes], field: Field, shares: Floats, found: Sequence[Mark], truth: Sequence[Mark]
+) -> None:
+    """Nodes where the two slowest modes of heat put them: what heat passes between lies close together."""
+    assert field.network is not None
+    if not 3 <= field.network.nodes <= _MOST_NODES:
+        _draw_heaviest(axes, shares, truth)
+        return
+    places = _slowest_modes(field)
+    order = np.argsort(shares)
+    drawn = axes[0].scatter(
+        places[order, 0], places[order, 1], c=100 * shares[order] / shares.sum(), s=14, cmap=_PALETTE, linewidth=0
+    )
+    _draw_bar(axes[0], drawn, "share of the strength (%)")
+    if found:
+        nodes = [int(mark.place[0]) for mark in found]
+        axes[0].plot(*places[nodes].T, "o", ms=9, mfc="none", mec=_FOUND, mew=1.6, label="found", ls="none")
+    if len(axes) > 1:
+        axes[1].scatter(places[:, 0], places[:, 1], color=_FAINT, s=6, linewidth=0, alpha=0.4)
+    for panel in axes:
+        if truth:
+            nodes = [int(mark.place[0]) for mark in truth]
+            panel.plot(*places[nodes].T, "X", ms=9, color=_TRUTH, mec="white", mew=0.8, label="truth", ls="none")
+        panel.set_xlabel("nodes in order of the slowest mode of heat", size=8, color=_INK)
+        panel.set_ylabel("in order of the second slowest", size=8, color=_INK)
+        _add_legend(panel)
+
+
+def _slowest_modes(field: Field) -> Floats:
+    from scipy.sparse.linalg import eigsh
+
+    assert field.network is not None
+    laplacian = field.network.laplacian()
+    if field.network.nodes <= 2000:
+        modes = np.linalg.eigh(laplacian.toarray())[1]
+    else:
+        # Shifted, since a Laplacian cannot be inverted; a fixed start makes the picture repeatable.
+        modes = eigsh(laplacian, k=3, sigma=-1e-3, v0=np.ones(field.network.nodes))[1]
+    # Ranks: one node that hangs by a thread would push all others into a corner.
+    return np.argsort(np.argsort(modes[:, 1:3], axis=0), axis=0).astype(np.float64)
+
+
+def _draw_heaviest(axes: Sequence[Axes], shares: Floats, truth: Sequence[Mark], most: int = 20) -> None:
+    heaviest = np.argsort(-shares)[:most]
+    true_nodes = {int(mark.place[0]) for mark in truth}
+    colours = [_TRUTH if node in true_nodes else _FOUND for node in heaviest.tolist()]
+    axes[0].barh(np.arange(len(heaviest)), 100 * shares[heaviest] / shares.sum(), color=colours)
+    axes[0].set_yticks(np.arange(len(heaviest)), [str(node) for node in heaviest])
+    axes[0].invert_yaxis()
+    axes[0].set_xlabel("share of the strength (%)", size=8, color=_INK)
+    axes[0].set_ylabel("node", size=8, color=_INK)
+    if len(axes) > 1:
+        axes[1].axis("off")

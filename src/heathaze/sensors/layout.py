@@ -1,0 +1,302 @@
+"""Where sensors are, from a file, and the field they read. Public: fixed before anything is measured."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput, UnreadableData
+from heathaze.sensors.physics import Graph, Line, Plate, Snapshots
+from heathaze.sensors.physics._checks import length, shown
+from heathaze.sensors.physics.field import Field
+from heathaze.sensors.physics.network import Network
+from heathaze.sensors.physics.plate import Walls
+
+Floats = npt.NDArray[np.float64]
+
+_NUMBER_LIKE = re.compile(
+    r"[+\-−]?[.,]?\d[\d.,'_ ]*(e[+\-]?\d+)?\s?[^\d\s]{0,3}|[+\-]?(nan|inf|infinity)", re.IGNORECASE
+)
+"""Numbers, also with a decimal comma, in thousands, or with a unit of up to three signs."""
+
+_DECIMAL_COMMA = re.compile(r"[+\-]?\d*,\d+(e[+\-]?\d+)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Names of sensors with their positions in metres, or names of nodes with the edges between them.
+
+    Args:
+        names: Of sensors, or of the nodes of a graph.
+        positions: One row for each sensor: x on a line, x and y on a plate.
+        network: Instead of positions.
+    """
+
+    names: tuple[str, ...]
+    positions: Floats | None = None
+    network: Network | None = None
+
+    def __repr__(self) -> str:
+        kind = "nodes of a graph" if self.network else "sensors on a line" if self.dimensions == 1 else "sensors"
+        return f"<Layout: {len(self.names)} {kind}>"
+
+    @property
+    def dimensions(self) -> int:
+        """1 on a line, 2 on a plate, 0 on a graph."""
+        return 0 if self.positions is None else self.positions.shape[1]
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """A layout from a CSV file with the columns ``sensor, x`` or ``sensor, x, y`` in metres, or ``from, to``.
+
+        Edges may also have a ``weight`` (how readily heat passes) and a ``length``.
+        """
+        rows = read_table(path)
+        columns = set(rows[0]) if rows else set()
+        if {"from", "to"} <= columns:
+            return cls._of_edges(path, rows, columns)
+        if not {"sensor", "x"} <= columns:
+            if any(_NUMBER_LIKE.fullmatch(column) for column in columns):
+                raise UnreadableData(f"{path} has no header; begin it with sensor,x or sensor,x,y or from,to.")
+            raise UnreadableData(
+                f"{path} has the columns {', '.join(sorted(columns)) or 'none'}; a layout has sensor, x and perhaps y, "
+                "or from and to."
+            )
+        axes = ("x", "y") if "y" in columns else ("x",)
+        names = tuple(row["sensor"] for row in rows)
+        if (twice := _first_repeated(names)) is not None:
+            raise UnreadableData(f"{path} names the sensor {twice!r} twice; give each sensor once.")
+        return cls(names, np.array([[number(path, row, axis) for axis in axes] for row in rows]))
+
+    @classmethod
+    def _of_edges(cls, path: str | Path, rows: Sequence[Row], columns: set[str]) -> Self:
+        names = tuple(sorted({row[end] for row in rows for end in ("from", "to")}))
+        numbers = {name: index for index, name in enumerate(names)}
+        edges = np.array([[numbers[row["from"]], numbers[row["to"]]] for row in rows])
+        extra = {
+            f"{column}s": [number(path, row, column) for row in rows]
+            for column in ("weight", "length")
+            if column in columns
+        }
+        return cls(names, network=Network.of(edges, nodes=len(names), **extra))
+
+    def field(
+        self,
+        times: Sequence[float],
+        *,
+        diffusivity: float,
+        size: Sequence[float] | None = None,
+        walls: Walls = "open",
+        sensors: Sequence[str] | None = None,
+    ) -> Field:
+        """What the sensors read at some times after the sources began, a row for each time and sensor, time by time.
+
+        Args:
+            times: Since heat was set free, in any unit.
+            diffusivity: Square metres for each unit of time; on a graph, how much of the weight passes in it.
+            size: Length of the line, or width and height of the plate, in metres.
+            walls: ``"open"`` or ``"insulated"``, of a plate.
+            sensors: Those that are read; all unless given.
+        """
+        since = [
+            _amount(time, "A time", "heat needs time to spread: count from when it was set free") for time in times
+        ]
+        speed = _amount(diffusivity, "The diffusivity", "give a positive number")
+        read = self._numbers(self.names if sensors is None else sensors)
+        extent = self._extent(size)
+        self._check_places(extent, read)
+        fields = [self._snapshot(speed * time, extent, walls, read) for time in since]
+        return fields[0] if len(fields) == 1 else Snapshots(fields)
+
+    def _numbers(self, sensors: Sequence[str]) -> list[int]:
+        if (twice := _first_repeated(sensors)) is not None:
+            raise InvalidInput(f"The sensor {twice!r} is to be read twice; name each sensor once.")
+        return [self.number_of(name) for name in sensors]
+
+    def number_of(self, name: str, what: str = "sensor") -> int:
+        """The place of a sensor, or of a node, among the names.
+
+        A name that looks like a number is not quoted: where columns are swapped, it is a reading.
+        """
+        if name in self._places:
+            return self._places[name]
+        if _NUMBER_LIKE.fullmatch(name.strip()):
+            among = " in the readings" if what == "sensor" else ""
+            raise InvalidInput(
+                f"A {what}{among} is not in the layout; its name looks like a number: are the columns swapped?"
+            )
+        todo = "add it, or leave its readings out" if what == "sensor" else "add it, or leave it out"
+        raise InvalidInput(f"There is no {what} {name!r} in the layout; {todo}.")
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
+    def _extent(self, size: Sequence[float] | None) -> tuple[float, ...]:
+        """Length, or width and height; nothing on a graph."""
+        if self.network is not None:
+            return ()
+        try:
+            found = tuple(size) if size is not None else ()
+        except TypeError:
+            found = ()
+        if len(found) != self.dimensions:
+            wanted = "its length" if self.dimensions == 1 else "its width and height"
+            found_size = "" if size is None else f", and the size is {shown(size)}"
+            raise InvalidInput(
+                f"The layout has {self.dimensions} coordinates a sensor{found_size}; give the size, {wanted} in "
+                "metres, as a list."
+            )
+        return tuple(length(side, "A side of the size", "metres") for side in found)
+
+    def _check_places(self, size: tuple[float, ...], read: list[int]) -> None:
+        """Fields know sensors by their numbers; here they have names."""
+        if self.positions is None:
+            return
+        shape = "line" if self.dimensions == 1 else "plate"
+        seen: dict[tuple[float, ...], int] = {}
+        for sensor in read:
+            place = tuple(self.positions[sensor].tolist())
+            if not all(0 <= along <= most for along, most in zip(place, size, strict=True)):
+                raise InvalidInput(
+                    f"The sensor {self.names[sensor]!r} lies at {_place(place)}, outside of the {shape}, which reaches "
+                    f"from {_place((0,) * len(size))} to {_place(size)}; correct its position, or the size."
+                )
+            if place in seen:
+                raise InvalidInput(
+                    f"The sensors {self.names[seen[place]]!r} and {self.names[sensor]!r} both lie at {_place(place)}; "
+                    "give each place once, and average readings that were taken at one place."
+                )
+            seen[place] = sensor
+
+    def _snapshot(self, spread: float, size: tuple[float, ...], walls: Walls, read: list[int]) -> Field:
+        if self.network is not None:
+            return Graph(self.network, spread, np.array(read))
+        assert self.positions is not None
+        where = self.positions[read]
+        if self.dimensions == 1:
+            if walls != "open":
+                raise InvalidInput(f"A line has open ends; found walls {walls!r}. Use a plate, with x and y.")
+            return Line(512, None, spread, length=size[0], sensors=where)
+        return Plate((size[0], size[1]), where, spread, walls=walls)
+
+
+class Row(dict[str, str]):
+    """A row of a table by its columns, and its line in the file, as an editor counts."""
+
+    def __init__(self, fields: Mapping[str, str], line: int) -> None:
+        super().__init__(fields)
+        self.line = line
+
+
+def read_table(path: str | Path, comment: str = "#") -> list[Row]:
+    """The rows of a CSV file by their columns. Blank lines are left out, and before the header lines of comment."""
+    try:
+        # A line ends with LF, perhaps behind a CR; a CR alone ends none, or a field could forge a row.
+        with Path(path).open(newline="\n", encoding="utf-8-sig") as file:
+            lines = [line.removesuffix("\n").removesuffix("\r") for line in file]
+    except OSError as problem:
+        raise UnreadableData(f"Cannot read {path}: {(problem.strerror or 'refused').lower()}.") from None
+    except UnicodeDecodeError:
+        raise UnreadableData(f"{path} is not written in UTF-8; give a CSV file, saved as UTF-8.") from None
+    before = 0
+    while before < len(lines) and (not lines[before].strip() or lines[before].startswith(comment)):
+        before += 1
+    _refuse_other_separators(path, lines[before] if before < len(lines) else "")
+    records = _records(path, lines[before:], before + 1)
+    _, header = next(records, (0, []))
+    names = [name.strip().lower() for name in header]
+    if len(set(names)) < len(names):
+        raise UnreadableData(f"{path} has a column twice; name each once.")
+    rows = []
+    for line, record in records:
+        if len(record) != len(names):
+            raise UnreadableData(_other_number_of_fields(path, line, record, len(names), comment))
+        rows.append(Row({name: field.strip() for name, field in zip(names, record, strict=True)}, line))
+    if not rows:
+        raise UnreadableData(f"{path} has no rows; give a header and at least one row.")
+    return rows
+
+
+def _records(path: str | Path, lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
+    """Each record with its line, without blank ones. A line is a record, so that none can swallow the next."""
+    for number, line in enumerate(lines, start=first):
+        if "\r" in line:
+            raise UnreadableData(f"Line {number} of {path} has a carriage return inside; end lines with LF or CRLF.")
+        try:
+            record = next(csv.reader([line], skipinitialspace=True, strict=True), [])
+        except csv.Error:
+            raise UnreadableData(
+                f"Line {number} of {path} cannot be read as CSV: a quotation mark is not closed on the line or stands "
+                f"inside a field, or a field has more than {csv.field_size_limit()} characters; correct the line."
+            ) from None
+        if len(record) > 1 or (record and record[0].strip()):
+            yield number, record
+
+
+def _refuse_other_separators(path: str | Path, header: str) -> None:
+    for sign, name in ((";", "semicolons"), ("\t", "tabs")):
+        if sign in header.strip() and "," not in header:
+            raise UnreadableData(f"{path} is separated by {name}; save it with commas, and points in numbers.")
+
+
+def _other_number_of_fields(path: str | Path, line: int, record: Sequence[str], expected: int, comment: str) -> str:
+    """A sentence that quotes nothing: the file may hold readings."""
+    hint = "give one field for each column"
+    if record[0].startswith(comment):
+        hint = f"lines that begin with {comment} are left out before the header alone"
+    elif len(record) > expected:
+        hint = "if numbers have decimal commas, write points"
+    return f"Line {line} of {path} has another number of fields than the header: {len(record)}, not {expected}; {hint}."
+
+
+def has_decimal_comma(text: str) -> bool:
+    """Whether a text would be a number if its comma were a point."""
+    return _DECIMAL_COMMA.fullmatch(text) is not None
+
+
+def number(path: str | Path, row: Row, column: str) -> float:
+    """A finite number of a public table."""
+    try:
+        found = float(row[column])
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        whose = f" for the sensor {row['sensor']!r}" if "sensor" in row else ""
+        has = f"{column} {shown(row[column])}" if row[column] else f"no {column}"
+        hint = " with a point, not a comma" if has_decimal_comma(row[column]) else ""
+        raise UnreadableData(f"Line {row.line} of {path} has {has}{whose}; expected a number{hint}.")
+    return found
+
+
+def _amount(value: float, name: str, todo: str) -> float:
+    """A positive finite number, or a sentence."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise InvalidInput(f"{name} is {shown(value) if math.isnan(found) else f'{found:g}'}; {todo}.")
+    return found
+
+
+def _place(position: Sequence[float]) -> str:
+    return f"{position[0]:g}" if len(position) == 1 else f"({', '.join(f'{along:g}' for along in position)})"
+
+
+def _first_repeated(names: Sequence[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

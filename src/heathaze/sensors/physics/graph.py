@@ -1,0 +1,223 @@
+"""A graph: heat, or a rumour, that passes along edges."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput, TooLarge
+from heathaze.sensors.physics._checks import block, candidate_numbers, kept_rows, positive
+from heathaze.sensors.physics.network import Network
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+MOST_DENSE_NODES = 2000
+"""Up to so many nodes the heat kernel of the sensors is written out once; larger graphs never have a dense matrix."""
+
+MOST_TERMS = 20_000
+"""Of the Chebyshev series; it needs about √(70 τ · largest degree)."""
+
+_LEFT_OUT = 1e-15
+"""Sum of the Chebyshev coefficients that are left out; what rounding adds is :attr:`Graph.rounding`."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Graph:
+    """Heat on a graph: readings = S · exp(−τL) · strengths, L = D − W the Laplacian, S the rows of the sensors.
+
+    Args:
+        edges: Pairs of nodes, numbered from 0, or a :class:`~heathaze.sensors.physics.network.Network`.
+        tau: Diffusivity times time.
+        sensors: Nodes that are read; all of them unless given.
+        nodes: How many; as many as the edges name unless given.
+        weights: How readily heat passes along each edge; 1 unless given.
+        lengths: How far apart the ends of each edge are; 1 unless given.
+
+    With x = (2/Λ)L − 1 in [−1, 1], Λ the largest sum of a node's degree and the weighted mean degree of its neighbours
+    (no eigenvalue of L is larger: Gershgorin for D⁻¹(D + W)D), and z = τΛ/2,
+
+        exp(−τL) = e^(−z) Σ_k (2 − [k = 0]) (−1)^k I_k(z) T_k(x)
+
+    whose coefficients have absolute sum 1 and |T_k| ≤ 1, so that what is left out of the series bounds its error, but
+    for rounding.
+
+    >>> pair = Graph([(0, 1)], 0.5)
+    >>> pair.apply(np.array([1.0, 0.0])).round(4).tolist()  # (1 ± e^(−1)) / 2
+    [0.6839, 0.3161]
+    """
+
+    network: Network
+    tau: float
+    sensors: Integers
+
+    positions = None
+    bounds = None
+    unit = "unit of edge length"
+    nonnegative = True
+
+    def __init__(
+        self,
+        edges: npt.ArrayLike | Network,
+        tau: float,
+        sensors: npt.ArrayLike | None = None,
+        *,
+        nodes: int | None = None,
+        weights: npt.ArrayLike | None = None,
+        lengths: npt.ArrayLike | None = None,
+    ) -> None:
+        if isinstance(edges, Network):
+            if any(given is not None for given in (nodes, weights, lengths)):
+                raise InvalidInput("A network has its own nodes, weights and lengths; give them there alone.")
+            network = edges
+        else:
+            network = Network.of(edges, nodes=nodes, weights=weights, lengths=lengths)
+        read = np.arange(network.nodes) if sensors is None else _parse_sensors(sensors, network.nodes)
+        read.flags.writeable = False
+        object.__setattr__(self, "network", network)
+        object.__setattr__(self, "tau", positive(tau, "tau", "diffusivity times time"))
+        object.__setattr__(self, "sensors", read)
+        if (product := self.tau * float(network.degrees().max())) > MOST_TERMS**2 / 100:
+            raise TooLarge(
+                f"tau times the largest degree is {product:.3g}, more than "
+                f"{MOST_TERMS**2 / 100:.3g}; use a smaller tau or smaller weights, or leave out nodes of huge degree."
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Sensors and nodes."""
+        return len(self.sensors), self.network.nodes
+
+    def apply(self, strengths: Floats) -> Floats:
+        """S · exp(−τL) · strengths."""
+        found = block(strengths, self.shape[1], "strengths")
+        if (dense := self._dense) is not None:
+            return dense @ found
+        return self._spread(found)[self.sensors]
+
+    def adjoint(self, readings: Floats) -> Floats:
+        """exp(−τL) · Sᵀ · readings."""
+        found = block(readings, self.shape[0], "readings")
+        if (dense := self._dense) is not None:
+            return dense.T @ found
+        at_nodes = np.zeros((self.shape[1], *found.shape[1:]))
+        at_nodes[self.sensors] = found
+        return self._spread(at_nodes)
+
+    def responses(self, where: npt.ArrayLike) -> Floats:
+        """What a unit source at each node adds to every reading."""
+        numbers = candidate_numbers(where, self.shape[1])
+        if (dense := self._dense) is not None:
+            return dense[:, numbers]
+        units = np.zeros((self.shape[1], len(numbers)))
+        units[numbers, np.arange(len(numbers))] = 1
+        return self.apply(units)
+
+    def only(self, rows: npt.ArrayLike) -> Self:
+        """The same graph read at these sensors alone: a mask, or numbers of readings."""
+        kept = kept_rows(rows, self.shape[0], keep=True)
+        return type(self)(self.network, self.tau, self.sensors[kept])
+
+    def without(self, rows: npt.ArrayLike) -> Self:
+        """The same graph where these readings are missing."""
+        return self.only(kept_rows(rows, self.shape[0], keep=False))
+
+    def bounds_of_moves(self, moves: Integers, steps: int) -> Floats:
+        """Upper bounds of ‖M_i − M_j‖² for pairs of nodes, or of ‖M_i‖² for single ones, by so many Lanczos steps each.
+
+        Args:
+            moves: Nodes, shape (k, 2) or (k, 1).
+            steps: How far around each the graph is looked at.
+        """
+        from heathaze.sensors.physics._radau import squared_norms
+
+        return squared_norms(self._laplacian, moves, self.tau, steps)
+
+    def neighbours(self, steps: int) -> Floats:
+        """How many numbers so many Lanczos steps from each node have to look at."""
+        from heathaze.sensors.physics._radau import neighbours
+
+        return neighbours(self._laplacian, steps)
+
+    @property
+    def work(self) -> int:
+        """Multiplications for one product with M."""
+        return len(self._series[0]) * int(self._laplacian.nnz)
+
+    @functools.cached_property
+    def rounding(self) -> float:
+        """What rounding may do to the readings of a unit source, in ‖·‖₂; see ``diffusion.md``.
+
+        4 √r · u · z,   u = 2^−53, z = τΛ/2, r the most neighbours that a node has, and itself
+        """
+        most = int(np.diff(self._laplacian.indptr).max())
+        return 4 * math.sqrt(most) * 2.0**-53 * self.tau * self._bound / 2
+
+    @functools.cached_property
+    def _bound(self) -> float:
+        """Λ, which no eigenvalue of L exceeds."""
+        degrees = self.network.degrees()
+        # |L| = 2D − L = D + W, and a matrix without negative entries has no eigenvalue above its largest row sum.
+        return float(((2 * degrees**2 - self._laplacian @ degrees) / degrees).max()) * (1 + 1e-12)
+
+    @functools.cached_property
+    def _laplacian(self) -> csr_array:
+        return self.network.laplacian()
+
+    def _spread(self, start: Floats) -> Floats:
+        """exp(−τL) · start, by Clenshaw's way upwards: three vectors, one product with L for each term."""
+        if not start.any():
+            return np.zeros_like(start)
+        coefficients, doubled = self._series
+        before, now = start, 0.5 * (doubled @ start)
+        total = coefficients[0] * before + coefficients[1] * now
+        for coefficient in coefficients[2:]:
+            after = doubled @ now
+            after -= before
+            total += coefficient * after
+            before, now = now, after
+        return np.asarray(total)
+
+    @functools.cached_property
+    def _series(self) -> tuple[Floats, csr_array]:
+        """The coefficients of T_k(1 − (2/Λ)L), all positive, and twice that matrix."""
+        from scipy.sparse import csr_array, eye_array
+        from scipy.special import ive
+
+        z = self.tau * self._bound / 2
+        coefficients = 2 * ive(np.arange(int(np.ceil(12 * np.sqrt(z) + 40))), z)
+        coefficients[0] /= 2
+        left_out = np.cumsum(coefficients[::-1])[::-1]
+        coefficients = coefficients[: max(2, int(np.searchsorted(-left_out, -_LEFT_OUT)))]
+        return coefficients, csr_array(2 * eye_array(self.network.nodes) - (4 / self._bound) * self._laplacian)
+
+    @functools.cached_property
+    def _dense(self) -> Floats | None:
+        if self.network.nodes > MOST_DENSE_NODES:
+            return None
+        units = np.zeros((self.shape[1], self.shape[0]))
+        units[self.sensors, np.arange(self.shape[0])] = 1
+        return np.ascontiguousarray(self._spread(units).T)
+
+
+def _parse_sensors(sensors: npt.ArrayLike, nodes: int) -> Integers:
+    found = np.asarray(sensors)
+    if found.size == 0:
+        raise InvalidInput("There are no sensors; name at least one node that is read.")
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise InvalidInput(f"The sensors are {found.dtype} of shape {found.shape}; give the numbers of nodes.")
+    if ((found < 0) | (found >= nodes)).any():
+        wrong = found[(found < 0) | (found >= nodes)][0]
+        raise InvalidInput(f"A sensor reads node {wrong}; the {nodes} nodes have the numbers 0 to {nodes - 1}.")
+    ordered = np.sort(found)
+    if (twice := ordered[1:][np.diff(ordered) == 0]).size:
+        raise InvalidInput(f"Node {twice[0]} has more than one sensor; give each once, and average their readings.")
+    return found.astype(np.int64)

@@ -1,0 +1,137 @@
+"""A line: heat on an interval with open ends."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput, TooLarge
+from heathaze.sensors.physics._checks import block, coordinates, kept_rows, sensor_places, spread, whole
+from heathaze.sensors.physics._checks import length as parse_length
+from heathaze.sensors.physics._kernel import Axis
+from heathaze.sensors.physics._taylor import Taylor
+
+Floats = npt.NDArray[np.float64]
+
+MOST_ENTRIES = 2**26
+"""A line is a dense matrix of at most so many numbers: half a gigabyte."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Line:
+    """Heat on an interval, seen by sensors along it. The ends are open: heat that passes them is gone.
+
+        A[j, i] = g(i·length/n − s_j),   g(z) = exp(−z²/4T) / √(4πT)
+
+    A row for each sensor and a column for each place; the paper prints it the other way round (errata E4-5).
+
+    Args:
+        n: Candidate places, at i·length/n for i = 1 … n.
+        m: Sensors, at j·length/m for j = 1 … m; nothing where ``sensors`` are given.
+        T: Diffusivity times time, an area.
+        length: Of the interval, in metres.
+        sensors: Positions of one's own, in metres.
+
+    >>> line = Line(4, 2, 0.1)
+    >>> line.shape, line.positions[:, 0].tolist(), line.sensors[:, 0].tolist()
+    ((2, 4), [0.25, 0.5, 0.75, 1.0], [0.5, 1.0])
+    """
+
+    n: int
+    T: float
+    length: float
+    sensors: Floats
+
+    network = None
+    unit = "metre"
+    nonnegative = True
+
+    def __init__(
+        self, n: int, m: int | None, T: float, *, length: float = 1.0, sensors: npt.ArrayLike | None = None
+    ) -> None:
+        size = parse_length(length, "length", "the length of the line in metres")
+        places = whole(n, "n", "how many candidate places there are")
+        if sensors is None:
+            if m is None:
+                raise InvalidInput("Neither m nor sensors is given; say how many sensors there are, or where they are.")
+            count = whole(m, "m", "how many sensors there are")
+            _check_fits(places, count)
+            where = size * np.arange(1, count + 1)[:, None] / count
+        else:
+            where = sensor_places(sensors, np.array([size]))
+            if m is not None and m != len(where):
+                raise InvalidInput(f"m is {m!r}, and the positions of {len(where)} sensors are given; leave out one.")
+            _check_fits(places, len(where))
+        where.flags.writeable = False
+        object.__setattr__(self, "n", places)
+        object.__setattr__(self, "T", spread(T, size))
+        object.__setattr__(self, "length", size)
+        object.__setattr__(self, "sensors", where)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Sensors and candidate places."""
+        return len(self.sensors), self.n
+
+    @functools.cached_property
+    def positions(self) -> Floats:
+        """Candidate places, shape (n, 1)."""
+        return self.length * np.arange(1, self.n + 1)[:, None] / self.n
+
+    @property
+    def bounds(self) -> Floats:
+        """0 and the length."""
+        return np.array([[0.0], [self.length]])
+
+    @functools.cached_property
+    def matrix(self) -> Floats:
+        """A, a row for each sensor and a column for each candidate place."""
+        return self.responses(self.positions)
+
+    def apply(self, strengths: Floats) -> Floats:
+        """A · strengths."""
+        return self.matrix @ block(strengths, self.shape[1], "strengths")
+
+    def adjoint(self, readings: Floats) -> Floats:
+        """Aᵀ · readings."""
+        return self.matrix.T @ block(readings, self.shape[0], "readings")
+
+    def responses(self, where: npt.ArrayLike) -> Floats:
+        """What a unit source at each place adds to every reading; places anywhere, shape (k, 1)."""
+        return np.asarray(self._axis.derivatives(coordinates(where, 1, "sources")[:, 0], 0)[0])
+
+    def jacobian(self, where: npt.ArrayLike) -> Floats:
+        """How readings change as a unit source moves, shape (sensors, k, 1)."""
+        return np.asarray(self._axis.derivatives(coordinates(where, 1, "sources")[:, 0], 1)[1][:, :, None])
+
+    def taylor(self, middles: Floats, half: Floats) -> Taylor:
+        """Derivatives at the middles of intervals, and bounds over them."""
+        _, slopes, bends = self._axis.derivatives(middles[:, 0], 2)
+        most = self._axis.envelopes(middles[:, 0], float(half[0]))
+        return Taylor(slopes[:, :, None], bends[:, :, None, None], most[1], most[3])
+
+    def only(self, rows: npt.ArrayLike) -> Self:
+        """The same line read by these sensors alone: a mask, or numbers of readings."""
+        kept = kept_rows(rows, self.shape[0], keep=True)
+        return type(self)(self.n, None, self.T, length=self.length, sensors=self.sensors[kept])
+
+    def without(self, rows: npt.ArrayLike) -> Self:
+        """The same line where these readings are missing."""
+        return self.only(kept_rows(rows, self.shape[0], keep=False))
+
+    @functools.cached_property
+    def _axis(self) -> Axis:
+        return Axis(self.length, self.sensors[:, 0], self.T)
+
+
+def _check_fits(places: int, sensors: int) -> None:
+    """Before anything of that size is made."""
+    if places * sensors > MOST_ENTRIES:
+        raise TooLarge(
+            f"A line of {places} places and {sensors} sensors has {places * sensors} numbers, more than "
+            f"{MOST_ENTRIES}; use fewer candidate places, since sources are also looked for between them."
+        )

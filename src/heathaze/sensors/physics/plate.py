@@ -1,0 +1,180 @@
+"""A plate: heat on a rectangle, with open or insulated walls."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+from heathaze.sensors.physics._checks import block, coordinates, kept_rows, length, sensor_places, shown, spread, whole
+from heathaze.sensors.physics._kernel import Axis
+from heathaze.sensors.physics._taylor import Taylor
+
+Floats = npt.NDArray[np.float64]
+Walls = Literal["open", "insulated"]
+
+MOST_ACROSS = 4096
+"""Candidate cells across the longer side."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Plate:
+    """Heat on a rectangle, seen by sensors on it.
+
+        reading = p(x) · q(y),   p and q the heat kernels of both axes (:mod:`heathaze.sensors.physics._kernel`)
+
+    The heat kernel of a rectangle is a product, with open walls (heat leaves) and with insulated ones (it stays), so
+    no matrix of sensors times places is ever stored.
+
+    Args:
+        shape: Width and height in metres.
+        sensors: Where they are, in metres from the lower left corner, shape (m, 2).
+        T: Diffusivity times time, an area.
+        walls: "open", where heat leaves, or "insulated", where it stays. The ends of a line are always open.
+        candidates: Cells across the longer side; a candidate place is the middle of each. Rows run upwards, and within
+            a row places run to the right, so ``strengths.reshape(plate.grid_shape)`` is a map.
+
+    >>> plate = Plate((2, 1), [(0.5, 0.5), (1.5, 0.5)], 0.1, candidates=4)
+    >>> plate.shape, plate.grid_shape, plate.positions[[0, 1, 4]].tolist()
+    ((2, 8), (2, 4), [[0.25, 0.25], [0.75, 0.25], [0.25, 0.75]])
+    """
+
+    size: tuple[float, float]
+    sensors: Floats
+    T: float
+    walls: Walls
+    candidates: int
+
+    network = None
+    unit = "metre"
+    nonnegative = True
+
+    def __init__(
+        self,
+        shape: tuple[float, float],
+        sensors: npt.ArrayLike,
+        T: float,
+        walls: Walls = "open",
+        *,
+        candidates: int = 64,
+    ) -> None:
+        try:
+            width, height = shape
+        except (TypeError, ValueError):
+            raise InvalidInput(
+                f"The shape of the plate is {shown(shape)}; give its width and height in metres."
+            ) from None
+        size = (
+            length(width, "The width of the plate", "metres"),
+            length(height, "The height of the plate", "metres"),
+        )
+        if walls not in ("open", "insulated"):
+            raise InvalidInput(f"walls is {walls!r}; give 'open' where heat leaves, or 'insulated' where it stays.")
+        if max(size) > 1000 * min(size):
+            raise InvalidInput(
+                f"The plate is {size[0]:g} by {size[1]:g}; where one side is over 1,000 times the other, use a Line."
+            )
+        where = sensor_places(sensors, np.array(size))
+        where.flags.writeable = False
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "sensors", where)
+        object.__setattr__(self, "T", spread(T, max(size)))
+        object.__setattr__(self, "walls", walls)
+        object.__setattr__(self, "candidates", whole(candidates, "candidates", "cells across", MOST_ACROSS))
+
+    @property
+    def grid_shape(self) -> tuple[int, int]:
+        """Rows and columns of candidates."""
+        width, height = self.size
+        cell = max(self.size) / self.candidates
+        return max(1, round(height / cell)), max(1, round(width / cell))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Sensors and candidate places."""
+        rows, cols = self.grid_shape
+        return len(self.sensors), rows * cols
+
+    @functools.cached_property
+    def positions(self) -> Floats:
+        """The middles of candidate cells, shape (places, 2)."""
+        x, y = self._middles
+        return np.stack([np.tile(x, len(y)), np.repeat(y, len(x))], axis=1)
+
+    @property
+    def bounds(self) -> Floats:
+        """The lower left and the upper right corner."""
+        return np.array([[0.0, 0.0], self.size])
+
+    def apply(self, strengths: Floats) -> Floats:
+        """M · strengths: along x for each row of candidates, then along y."""
+        along_x, along_y = self._grid_kernels
+        found = block(strengths, self.shape[1], "strengths")
+        maps = found.reshape(len(along_y[0]), len(along_x[0]), -1)  # (rows, columns, k)
+        # y_j = Σ_r q_j(r) Σ_c p_j(c) f(r, c), the inner sum as one product of matrices
+        inner = np.tensordot(maps, along_x, axes=(1, 1))  # (rows, k, sensors)
+        out: Floats = np.einsum("rkj,jr->jk", inner, along_y)
+        return out[:, 0] if found.ndim == 1 else out
+
+    def adjoint(self, readings: Floats) -> Floats:
+        """Mᵀ · readings."""
+        along_x, along_y = self._grid_kernels
+        found = block(readings, self.shape[0], "readings")
+        columns = [((along_y * column[:, None]).T @ along_x).ravel() for column in found.reshape(len(found), -1).T]
+        return columns[0] if found.ndim == 1 else np.stack(columns, axis=1) if columns else np.empty((self.shape[1], 0))
+
+    def responses(self, where: npt.ArrayLike) -> Floats:
+        """What a unit source at each place adds to every reading; places anywhere, shape (k, 2)."""
+        x, y = coordinates(where, 2, "sources").T
+        along_x, along_y = self.axes
+        return np.asarray(along_x.derivatives(x, 0)[0] * along_y.derivatives(y, 0)[0])
+
+    def jacobian(self, where: npt.ArrayLike) -> Floats:
+        """How readings change as a unit source moves, shape (sensors, k, 2)."""
+        x, y = coordinates(where, 2, "sources").T
+        along_x, along_y = self.axes
+        p, q = along_x.derivatives(x, 1), along_y.derivatives(y, 1)
+        return np.stack([p[1] * q[0], p[0] * q[1]], axis=-1)
+
+    def taylor(self, middles: Floats, half: Floats) -> Taylor:
+        """Derivatives at the middles of boxes, and bounds over them."""
+        along_x, along_y = self.axes
+        p, q = along_x.derivatives(middles[:, 0], 2), along_y.derivatives(middles[:, 1], 2)
+        mixed = p[1] * q[1]
+        bends = np.stack([np.stack([p[2] * q[0], mixed], axis=-1), np.stack([mixed, p[0] * q[2]], axis=-1)], axis=-1)
+        P, Q = along_x.envelopes(middles[:, 0], float(half[0])), along_y.envelopes(middles[:, 1], float(half[1]))
+        most_slope = np.hypot(P[1] * Q[0], P[0] * Q[1])
+        # The Frobenius norm of the third derivative: xxx once, xxy and xyy three times each, yyy once.
+        most_twist = np.sqrt((P[3] * Q[0]) ** 2 + 3 * (P[2] * Q[1]) ** 2 + 3 * (P[1] * Q[2]) ** 2 + (P[0] * Q[3]) ** 2)
+        return Taylor(np.stack([p[1] * q[0], p[0] * q[1]], axis=-1), bends, most_slope, most_twist)
+
+    def only(self, rows: npt.ArrayLike) -> Self:
+        """The same plate read by these sensors alone: a mask, or numbers of readings."""
+        kept = kept_rows(rows, self.shape[0], keep=True)
+        return type(self)(self.size, self.sensors[kept], self.T, self.walls, candidates=self.candidates)
+
+    def without(self, rows: npt.ArrayLike) -> Self:
+        """The same plate where these readings are missing."""
+        return self.only(kept_rows(rows, self.shape[0], keep=False))
+
+    @functools.cached_property
+    def axes(self) -> tuple[Axis, Axis]:
+        """What happens along x and along y."""
+        insulated = self.walls == "insulated"
+        (width, height), (x, y) = self.size, self.sensors.T
+        return Axis(width, x, self.T, insulated), Axis(height, y, self.T, insulated)
+
+    @property
+    def _middles(self) -> tuple[Floats, Floats]:
+        (width, height), (rows, cols) = self.size, self.grid_shape
+        return (np.arange(cols) + 0.5) * width / cols, (np.arange(rows) + 0.5) * height / rows
+
+    @functools.cached_property
+    def _grid_kernels(self) -> tuple[Floats, Floats]:
+        """p at the columns and q at the rows of candidates, shapes (sensors, columns) and (sensors, rows)."""
+        (along_x, along_y), (x, y) = self.axes, self._middles
+        return along_x.derivatives(x, 0)[0], along_y.derivatives(y, 0)[0]

@@ -1,0 +1,142 @@
+"""Several snapshots of the same sources, stacked into one field."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.errors import InvalidInput
+from heathaze.sensors.physics._checks import block, kept_rows
+from heathaze.sensors.physics._taylor import Taylor
+from heathaze.sensors.physics.network import Network
+
+Floats = npt.NDArray[np.float64]
+
+_WHAT_A_FIELD_HAS = ("shape", "positions", "bounds", "network", "apply", "adjoint", "responses")
+_ABSENT = object()
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Snapshots:
+    """Fields over the same places, one below the other: all that the same sources tell, over time or by other sensors.
+
+    What is protected is everything together, so the sensitivity is that of the whole stack (errata E4-3).
+
+    Args:
+        fields: Lines, plates, graphs or others, over the same candidate places; readings come in this order.
+
+    >>> from heathaze.sensors.physics import Line
+    >>> Snapshots([Line(10, 5, T) for T in (0.1, 0.2)]).shape
+    (10, 10)
+    """
+
+    fields: tuple[Any, ...]
+
+    def __init__(self, fields: Sequence[Any]) -> None:
+        try:
+            stack = tuple(fields)
+        except TypeError:
+            raise InvalidInput(f"Snapshots are made of a list of fields; found one {type(fields).__name__}.") from None
+        if not stack:
+            raise InvalidInput("There are no snapshots to stack; give at least one field.")
+        for number, field in enumerate(stack):
+            if any(inspect.getattr_static(field, name, _ABSENT) is _ABSENT for name in _WHAT_A_FIELD_HAS):
+                raise InvalidInput(
+                    f"Snapshot {number} is a {type(field).__name__} and no field; give lines, plates, graphs or others."
+                )
+        for number, field in enumerate(stack[1:], start=1):
+            if reason := _difference(stack[0], field):
+                raise InvalidInput(
+                    f"Snapshot {number} has {reason} than snapshot 0; stack fields over the same places."
+                )
+        object.__setattr__(self, "fields", stack)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Readings of all snapshots, and places."""
+        return sum(field.shape[0] for field in self.fields), self.fields[0].shape[1]
+
+    @property
+    def positions(self) -> Floats | None:
+        """Those of every snapshot."""
+        return self.fields[0].positions  # type: ignore[no-any-return]
+
+    @property
+    def bounds(self) -> Floats | None:
+        """Those of every snapshot."""
+        return self.fields[0].bounds  # type: ignore[no-any-return]
+
+    @property
+    def network(self) -> Network | None:
+        """That of every snapshot."""
+        return self.fields[0].network  # type: ignore[no-any-return]
+
+    @property
+    def unit(self) -> str:
+        """What distances are measured in."""
+        return getattr(self.fields[0], "unit", "unit of the positions")
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no source ever lowers a reading."""
+        return all(getattr(field, "nonnegative", False) for field in self.fields)
+
+    def apply(self, strengths: Floats) -> Floats:
+        """The readings of all snapshots."""
+        found = block(strengths, self.shape[1], "strengths")
+        return np.concatenate([field.apply(found) for field in self.fields])
+
+    def adjoint(self, readings: Floats) -> Floats:
+        """The sum of all snapshots' adjoints, each of its own readings."""
+        parts = self._parts(block(readings, self.shape[0], "readings"))
+        return np.sum([field.adjoint(part) for field, part in zip(self.fields, parts, strict=True)], axis=0)  # type: ignore[no-any-return]
+
+    def responses(self, where: npt.ArrayLike) -> Floats:
+        """What a unit source at each place adds to every reading of every snapshot."""
+        return np.concatenate([field.responses(where) for field in self.fields])
+
+    def jacobian(self, where: npt.ArrayLike) -> Floats:
+        """How the readings change as a unit source moves; of lines and plates alone."""
+        return np.concatenate([field.jacobian(where) for field in self.fields])
+
+    def taylor(self, middles: Floats, half: Floats) -> Taylor:
+        """Derivatives and bounds of all snapshots; of lines and plates alone."""
+        return Taylor.stacked([field.taylor(middles, half) for field in self.fields])
+
+    def only(self, rows: npt.ArrayLike) -> Self:
+        """The same snapshots with these readings alone, a mask or numbers; an empty snapshot is left out."""
+        mask = np.zeros(self.shape[0], dtype=np.bool_)
+        mask[kept_rows(rows, self.shape[0], keep=True)] = True
+        pairs = zip(self.fields, self._parts(mask), strict=True)
+        return type(self)([field.only(part) for field, part in pairs if part.any()])
+
+    def without(self, rows: npt.ArrayLike) -> Self:
+        """The same snapshots where these readings are missing."""
+        return self.only(kept_rows(rows, self.shape[0], keep=False))
+
+    def _parts(self, readings: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        return np.split(readings, np.cumsum([field.shape[0] for field in self.fields])[:-1])
+
+
+def _difference(one: Any, other: Any) -> str:
+    """In what the places of two fields differ, as a phrase before "than"; empty where they do not."""
+    if one.shape[1] != other.shape[1]:
+        return f"{other.shape[1]} places rather"
+    if (one.network is None) != (other.network is None) or (
+        one.network is not None and not one.network.same_as(other.network)
+    ):
+        return "another network"
+    if (one.positions is None) != (other.positions is None) or (
+        one.positions is not None and not np.array_equal(one.positions, other.positions)
+    ):
+        return "other positions of its places"
+    if (one.bounds is None) != (other.bounds is None) or (
+        one.bounds is not None and not np.array_equal(one.bounds, other.bounds)
+    ):
+        return "other bounds"
+    return ""

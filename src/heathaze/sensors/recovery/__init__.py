@@ -1,0 +1,1 @@
+"""Finding sources from protected readings."""

@@ -1,0 +1,202 @@
+"""Where sources may be, as the sampler sees it: places to draw, steps to take, and what a source at a place adds.
+
+Readings are scaled to noise of standard deviation 1, and turned so that only directions count in which sources differ
+from nothing; a column is what a unit source adds to these.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.privacy.randomness import Randomness
+from heathaze.sensors.physics.field import Field
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Places = npt.NDArray[Any]
+"""Coordinates, shape (…, dimensions), or numbers of candidates, shape (…)."""
+
+
+class Space(Protocol):
+    """Either of the two below."""
+
+    @property
+    def table(self) -> Floats:
+        """Columns of the places at which jumps aim, shape (directions, targets)."""
+
+    @property
+    def share(self) -> float:
+        """Which part of all places the targets stand for."""
+
+    @property
+    def continuous(self) -> bool:
+        """Whether a place can be moved by any small amount."""
+
+    @property
+    def low(self) -> Floats:
+        """Lower corner of a continuous space."""
+
+    @property
+    def high(self) -> Floats:
+        """Upper corner of a continuous space."""
+
+    def draw(self, count: int, bits: Randomness) -> Places:
+        """Uniform places."""
+
+    def columns(self, where: Places) -> Floats:
+        """A row for each place."""
+
+    def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
+        """A place near each, and the logarithm of how much likelier the step back is than the step there."""
+
+    def at(self, target: Integers, bits: Randomness) -> Places:
+        """A uniform place of each target."""
+
+    def target_of(self, where: Places) -> Integers:
+        """The target to which each place belongs, −1 if none."""
+
+    def named(self, where: Places) -> Places:
+        """Places as the field knows them."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """How readings are seen: divided by ``sigma`` (one for each), then turned onto ``basis`` if that saves work."""
+
+    sigma: Floats
+    basis: Floats | None
+
+    def of(self, readings: Floats) -> Floats:
+        """Columns of readings, or one vector of them, as the sampler sees them: (directions, …)."""
+        scaled = (readings.T / self.sigma).T
+        return scaled if self.basis is None else self.basis.T @ scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Any point of a box; jumps aim at the cells of a regular grid over it."""
+
+    field: Field
+    view: View
+    low: Floats
+    high: Floats
+    cells: tuple[int, ...]
+    table: Floats
+    share: float = 1.0
+    continuous: bool = True
+
+    @classmethod
+    def over(cls, field: Field, view: View, cells: int) -> Box:
+        """About so many cells, nearly cubes."""
+        assert field.bounds is not None
+        low, high = np.asarray(field.bounds, dtype=np.float64)
+        side = (np.prod(high - low) / cells) ** (1 / len(low))
+        counts = tuple(max(1, round(float(length / side))) for length in high - low)
+        middles = np.stack(np.unravel_index(np.arange(int(np.prod(counts))), counts), axis=1) + 0.5
+        return cls(field, view, low, high, counts, view.of(field.responses(low + middles / counts * (high - low))))
+
+    def draw(self, count: int, bits: Randomness) -> Places:
+        return self.low + _uniforms(bits, count, len(self.low)) * (self.high - self.low)
+
+    def columns(self, where: Places) -> Floats:
+        return self.view.of(self.field.responses(where)).T
+
+    def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
+        # The scale is a part of the longest side. What leaves the box is mirrored back, so steps stay symmetric.
+        length = self.high - self.low
+        moved = where + normals(bits, *where.shape) * scale[:, None] * length.max()
+        folded = np.mod((moved - self.low) / length, 2.0)
+        return self.low + np.minimum(folded, 2 - folded) * length, np.zeros(len(where))
+
+    def at(self, target: Integers, bits: Randomness) -> Places:
+        corner = np.stack(np.unravel_index(target, self.cells), axis=1)
+        inside = corner + _uniforms(bits, len(target), len(self.low))
+        return self.low + inside / self.cells * (self.high - self.low)
+
+    def target_of(self, where: Places) -> Integers:
+        cell = ((where - self.low) / (self.high - self.low) * self.cells).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(np.clip(cell, 0, np.array(self.cells) - 1).T), self.cells))
+
+    def named(self, where: Places) -> Places:
+        return where
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """One of finitely many candidates, each with its neighbours; jumps aim at ``targets``, some or all of them.
+
+    ``candidates`` are the numbers by which the field knows them; here they are 0, 1, 2, …
+    """
+
+    candidates: Integers
+    every: Floats
+    first: Integers
+    neighbours: Integers
+    targets: Integers
+    continuous: bool = False
+
+    @property
+    def low(self) -> Floats:
+        return np.zeros(1)
+
+    @property
+    def high(self) -> Floats:
+        return np.ones(1)
+
+    @functools.cached_property
+    def table(self) -> Floats:
+        return self.every if len(self.targets) == len(self.candidates) else self.every[:, self.targets]
+
+    @property
+    def share(self) -> float:
+        return len(self.targets) / len(self.candidates)
+
+    def draw(self, count: int, bits: Randomness) -> Places:
+        return bits.below(len(self.candidates), count).astype(np.int64)
+
+    def columns(self, where: Places) -> Floats:
+        return self.every[:, where].T
+
+    def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
+        """A walk of one to eight steps, each to a neighbour.
+
+        Walks from a place to another and back are as likely as the degrees of the places they start at are large.
+        """
+        here = where
+        steps = np.clip(scale * 8, 1, 8)
+        for taken in range(8):
+            degree = self.first[here + 1] - self.first[here]
+            chosen = (bits.uniforms(len(here)) * degree).astype(np.int64)
+            walks = (taken < steps) & (degree > 0)
+            edge = np.where(walks, self.first[here] + chosen, 0)
+            here = np.where(walks, self.neighbours[edge], here) if len(self.neighbours) else here
+            if not (taken + 1 < steps).any():
+                break
+        ends = [np.maximum(self.first[place + 1] - self.first[place], 1) for place in (where, here)]
+        return here, np.log(ends[0]) - np.log(ends[1])
+
+    def at(self, target: Integers, bits: Randomness) -> Places:  # noqa: ARG002 (a box draws a point of its cell)
+        return self.targets[target]
+
+    def target_of(self, where: Places) -> Integers:
+        place = np.minimum(np.searchsorted(self.targets, where), len(self.targets) - 1)
+        return np.where(self.targets[place] == where, place, -1)
+
+    def named(self, where: Places) -> Places:
+        return self.candidates[where]
+
+
+def normals(bits: Randomness, *shape: int) -> Floats:
+    """Standard normal numbers."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(_uniforms(bits, *shape).clip(2.0**-54, 1 - 2.0**-53)))
+
+
+def _uniforms(bits: Randomness, *shape: int) -> Floats:
+    return bits.uniforms(int(np.prod(shape))).reshape(shape)

@@ -1,0 +1,265 @@
+"""The steepest edge of a network.
+
+With few readings, the rows of M are made one block after the other, and every edge adds up its squared differences.
+With many, edges are screened. On graphs, a quadrature over the neighbourhood of each edge is an upper bound of its own
+(:mod:`heathaze.sensors.physics._radau`), sharp while τ is small. What that leaves is screened by random combinations
+of rows: for independent standard normal z the mean over k draws of
+
+    ((Mᵀz)_i − (Mᵀz)_j)²  is  ‖M_i − M_j‖² · χ²_k / k
+
+so no edge is underrated by more than the lower quantile of χ²_k at 2^−64 divided by the number of edges, but with
+probability 2^−64. The edges that could still be the steepest are then computed exactly; where they are too many, the
+quantile makes a bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.privacy.randomness import Randomness
+from heathaze.sensors.physics.field import Field
+from heathaze.sensors.physics.graph import Graph
+from heathaze.sensors.physics.network import Network
+from heathaze.sensors.physics.snapshots import Snapshots
+from heathaze.sensors.sensitivity._rate import FLOOR, SAFETY, Rate
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+FAILURE = 2.0**-64
+"""Probability over the random combinations, all edges and looks together, that the answer is too small."""
+
+FEW_READINGS = 512
+MOST_EXACT = 2**26
+"""All rows of M are made if there are few of them, or if rows times edges are."""
+
+LOOKS = (64, 128, 256)
+"""Random combinations after which it is looked whether few enough edges are left."""
+
+MOST_LEFT = 128
+"""Edges that are computed exactly, one product with M each."""
+
+MOST_NEIGHBOURS = 3 * 2**26
+"""Numbers in the neighbourhoods of edges that quadratures may take in all: about 20 seconds."""
+
+HOPELESS = 4.0
+"""Bounds this far above what is known will not settle anything with one more step; sketches will."""
+
+MOST_SKETCHING = 2**34
+"""Multiplications for random combinations, where there is a bound already: about half a minute."""
+
+_BLOCK = 8
+"""Columns at a time: a row of eight doubles is one line of the processor's cache."""
+
+
+def steepest_edge(field: Field, network: Network, randomness: Randomness) -> tuple[Rate, Rate, float]:
+    """The largest ‖M_i − M_j‖ / length over edges, for ‖·‖₂ and ‖·‖₁, and the probability that it is too small."""
+    readings = field.shape[0]
+    if readings <= FEW_READINGS or readings * len(network.edges) <= MOST_EXACT:
+        return *_all_rows(field, network), 0.0
+    return _screened(field, network, randomness)
+
+
+def _all_rows(field: Field, network: Network) -> tuple[Rate, Rate]:
+    readings, nodes = field.shape
+    squares, sums = np.zeros(len(network.edges)), np.zeros(len(network.edges))
+    sizes, totals = np.zeros(nodes), np.zeros(nodes)
+    for start in range(0, readings, _BLOCK):
+        rows = np.arange(start, min(start + _BLOCK, readings))
+        units = np.zeros((readings, len(rows)))
+        units[rows, np.arange(len(rows))] = 1
+        responses = field.adjoint(units)  # (nodes, block)
+        steps = _differences(responses, network.edges)
+        squares += np.einsum("eb,eb->e", steps, steps)
+        sums += np.abs(steps).sum(axis=1)
+        sizes += np.einsum("nb,nb->n", responses, responses)
+        totals += np.abs(responses).sum(axis=1)
+    best = []
+    rounding = _rounding(field)
+    floors = max(FLOOR * math.sqrt(sizes.max()), rounding), max(FLOOR * totals.max(), math.sqrt(readings) * rounding)
+    for moved, floor in zip((np.sqrt(squares), sums), floors, strict=True):
+        rates = (moved * (1 + SAFETY) + floor) / network.lengths
+        best.append(Rate(float(rates.max()), "exact", _ends(network, int(rates.argmax()))))
+    return best[0], best[1]
+
+
+def _screened(field: Field, network: Network, randomness: Randomness) -> tuple[Rate, Rate, float]:
+    screen = _Screen(field, network)
+    failure = 0.0
+    for most in itertools.chain(_by_quadrature(screen), _by_sketches(screen, randomness)):
+        failure = FAILURE if most.random else failure
+        np.minimum(screen.most, most.rates, out=screen.most)
+        if screen.settle():
+            break
+    at = int(screen.most.argmax())
+    squared = Rate(float(screen.most[at]), "exact" if screen.known[at] else "bound", _ends(network, at))
+    return squared, _sum_bound(field, network, squared), failure
+
+
+class _Screen:
+    """Upper bounds of the rates of all edges, and which of them are known exactly."""
+
+    def __init__(self, field: Field, network: Network) -> None:
+        self.field, self.network = field, network
+        self.most = np.full(len(network.edges), np.inf)
+        self.known = np.zeros(len(network.edges), dtype=np.bool_)
+        self.floor = 0.0
+
+    def settle(self) -> bool:
+        """Compute some that look steepest, and then, if they are few, all that are not ruled out by those."""
+        self.compute(np.argsort(self.most)[-_BLOCK:])
+        if len(left := self.left()) > MOST_LEFT:
+            return False
+        self.compute(left)
+        return True
+
+    def left(self) -> Integers:
+        """Edges that may be steeper than what is known."""
+        known = self.most[self.known].max(initial=0.0)
+        return np.flatnonzero(~self.known & (self.most > known))
+
+    def compute(self, edges: Integers) -> None:
+        """Exact rates, by products of M with the difference of both ends."""
+        todo = edges[~self.known[edges]]
+        for start in range(0, len(todo), _BLOCK):
+            part = todo[start : start + _BLOCK]
+            moves = np.zeros((self.field.shape[1], len(part)))
+            moves[self.network.edges[part, 0], np.arange(len(part))] = 1
+            moves[self.network.edges[part, 1], np.arange(len(part))] = -1
+            moved = np.linalg.norm(self.field.apply(moves), axis=0)
+            self.most[part] = (moved * (1 + SAFETY) + self.floor) / self.network.lengths[part]
+        self.known[todo] = True
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Upper bounds of rates, and whether they hold but for a small probability."""
+
+    rates: Floats
+    random: bool
+
+
+def _by_quadrature(screen: _Screen) -> Iterator[_Bounds]:
+    """Ever larger neighbourhoods of the edges that are left, those with the smallest first.
+
+        ‖M_i − M_j‖² ≤ ‖M_i‖² + ‖M_j‖²
+
+    holds as well, since no response is negative; next to a node of huge degree it is the better bound.
+    """
+    graphs = _graphs(screen.field)
+    if not graphs:
+        return
+    # exp(−τL) makes nothing longer, so no response is longer than 1 in each snapshot.
+    screen.floor = max(FLOOR * math.sqrt(len(graphs)), _rounding(screen.field))
+    # By Jensen ‖M_i − M_j‖² ≥ 2 exp(−τ(d_i + d_j + 2w)) where all nodes are read: edges to begin with.
+    network = graphs[0].network
+    leaving = network.degrees()[network.edges].sum(axis=1) + 2 * network.weights
+    screen.compute(np.argsort(graphs[0].tau * leaving / 2 + np.log(network.lengths), kind="stable")[:_BLOCK])
+    room = float(MOST_NEIGHBOURS)
+    for steps in (1, 2, 3, 4):
+        left = screen.left()
+        if steps > 1 and screen.most.max() > HOPELESS * screen.most[screen.known].max():
+            return
+        edges = screen.network.edges[left]
+        squares = np.full(len(left), np.inf)
+        around = np.sum([graph.neighbours(steps) for graph in graphs], axis=0)
+        nodes = np.unique(edges)
+        if around[nodes].sum() <= room / 2:
+            room -= around[nodes].sum()
+            alone = np.zeros(len(around))
+            alone[nodes] = np.sum([graph.bounds_of_moves(nodes[:, None], steps) for graph in graphs], axis=0)
+            squares = alone[edges].sum(axis=1)
+        size = around[edges].sum(axis=1)
+        order = np.argsort(size, kind="stable")
+        near = order[np.cumsum(size[order]) <= room]
+        if not len(near):
+            return
+        room -= size[near].sum()
+        together = np.sum([graph.bounds_of_moves(edges[near], steps) for graph in graphs], axis=0)
+        squares[near] = np.minimum(squares[near], together)
+        rates = np.full(len(screen.most), np.inf)
+        rates[left] = (np.sqrt(squares) * (1 + SAFETY) + screen.floor) / screen.network.lengths[left]
+        yield _Bounds(rates, random=False)
+
+
+def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[_Bounds]:
+    """More and more random combinations of readings."""
+    readings, nodes = screen.field.shape
+    edges = screen.network.edges
+    squares, sizes = np.zeros(len(edges)), np.zeros(nodes)
+    drawn = 0
+    work = sum(graph.work for graph in _graphs(screen.field))
+    for look in LOOKS:
+        if look * work > MOST_SKETCHING and np.isfinite(screen.most).all():
+            return
+        for _ in range(drawn, look, _BLOCK):
+            mixed = screen.field.adjoint(normals(readings * _BLOCK, randomness).reshape(readings, _BLOCK))
+            steps = _differences(mixed, edges)
+            squares += np.einsum("eb,eb->e", steps, steps)
+            sizes += np.einsum("nb,nb->n", mixed, mixed)
+        drawn = look
+        share = look * lowest_share(look, FAILURE / len(LOOKS) / (len(edges) + nodes))
+        if not _graphs(screen.field):
+            screen.floor = max(FLOOR * math.sqrt(sizes.max() / share), _rounding(screen.field))
+        yield _Bounds((np.sqrt(squares / share) * (1 + SAFETY) + screen.floor) / screen.network.lengths, random=True)
+
+
+def _graphs(field: Field) -> list[Graph]:
+    """The graphs that a field consists of; none where it has other parts too."""
+    if isinstance(field, Graph):
+        return [field]
+    if isinstance(field, Snapshots):
+        parts = [_graphs(part) for part in field.fields]
+        return [graph for part in parts for graph in part] if all(parts) else []
+    return []
+
+
+def _rounding(field: Field) -> float:
+    """What rounding may do to the readings of a unit source, in ‖·‖₂, in all the graphs that a field has."""
+    if isinstance(field, Snapshots):
+        return math.hypot(*(_rounding(part) for part in field.fields))
+    return field.rounding if isinstance(field, Graph) else 0.0
+
+
+def _sum_bound(field: Field, network: Network, squared: Rate) -> Rate:
+    """‖·‖₁ ≤ √readings · ‖·‖₂; and where no response is negative, at most the totals of both ends."""
+    value = math.sqrt(field.shape[0]) * squared.value
+    if getattr(field, "nonnegative", False):
+        totals = field.adjoint(np.ones(field.shape[0]))
+        rounding = 2 * math.sqrt(field.shape[0]) * _rounding(field)
+        both = (totals[network.edges].sum(axis=1) * (1 + SAFETY) + rounding) / network.lengths
+        value = min(value, float(both.max()))
+    return Rate(value, "bound", squared.where)
+
+
+def normals(count: int, randomness: Randomness) -> Floats:
+    """Independent standard normal numbers for sketches, by Box and Muller; never for noise."""
+    pairs = (count + 1) // 2
+    u = randomness.uniforms(2 * pairs)
+    length = np.sqrt(-2 * np.log1p(-u[:pairs]))
+    angle = 2 * math.pi * u[pairs:]
+    return np.concatenate([length * np.cos(angle), length * np.sin(angle)])[:count]
+
+
+def lowest_share(draws: int, probability: float) -> float:
+    """χ²_k / k is below this with at most the given probability."""
+    from scipy.special import gammaincinv
+
+    return float(gammaincinv(draws / 2, probability)) * 2 / draws * (1 - 1e-6)
+
+
+def _differences(columns: Floats, edges: Integers) -> Floats:
+    steps = columns[edges[:, 0]]
+    steps -= columns[edges[:, 1]]
+    return steps
+
+
+def _ends(network: Network, edge: int) -> tuple[int, int]:
+    one, other = network.edges[edge].tolist()
+    return one, other

@@ -1,0 +1,389 @@
+"""What is asked next: the schedule, the splits and the end, against the errata and against random answers."""
+
+import dataclasses
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heathaze.distributed import AdaptiveQuadtree, Cohort, Question, Survey
+from heathaze.distributed import adaptive_quadtree as quadtree_module
+from heathaze.distributed.proportions import interval, people_needed
+from heathaze.domain.density import Density
+from heathaze.domain.grid import Grid
+from heathaze.domain.partition import Partition
+from heathaze.errors import InvalidInput
+from heathaze.privacy.events import price
+from heathaze.privacy.noise_shares import sigma_from_epsilon
+from heathaze.privacy.randomness import Simulation
+from tests.distributed.parties import GRID, epsilons, quadtree, run, spread, told
+
+FINE = Grid.plane(x=(0, 32), y=(0, 32), size=32)
+EXACT = Cohort(10_000, dropout=0, colluding=0)
+"""Everybody delivers and nobody colludes: the noise of a shard is discrete Laplace and no more."""
+
+
+def partition_of(asked: Question) -> Partition:
+    return asked.parts[0].encoding.partition
+
+
+def sigma(left: Fraction, cohort: Cohort, mass: int = 1) -> float:
+    """Standard deviation of the sum of all shards for an ε, in people, by the formula of E3-6."""
+    return math.sqrt(float(cohort.people * cohort.shape)) * sigma_from_epsilon(left, mass) / mass
+
+
+# ── the schedule (errata E3-6, E3-7) ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_schedule_of_a_full_split() -> None:
+    survey = run(Survey(quadtree(FINE), EXACT), spread)
+    assert [float(epsilon) for epsilon in epsilons(survey.rounds)] == pytest.approx(
+        [0.00566, 0.02263, 0.09048, 0.36009, 0.52115], abs=1e-5
+    )
+    assert [told.question.length for told in survey.rounds] == [4, 16, 64, 256, 1024]
+    assert sum(epsilons(survey.rounds)) == 1
+    assert survey.numbers_sent == 1364
+    assert [told.question.final for told in survey.rounds] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize("mass", [1, 10_000])
+def test_shards_and_dropouts_are_reckoned_with(mass: int) -> None:
+    """Errata E3-6: the target is a deviation of the whole sum; one shard has √shards less."""
+    cells = Partition.whole_level(FINE, 5)
+    for cohort in (
+        Cohort(100_000, shards=10, dropout=0, colluding=0),
+        Cohort(100_000, shards=10, dropout=0.1, colluding=0.2),
+    ):
+        survey = Survey(quadtree(FINE, 3, start=cells, mass=mass), cohort)
+        asked = survey.ask()
+        assert not asked.final
+        wanted = 0.1 * 100_000 / 1024
+        assert survey.answered(told(asked, np.zeros(1024))).rounds[0].deviation() == pytest.approx(wanted, rel=1e-5)
+        shape = float(cohort.shard * cohort.shape)
+        assert float(asked.epsilon) == pytest.approx(
+            2 * math.asinh(math.sqrt(10 * shape) / (math.sqrt(2) * wanted)) if mass == 1 else float(asked.epsilon),
+            abs=2e-6,
+        )
+
+
+def test_the_golden_number_of_ten_shards() -> None:
+    """U = 10⁵, S = 10⁴, T = 1000: 0.4436, not the printed 0.1413."""
+    strip = Grid.plane(x=(0, 1000), y=(0, 1), shape=(1, 1000))
+    cells = Partition.whole_level(strip, strip.depth)
+    assert len(cells) == 1000
+    asked = Survey(quadtree(strip, start=cells), Cohort(100_000, shards=10, dropout=0, colluding=0)).ask()
+    assert float(asked.epsilon) == pytest.approx(0.4436, abs=1e-4)
+
+
+COHORTS = st.sampled_from(
+    [EXACT, Cohort(60, shards=2), Cohort(10**6, shards=100, dropout=0.2, colluding=0.1), Cohort(5)]
+)
+
+
+@st.composite
+def mechanisms(draw) -> AdaptiveQuadtree:
+    grid = Grid.plane(x=(0, 1), y=(0, 1), shape=draw(st.sampled_from([(8, 8), (1, 40), (13, 5), (1, 1), (64, 64)])))
+    flagged = draw(st.booleans())
+    return AdaptiveQuadtree(
+        grid,
+        draw(st.fractions(Fraction(1, 1000), 30, max_denominator=10**7) | st.just(Fraction(1))),
+        mass=draw(st.sampled_from([1, 7, 10_000])),
+        crowded=draw(st.sampled_from([0.01, 1.0, 2.0, 50.0])),
+        calm=draw(st.sampled_from([1e-4, 0.1, 10.0])),
+        reserve=draw(st.sampled_from([0.01, 1.0, 2.0, 10.0])),
+        max_rounds=draw(st.integers(1, 15)),
+        flagged=flagged,
+        interval=draw(st.sampled_from([None, 0.1])) if flagged else None,
+        disjoint=draw(st.booleans()),
+    )
+
+
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+@given(mechanisms(), COHORTS, st.integers(0, 10**6))
+def test_whatever_the_sums_say_it_ends_and_never_overspends(
+    mechanism: AdaptiveQuadtree, cohort: Cohort, seed: int
+) -> None:
+    """Errata E3-7: printed, an unchanged tree repeats the same tiny ε, for 177 rounds."""
+    coins = Simulation(seed)
+
+    def counts(asked: Question) -> np.ndarray:
+        size = cohort.shard * coins.uniforms(asked.length) ** 4
+        return np.where(coins.uniforms(asked.length) < 0.2, -size / 20, size)
+
+    survey = run(Survey(mechanism, cohort), counts)
+    rounds = survey.rounds
+    assert 1 <= len(rounds) <= mechanism.max_rounds
+    assert [told.question.final for told in rounds] == [False] * (len(rounds) - 1) + [True]
+    spent = epsilons(rounds)
+    if mechanism.disjoint:
+        assert spent == [mechanism.epsilon] * len(rounds)
+    else:
+        assert sum(spent, Fraction(0)) == mechanism.epsilon, "in exact rationals, the last round spends the rest"
+    assert price([survey.event]).epsilon <= mechanism.epsilon
+    assert survey.guarantee.loss.epsilon <= mechanism.epsilon
+    partitions = [partition_of(told.question) for told in rounds]
+    for partition in partitions:
+        assert (partition.levels[0], partition.codes[0]) == (0, 0)
+        assert partition.levels.max() <= mechanism.grid.depth
+        assert partition.region_areas.sum() == mechanism.grid.cells
+
+
+def test_an_unchanged_tree_is_asked_about_once_more_with_the_rest() -> None:
+    survey = run(Survey(quadtree(FINE), EXACT), lambda asked: np.full(asked.length, 2.0))
+    assert len(survey.rounds) == 2
+    assert partition_of(survey.rounds[0].question) == partition_of(survey.rounds[1].question)
+    assert sum(epsilons(survey.rounds)) == 1
+
+
+def test_the_last_round_is_the_last_at_the_latest() -> None:
+    survey = run(Survey(quadtree(FINE, max_rounds=3), EXACT), spread)
+    assert [told.question.length for told in survey.rounds] == [4, 16, 64]
+    assert float(survey.rounds[-1].question.epsilon) == pytest.approx(1 - 0.00566 - 0.02263, abs=1e-5)
+
+
+# ── splits and collapses ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_regions_are_split_above_two_deviations_and_given_back_below_half_of_one() -> None:
+    survey = Survey(quadtree(FINE, mass=10_000), EXACT)
+    first = survey.ask()
+    noise = sigma(1 - first.epsilon, EXACT, 10_000)
+    assert 2 * noise == pytest.approx(2 * math.sqrt(2) / (1 - float(first.epsilon)), rel=1e-6)
+    limits = 2 * noise * np.array([1.01, 0.99, 0.26, 0.24])
+    asked = survey.answered(told(first, limits)).ask()
+    found = partition_of(asked)
+    assert found.levels.tolist() == [0, 1, 1, 1, 2, 2, 2, 2]
+    assert found.codes.tolist() == [0, 0, 1, 2, 0, 1, 2, 3]
+    # Region 3 fell to the root, whose other quarters are still there.
+    assert found.areas.tolist() == [256, 0, 256, 256, 64, 64, 64, 64]
+
+
+def test_limits_are_measured_in_the_noise_that_is_still_to_come() -> None:
+    """Half of the budget is gone: twice the noise, and what was crowded no longer is."""
+    cells = Partition.whole_level(FINE, 1)
+    for calm, children in ((0.1, 4), (0.00112, 0)):
+        survey = Survey(quadtree(FINE, 1, start=cells, calm=calm, reserve=0.01), EXACT)
+        asked = survey.ask()
+        survey = survey.answered(told(asked, np.array([4.0, 2, 2, 2])))
+        found = partition_of(survey.ask())
+        assert (found.levels == 2).sum() == children, f"ε = {float(asked.epsilon)} was spent"
+
+
+def test_lost_people_would_have_been_somewhere_too() -> None:
+    cohort = Cohort(10_000, dropout=0.4, colluding=0)
+    survey = Survey(quadtree(FINE), cohort)
+    asked = survey.ask()
+    noise = sigma(1 - asked.epsilon, cohort)
+    count = math.ceil(2 * noise)  # in 10,000 people enough; of 6,000 as good as 10,000/6,000 times as many
+    few = math.ceil(0.7 * 2 * noise)
+    assert few < 2 * noise < few / 0.6
+    for survivors, wanted in ((10_000, 0), (6_000, 16)):
+        (whole,) = told(asked, np.full(4, few))
+        answered = survey.answered([dataclasses.replace(whole, survivors=tuple(range(survivors)))])
+        assert (partition_of(answered.ask()).levels == 2).sum() == wanted
+    assert count > few
+
+
+@pytest.mark.parametrize("flagged", [False, True])
+def test_no_more_is_asked_than_a_device_sends(flagged: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fullest regions are split first; the survey goes on to its end."""
+    monkeypatch.setattr(quadtree_module, "LONGEST", 100)
+    counts = Simulation(1).uniforms(1024)
+
+    def crowd(asked: Question) -> np.ndarray:
+        return 500 + 1000 * counts[: asked.length]
+
+    survey = run(Survey(quadtree(FINE, flagged=flagged), EXACT), crowd)
+    lengths = [told.question.length for told in survey.rounds]
+    assert 90 < max(lengths) <= 100
+    assert sum(epsilons(survey.rounds)) == 1
+    first = next(k for k, length in enumerate(lengths) if length > 90)
+    before, after = (partition_of(told.question) for told in survey.rounds[first - 1 : first + 1])
+    alive = set(zip(after.levels[after.regions].tolist(), after.codes[after.regions].tolist(), strict=True))
+    nodes = zip(before.levels[before.regions].tolist(), before.codes[before.regions].tolist(), strict=True)
+    whole = np.array([node in alive for node in nodes])
+    found = survey.rounds[first - 1].counts()
+    assert found[~whole].min() >= found[whole].max()
+
+
+def test_empty_regions_fall_together_until_the_root_is_left() -> None:
+    survey = run(Survey(quadtree(FINE, start=Partition.whole_level(FINE, 3)), EXACT), lambda q: -np.ones(q.length))
+    last = partition_of(survey.rounds[-1].question)
+    assert (last.levels.tolist(), last.codes.tolist()) == ([0], [0])
+    assert last.areas.tolist() == [1024]
+    assert sum(epsilons(survey.rounds)) == 1
+
+
+def test_a_single_cell_is_asked_about_as_it_is() -> None:
+    survey = run(Survey(quadtree(Grid.plane(x=(0, 1), y=(0, 1), size=1)), EXACT), lambda q: np.full(q.length, 9000.0))
+    assert [told.question.length for told in survey.rounds] == [1, 1]
+    assert survey.estimate(draws=0).density.values.tolist() == [[1.0]]
+
+
+def test_the_regions_that_come_back_are_those_that_were_asked() -> None:
+    """Errata E3-7: the printed algorithm returns the tree after the last split, which nobody was asked about."""
+    survey = run(Survey(quadtree(FINE), EXACT), spread)
+    for found in survey.rounds:
+        assert len(found.totals) == found.question.length == len(partition_of(found.question))
+        assert found.counts().tolist() == spread(found.question).tolist()
+    assert survey.ask() is None
+    last = survey.rounds[-1]
+    assert partition_of(last.question).sums(last.density()) == pytest.approx(np.full(1024, 1 / 1024))
+
+
+# ── an earlier map ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_earlier_map_saves_rounds() -> None:
+    raster = np.zeros((32, 32))
+    raster[:4, :4] = 1
+    prior = Density.from_mass(FINE, raster + 1e-6)
+    mechanism = quadtree(FINE).starting_from(prior, EXACT)
+    asked = Survey(mechanism, EXACT).ask()
+    found = partition_of(asked)
+    assert found.levels.max() == 5
+    assert (found.levels == 5).sum() == 16, "every cell of the crowded corner, and no other"
+    assert (mechanism.epsilon, mechanism.crowded) == (1, 2.0)
+    json.dumps(mechanism.parameters())
+
+
+def test_a_round_about_regions_that_suit_is_the_first_and_the_last() -> None:
+    raster = Simulation(1).uniforms(1024).reshape(32, 32) ** 4
+    prior = Density.from_mass(FINE, raster)
+    for cohort in (EXACT, Cohort(3000, shards=3), Cohort(20_000, colluding=0.3)):
+        asked = Survey(quadtree(FINE).starting_from(prior, cohort), cohort).ask()
+        assert asked.final
+        assert asked.epsilon == 1
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), 500, 1000])
+def test_an_earlier_map_serves_every_budget(epsilon: Any) -> None:
+    """With next to no noise every cell may have a region of its own; with a lot only the root is split."""
+    prior = Density.uniform(FINE)
+    start = quadtree(FINE, epsilon, reserve=0.5).starting_from(prior, EXACT).start
+    assert start is not None
+    assert len(start) == (4 if epsilon < 1 else 1024)
+
+
+def test_a_map_of_one_corner_is_refined_through_nodes_with_a_single_child() -> None:
+    """1 × 10 cells: the node of the last two has one child alone, twice, before they part."""
+    strip = Grid.plane(x=(0, 10), y=(0, 1), shape=(1, 10))
+    raster = np.full((1, 10), 1e-9)
+    raster[0, 8:] = 1
+    found = quadtree(strip).starting_from(Density.from_mass(strip, raster), EXACT).start
+    assert found is not None
+    assert found.locate(np.array([64, 65])).tolist() == [len(found) - 2, len(found) - 1]
+    assert found.region_areas[-2:].tolist() == [1, 1]
+
+
+def test_a_map_on_another_grid_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="lies on another grid"):
+        quadtree(FINE).starting_from(Density.uniform(Grid.plane(x=(0, 32), y=(0, 33), size=32)), EXACT)
+    with pytest.raises(InvalidInput, match="lie on another grid"):
+        quadtree(FINE, start=Partition.whole_level(GRID, 1))
+
+
+# ── other people in every round, and flags ──────────────────────────────────────────────────────────────────────────
+
+
+def test_disjoint_rounds_cost_the_dearest_of_them() -> None:
+    """Errata E3-10: nobody is asked twice, so a person pays for one round."""
+    survey = run(Survey(quadtree(FINE, disjoint=True), EXACT), spread)
+    assert epsilons(survey.rounds) == [1] * len(survey.rounds)
+    assert len(survey.rounds) > 2
+    assert survey.guarantee.loss.epsilon == 1
+    joint = dataclasses.replace(survey, mechanism=dataclasses.replace(survey.mechanism, disjoint=False))
+    assert joint.guarantee.loss.epsilon == len(survey.rounds)
+
+
+def test_a_count_with_a_flag_has_the_noise_of_two_numbers() -> None:
+    """Counts are sums of two noisy numbers: limits and schedule know it."""
+    plain, flagged = (Survey(quadtree(FINE, flagged=flag), EXACT) for flag in (False, True))
+    noise = [
+        survey.answered(told(survey.ask(), spread(survey.ask()))).rounds[0].deviation() for survey in (plain, flagged)
+    ]
+    assert noise[0] == pytest.approx(250, rel=1e-3)
+    assert math.sqrt(2) * noise[1] == pytest.approx(250, rel=1e-3)
+    asked = flagged.ask()
+    limit = 2 * math.sqrt(2) * sigma(1 - asked.epsilon, EXACT)
+    assert 3 < limit < 4
+    for count, children in ((3.0, 0), (4.0, 16)):
+        answered = flagged.answered(told(asked, np.tile([count, 0.0], 4)))
+        assert (partition_of(answered.ask()).levels == 2).sum() == children
+
+
+def test_splitting_on_the_width_of_the_interval_stops_in_time() -> None:
+    """Every region of the last round holds enough people for the wanted width, and it is reached."""
+    wanted = 0.2
+    mechanism = quadtree(FINE, flagged=True, interval=wanted)
+    survey = run(Survey(mechanism, EXACT), spread)
+    last = survey.rounds[-1]
+    assert 16 <= last.question.length // 2 < 1024
+    values = last.values()
+    low, high = interval(values[:, 1], values.sum(axis=1), last.deviation() ** 2, 0.9)
+    assert (high - low).max() <= wanted * 1.05
+    # One split further it would not have been: with a quarter of the people the interval is too wide.
+    quarter = values / 4
+    low, high = interval(quarter[:, 1], quarter.sum(axis=1), last.deviation() ** 2, 0.9)
+    assert (high - low).min() > wanted
+
+
+@pytest.mark.parametrize("width", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("noise", [0.0, 5.0, 300.0])
+def test_people_needed_make_the_interval_as_narrow(width: float, noise: float) -> None:
+    people = people_needed(width, noise)
+    z = 1.6448536269514722
+    assert 2 * z * math.sqrt(people / 4 + noise**2 / 2) / people == pytest.approx(width)
+    assert people_needed(width, noise + 1) > people
+
+
+# ── parameters ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"epsilon": 0}, "epsilon is 0"),
+        ({"epsilon": math.inf}, "epsilon is infinite"),
+        ({"mass": 0}, "mass is 0"),
+        ({"mass": 2**31}, "mass is"),
+        ({"mass": True}, "mass is True"),
+        ({"crowded": 0}, "crowded is 0"),
+        ({"calm": -1.0}, "calm is -1"),
+        ({"reserve": math.nan}, "reserve is nan"),
+        ({"reserve": math.inf}, "reserve is inf"),
+        ({"max_rounds": 0}, "max_rounds is 0"),
+        ({"max_rounds": 2.5}, r"max_rounds is 2\.5"),
+        ({"interval": 0.1}, "together with flagged=True"),
+        ({"interval": 1.5, "flagged": True}, r"interval is 1\.5"),
+    ],
+)
+def test_bad_parameters_are_refused(changed: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        quadtree(**{"epsilon": 1, **changed})
+
+
+def test_parameters_are_plain_values() -> None:
+    mechanism = quadtree(FINE, "1/3", start=Partition.whole_level(FINE, 2), flagged=True, interval=0.1)
+    found = json.loads(json.dumps(mechanism.parameters()))
+    assert found["epsilon"] == "1/3"
+    assert found["start"] == Partition.whole_level(FINE, 2).to_dict()
+    names = {field.name for field in dataclasses.fields(AdaptiveQuadtree)}
+    assert set(found) == names - {"grid"}
+
+
+def test_arguments_of_another_kind_are_refused_in_a_sentence() -> None:
+    flat = Density.from_mass(FINE, np.ones(FINE.shape))
+    with pytest.raises(
+        InvalidInput, match="The earlier map is of the kind str; expected Density or TreeDensity or Release"
+    ):
+        quadtree(FINE).starting_from("map.npz", EXACT)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="The cohort is of the kind int; expected Cohort"):
+        quadtree(FINE).starting_from(flat, 1000)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="The cohort is of the kind int; expected Cohort"):
+        Survey(quadtree(FINE), 1000)  # type: ignore[arg-type]
