@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
-from heathaze.metrics.pair import Floats
 from heathaze.metrics.wasserstein import Unit
+from heathaze.types import Floats
 
 
 def sampling_adversary(

@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze import central
 from heathaze.datasets.cities import draw_people, synthetic_city
@@ -25,8 +24,7 @@ from heathaze.metrics.heatmap import similarity
 from heathaze.privacy.loss import LARGEST_EPSILON, SMALLEST_EPSILON, Number, exact, parse_epsilon, warn_if_weak
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.unit import Unit
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 TIMES = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 """Which epsilons are looked at, as multiples of the one asked for."""

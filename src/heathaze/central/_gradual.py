@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.privacy.noise import discrete_laplace
 from heathaze.privacy.randomness import Randomness
-
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Integers
 
 _BITS = 52
 

@@ -14,18 +14,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.central._gradual import glance
-from heathaze.domain.quadtree import Codes, exists
+from heathaze.domain.quadtree import exists
 from heathaze.errors import PromiseBroken
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.randomness import Randomness
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Booleans, Floats, Integers
 
 PARTS = 4096
 """The budget of a path is spent in whole parts: what is left is an integer, and no rounding can overspend."""
@@ -59,14 +56,14 @@ MOST_NODES = 2**19
 class _Looked:
     """Nodes of one level after a glance: ``spent`` parts bought ``coarse``; ``left`` more would buy ``sharp``."""
 
-    codes: Codes
+    codes: Integers
     spent: Integers
     left: Integers
     coarse: Integers
     sharp: Integers
     estimate: Floats
 
-    def take(self, which: npt.NDArray[np.bool_] | Integers) -> _Looked:
+    def take(self, which: Booleans | Integers) -> _Looked:
         return _Looked(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     @staticmethod
@@ -88,7 +85,7 @@ class _Search:
     epsilon: Fraction | float
     randomness: Randomness
     pending: dict[int, list[_Looked]] = field(default_factory=dict)
-    found: list[tuple[int, Codes, Integers, Integers]] = field(default_factory=list)
+    found: list[tuple[int, Integers, Integers, Integers]] = field(default_factory=list)
     evenness: list[tuple[int, Floats, Floats]] = field(default_factory=list)
     scales: dict[int, Fraction] = field(default_factory=dict)
     looked: int = 0
@@ -117,7 +114,7 @@ class _Search:
             return np.where(nodes.estimate > 0, math.inf, 0.0)
         return np.asarray(nodes.estimate * self._budget(nodes.left) * self._unevenness(level))
 
-    def _beyond_means(self, signal: Floats, nodes: Integers) -> npt.NDArray[np.bool_]:
+    def _beyond_means(self, signal: Floats, nodes: Integers) -> Booleans:
         """Nodes whose division would make the tree too large; those that show least are the first to stay whole."""
         order = np.argsort(-signal, kind="stable")
         needed = np.empty(len(nodes), np.int64)
@@ -138,7 +135,7 @@ class _Search:
     def _look(
         self,
         level: int,
-        codes: Codes,
+        codes: Integers,
         spend: int,
         left: int,
         above: _Looked | None = None,
@@ -238,9 +235,9 @@ def _plan(signal: Floats, left: Integers, room: int) -> tuple[Integers, Integers
     return stride, np.where((share >= 0.9) | (spend + FIRST_LOOK > left), left, spend)
 
 
-def _check_paths(found: list[tuple[int, Codes, Integers, Integers]]) -> None:
+def _check_paths(found: list[tuple[int, Integers, Integers, Integers]]) -> None:
     """The promise, checked on what was measured: from the root to any node, at most PARTS were spent."""
-    known: list[tuple[Codes, Integers]] = []
+    known: list[tuple[Integers, Integers]] = []
     for level in range(max(level for level, *_ in found) + 1):
         codes = np.concatenate([np.zeros(0, np.int64), *(codes for here, codes, _, _ in found if here == level)])
         spent = np.concatenate([np.zeros(0, np.int64), *(parts for here, _, _, parts in found if here == level)])

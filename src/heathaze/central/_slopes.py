@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import numba as nb
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Integers
 
 ENDLESS = np.int64(2**62)
 _LEFT_OUT = -1

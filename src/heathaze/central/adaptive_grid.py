@@ -11,8 +11,6 @@ import numpy as np
 from heathaze.central.flat import check_every_cell
 from heathaze.central.uniform_grid import (
     UNITS_A_BLOCK,
-    Floats,
-    Integers,
     blocks_a_side,
     border,
     borders,
@@ -30,6 +28,7 @@ from heathaze.privacy.events import Composition, DiscreteLaplace
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.noise import discrete_laplace, laplace_scale
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Floats, Integers
 
 ALPHA = Fraction(1, 2)
 """Part of the counting budget that the coarse blocks get (the paper's α)."""

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import MAX_DENSE_CELLS, Density
 from heathaze.domain.grid import Grid
@@ -18,6 +17,7 @@ from heathaze.privacy.events import DiscreteLaplace
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.noise import discrete_laplace, laplace_scale
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Integers
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ def check_every_cell(grid: Grid) -> None:
         )
 
 
-def noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> npt.NDArray[np.int64]:
+def noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> Integers:
     """Every cell's mass plus discrete Laplace noise."""
     return counts.dense() + discrete_laplace(scale, counts.grid.cells, randomness).reshape(counts.grid.shape)
 
 
-def estimate(noisy: npt.NDArray[np.int64], counts: Counts) -> Estimate:
+def estimate(noisy: Integers, counts: Counts) -> Estimate:
     """The density of noisy cells cut at zero."""
     mass = np.maximum(noisy, 0)
     return Estimate(Density.from_mass(counts.grid, mass), total=float(mass.sum(dtype=np.float64)) / counts.one)

@@ -12,7 +12,7 @@ import numpy as np
 
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, children, exists
+from heathaze.domain.quadtree import children, exists
 from heathaze.errors import InvalidInput
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
@@ -20,6 +20,7 @@ from heathaze.privacy.events import BiasedSplits, Composition, DiscreteLaplace
 from heathaze.privacy.loss import Number, exact, parse_epsilon
 from heathaze.privacy.noise import discrete_laplace, laplace_scale
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Integers
 
 LOG_4 = Fraction(1_386_294_362, 10**9)
 """ln β for the β = 4 children of a node, rounded up."""
@@ -86,14 +87,14 @@ class PrivTree:
         density = TreeDensity.from_mass(self.grid, levels, np.concatenate(list(leaves.values())), mass)
         return Estimate(density, total=float(mass.sum(dtype=np.float64)) / counts.one)
 
-    def grow(self, counts: Counts, randomness: Randomness) -> dict[int, Codes]:
+    def grow(self, counts: Counts, randomness: Randomness) -> dict[int, Integers]:
         """Leaves of the tree by level (Algorithm 2 of the paper with θ = 0); levels without a leaf are left out.
 
         Noise is drawn for the visited nodes only, level by level. Nodes of the grid's own level are leaves without
         a question, and nodes in the padding do not exist.
         """
         splits = self.splits(counts.bound)
-        leaves: dict[int, Codes] = {}
+        leaves: dict[int, Integers] = {}
         nodes = np.zeros(1, dtype=np.int64)
         for level in range(self.grid.depth):
             # b(v) = max(c(v) − depth · δ, θ − δ), θ = 0

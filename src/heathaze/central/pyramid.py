@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heathaze.central.tree_fit import Integers, Level, fit_tree
+from heathaze.central.tree_fit import Level, fit_tree
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, children, exists, nodes_at
+from heathaze.domain.quadtree import children, exists, nodes_at
 from heathaze.errors import InvalidInput
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
@@ -20,6 +20,7 @@ from heathaze.privacy.events import Composition, DiscreteLaplace
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.noise import discrete_laplace, laplace_scale
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Integers
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Pyramid:
             return dict.fromkeys(range(self.top, self.grid.depth + 1), Fraction(0))
         return {level: laplace_scale(bound, epsilon) for level, epsilon in self.level_epsilons().items()}
 
-    def _offspring(self, level: int, parents: Codes) -> Codes:
+    def _offspring(self, level: int, parents: Integers) -> Integers:
         nodes = children(parents)
         return nodes[exists(self.grid, level, nodes)]
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, children, exists
-
-Integers = npt.NDArray[np.int64]
+from heathaze.domain.quadtree import children, exists
+from heathaze.types import Integers
 
 LEFT_OUT = -1
 ABSENT = -2
@@ -26,7 +24,7 @@ ABSENT = -2
 class Level:
     """Noisy counts of the selected nodes of one level, by ascending code."""
 
-    codes: Codes
+    codes: Integers
     counts: Integers
 
 
@@ -35,7 +33,7 @@ class Fit:
     """Squares that hold the fitted mass: selected cells of the last level, and left-out nodes above it."""
 
     levels: Integers
-    codes: Codes
+    codes: Integers
     mass: Integers
 
 
@@ -83,7 +81,7 @@ def fit_tree(grid: Grid, top: int, measured: list[Level]) -> Fit:
     )
 
 
-def _family(grid: Grid, level: int, parents: Codes, selected: Codes, first: int) -> Integers:
+def _family(grid: Grid, level: int, parents: Integers, selected: Integers, first: int) -> Integers:
     """For each parent and quadrant: the child's place among all nodes, LEFT_OUT, or ABSENT where the padding is."""
     offspring = children(parents)
     place = np.searchsorted(selected, offspring)

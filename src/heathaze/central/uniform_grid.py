@@ -20,9 +20,7 @@ from heathaze.privacy.events import Composition, DiscreteLaplace
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.noise import discrete_laplace, laplace_scale
 from heathaze.privacy.randomness import Randomness
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats, Integers
 
 UNITS_A_BLOCK = 10
 """The paper's c: a block should hold about c/ε units, where noise and unevenness inside a block err alike."""

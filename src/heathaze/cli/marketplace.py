@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
 import typer
 from typer.core import TyperCommand
 
@@ -22,6 +20,7 @@ from heathaze.cli.marketplace_report import draw, tell, tell_before, warn_of_cha
 from heathaze.cli.outputs import check_picture, check_place, together
 from heathaze.cli.study_fit import check_files, warn_of_misfits
 from heathaze.errors import CannotWrite, InvalidInput, LedgerError, UnknownFormat
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from heathaze.ingest.tables import Table, Tables
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from heathaze.marketplace.study import Encoded, Fit, Study
     from heathaze.privacy.ledger import Ledger
 
-Floats = npt.NDArray[np.float64]
 
 SEEN = 2.0
 _SHOWN = 12

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.cli.console import err, out
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from heathaze.marketplace.features import Features
     from heathaze.marketplace.protocol import Way
 
-Floats = npt.NDArray[np.float64]
 
 NOT_PRIVATE = "Not private: for the eyes of the consumer and the curator."
 THIS = "this purchase"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
 from heathaze.cli import options
@@ -20,6 +18,7 @@ from heathaze.local.device import Device, promise
 from heathaze.local.device import randomize as on_device
 from heathaze.local.mechanism import Estimator
 from heathaze.local.reports import Reports, fingerprint
+from heathaze.types import Floats
 
 
 def randomize(
@@ -108,7 +107,7 @@ def _whose(person: str | None, unit: str | None) -> str | None:
     return options.person_from(person, unit)
 
 
-def _check_somewhere(grid: Grid, found: npt.NDArray[np.float64]) -> None:
+def _check_somewhere(grid: Grid, found: Floats) -> None:
     """Whoever holds many people's positions is told about wrong bounds; a single device would tell where it is not."""
     inside = grid.cell_of(found[:, 0], found[:, 1])[2]
     if inside.any() and not inside.mean() > 0.5:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 _BACKGROUND = 0.05
 """Part of the mass that lies anywhere at all: no city is empty between its places."""

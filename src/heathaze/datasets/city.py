@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from heathaze.domain.grid import Box
 from heathaze.errors import InvalidInput
+from heathaze.types import Floats, Integers
 
 CITY = Box.over(lon=(9.90, 10.10), lat=(53.50, 53.62))
 """The box of the synthetic city: known before any visit is made."""
@@ -15,8 +16,6 @@ _CENTRES = np.array([(0.50, 0.52), (0.27, 0.70), (0.74, 0.66), (0.66, 0.28), (0.
 _DRAW = np.array([0.34, 0.16, 0.16, 0.14, 0.12, 0.08])
 _SPREAD = np.array([0.030, 0.022, 0.018, 0.020, 0.016, 0.012])
 _STREETS = np.array([(0, 1), (0, 2), (0, 3), (0, 4), (2, 5), (3, 5), (1, 4), (1, 2), (3, 4)])
-
-Points = npt.NDArray[np.float64]
 
 
 def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str, npt.NDArray[np.generic]]:
@@ -63,7 +62,7 @@ def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str
     }
 
 
-def _who_visits(rng: np.random.Generator, people: int, visits: int) -> npt.NDArray[np.int64]:
+def _who_visits(rng: np.random.Generator, people: int, visits: int) -> Integers:
     """Everybody once, five heavy users for a twentieth of all rows, the rest heavy-tailed."""
     heavy = rng.integers(0, 5, visits // 20)
     appetite = rng.lognormal(0, 1, people)
@@ -71,15 +70,15 @@ def _who_visits(rng: np.random.Generator, people: int, visits: int) -> npt.NDArr
     return rng.permutation(np.concatenate([np.arange(people), heavy, rest]))
 
 
-def _around(rng: np.random.Generator, centres: npt.NDArray[np.int64]) -> Points:
-    around: Points = _CENTRES[centres] + rng.normal(0, 1, (len(centres), 2)) * _SPREAD[centres, None]
+def _around(rng: np.random.Generator, centres: Integers) -> Floats:
+    around: Floats = _CENTRES[centres] + rng.normal(0, 1, (len(centres), 2)) * _SPREAD[centres, None]
     return around
 
 
-def _along_streets(rng: np.random.Generator, count: int) -> Points:
+def _along_streets(rng: np.random.Generator, count: int) -> Floats:
     street = _STREETS[rng.integers(0, len(_STREETS), count)]
     along = rng.random((count, 1))
-    points: Points = (
+    points: Floats = (
         _CENTRES[street[:, 0]] * (1 - along) + _CENTRES[street[:, 1]] * along + rng.normal(0, 0.0025, (count, 2))
     )
     return points

@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
+from heathaze.types import Floats
 
 BATCH = 20_000
 MOST_POINTS = 4_000_000
 """A sparsity that needs more points than this is out of reach of the mixture's tails."""
-
-Points = npt.NDArray[np.float64]
 
 
 def mixture(
@@ -69,10 +68,10 @@ def mixture(
     }
 
 
-def _until_hit(rng: np.random.Generator, means: Points, axes: Points, size: int, wanted: int) -> Points | None:
+def _until_hit(rng: np.random.Generator, means: Floats, axes: Floats, size: int, wanted: int) -> Floats | None:
     """Points up to the one that hits the last wanted cell for the first time; None when that takes too many."""
     hit = np.zeros(size * size, dtype=np.bool_)
-    batches: list[Points] = []
+    batches: list[Floats] = []
     while sum(map(len, batches)) < MOST_POINTS:
         points = _draw(rng, means, axes)
         cell = (points[:, 1] * size).astype(np.int64) * size + (points[:, 0] * size).astype(np.int64)
@@ -87,14 +86,14 @@ def _until_hit(rng: np.random.Generator, means: Points, axes: Points, size: int,
     return None
 
 
-def _random_axes(rng: np.random.Generator, clusters: int, spread: tuple[float, float]) -> Points:
+def _random_axes(rng: np.random.Generator, clusters: int, spread: tuple[float, float]) -> Floats:
     """A square root of each random covariance: two standard deviations, turned by a random angle."""
     angle = rng.uniform(0, np.pi, clusters)
     turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1).reshape(-1, 2, 2)
     return np.asarray(turn * rng.uniform(*spread, (clusters, 1, 2)))
 
 
-def _draw(rng: np.random.Generator, means: Points, axes: Points) -> Points:
+def _draw(rng: np.random.Generator, means: Floats, axes: Floats) -> Floats:
     which = rng.integers(0, len(means), BATCH)
     points = means[which] + np.einsum("nij,nj->ni", axes[which], rng.standard_normal((BATCH, 2)))
     return np.asarray(points[((points >= 0) & (points < 1)).all(axis=1)])

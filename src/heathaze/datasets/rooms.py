@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 SIZE = (12.0, 8.0)
 DIFFUSIVITY = 0.01

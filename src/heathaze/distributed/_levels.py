@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.distributed.question import LARGEST_MASS, LONGEST
 from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
-from heathaze.domain.quadtree import Codes, children, exists
+from heathaze.domain.quadtree import children, exists
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy.loss import SMALLEST_EPSILON
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats, Integers
 
 GRAIN = 10**6
 """Budgets of levels are multiples of a millionth, rounded down: exact, and short in files."""
@@ -72,7 +70,7 @@ def shared(epsilon: Fraction, weights: Sequence[float]) -> list[Fraction]:
 def descend(
     grid: Grid,
     level: int,
-    told: Callable[[int, Codes], Floats],
+    told: Callable[[int, Integers], Floats],
     deviation: Callable[[int], float],
     crowded: float,
 ) -> TreeDensity:
@@ -91,7 +89,7 @@ def descend(
     if level == 0:  # a grid of one cell
         return TreeDensity.from_mass(grid, [0], [0], [1.0])
     levels, codes, values = [np.zeros(1, dtype=np.int64)], [np.zeros(1, dtype=np.int64)], [np.zeros(1)]
-    here: Codes = np.zeros(1, dtype=np.int64)
+    here: Integers = np.zeros(1, dtype=np.int64)
     for deeper in range(1, level + 1):
         born = children(here)
         born = np.sort(born[exists(grid, deeper, born)])

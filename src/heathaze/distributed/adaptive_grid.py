@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heathaze.distributed._levels import Floats, check_mass, check_positive, people_in, shared
+from heathaze.distributed._levels import check_mass, check_positive, people_in, shared
 from heathaze.distributed.cohort import Cohort
 from heathaze.distributed.encodings import Mesh
 from heathaze.distributed.question import LONGEST, Part
@@ -23,6 +23,7 @@ from heathaze.inference.estimate import Estimate
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.noise_shares import share_deviation
+from heathaze.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

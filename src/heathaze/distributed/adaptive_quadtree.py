@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.distributed._levels import GRAIN, at_most_dense, check_mass, check_positive, people_in
 from heathaze.distributed.cohort import Cohort
@@ -30,6 +29,7 @@ from heathaze.privacy.loss import SMALLEST_EPSILON, Number, parse_epsilon
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.noise_shares import epsilon_from_sigma, share_deviation
 from heathaze.release.release import Release
+from heathaze.types import Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +215,7 @@ def _partition(told: Round) -> Partition:
     return encoding.partition
 
 
-def _asked(partition: Partition, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _asked(partition: Partition, shape: tuple[int, ...]) -> Integers:
     """Level of the region to which the first cell of each of some squares belongs."""
     side = 2 ** round(math.log2(max(partition.grid.shape) / max(shape)))
     rows, cols = np.indices(shape) * side

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heathaze.distributed.device import Device, Words, plan_terms
+from heathaze.distributed.device import Device, plan_terms
 from heathaze.distributed.question import Question
 from heathaze.distributed.survey import Survey
 from heathaze.errors import HeathazeError, InvalidInput, ShardAborted
 from heathaze.privacy.randomness import Randomness, SecureRandomness
+from heathaze.types import Words
 
 if TYPE_CHECKING:
     from heathaze.secagg import Sum

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heathaze.distributed._levels import (
-    Floats,
     at_most_dense,
     check_length,
     check_level,
@@ -26,11 +25,11 @@ from heathaze.distributed.encodings import Sketch
 from heathaze.distributed.question import Part
 from heathaze.distributed.survey import Inquiry, Round
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes
 from heathaze.errors import InvalidInput
 from heathaze.inference.estimate import Estimate
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.randomness import Simulation
+from heathaze.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,7 @@ class CountMin:
         """All sketches at once: one part, whose sensitivity is depth × levels."""
         return None if rounds else Inquiry((Part(self.sketch, self.epsilon),), True, self.mass)
 
-    def told(self, totals: Floats, level: int, codes: Codes) -> Floats:
+    def told(self, totals: Floats, level: int, codes: Integers) -> Floats:
         """People in squares of a level, by their codes."""
         rows = totals[self.sketch.named(level, codes)]
         if self.least:

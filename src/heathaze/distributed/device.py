@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from heathaze.distributed.question import Question
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, interleave
+from heathaze.domain.quadtree import interleave
 from heathaze.errors import AlreadyCharged, BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded, expect
 from heathaze.privacy.events import price
 from heathaze.privacy.ledger import Ledger
@@ -27,12 +27,10 @@ from heathaze.privacy.loss import Number, decimal, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.secret import Secret
+from heathaze.types import Floats, Integers, Words
 
 if TYPE_CHECKING:
     from heathaze.secagg import Client, Identity, Terms
-
-Integers = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
 
 
 class Device(Secret):
@@ -289,13 +287,13 @@ def plan_terms(question: Question, randomness: Randomness | None = None) -> Term
 # ── from places to integers ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def codes_of(grid: Grid, places: npt.NDArray[np.float64]) -> Codes:
+def codes_of(grid: Grid, places: Floats) -> Integers:
     """The cells of places, by their codes; places outside the map are left out."""
     row, col, inside = grid.cell_of(places[:, 0], places[:, 1])
     return interleave(row[inside], col[inside])
 
 
-def encode(question: Question, codes: Codes, flag: bool, randomness: Randomness) -> Integers:
+def encode(question: Question, codes: Integers, flag: bool, randomness: Randomness) -> Integers:
     """A person's mass in the entries of their places, without noise; zeros for someone who has no place on the map."""
     vector = np.zeros(question.length, dtype=np.int64)
     start = 0
@@ -328,7 +326,7 @@ def split_mass(mass: int, counts: Integers, randomness: Randomness) -> Integers:
     return np.diff(rounded).astype(np.int64)
 
 
-def _rows(places: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _rows(places: npt.ArrayLike) -> Floats:
     try:
         rows = np.asarray(places, dtype=np.float64)
     except (ValueError, TypeError, OverflowError):
@@ -341,7 +339,7 @@ def _rows(places: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return rows
 
 
-def _check_on_globe(places: npt.NDArray[np.float64]) -> None:
+def _check_on_globe(places: Floats) -> None:
     """Refuse positions that cannot exist: most often latitude stands first, or they are metres."""
     if (np.abs(places) > (180, 90)).any():
         raise InvalidInput(

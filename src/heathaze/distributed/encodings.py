@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
-from heathaze.domain.quadtree import Codes, deinterleave
+from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Integers, Words
 
 MOST_BLOCKS = 2**20
 """A mesh of more blocks is refused: devices look at every one."""
@@ -43,7 +40,7 @@ class Encoding(Protocol):
     def touched(self) -> int:
         """How many entries one place belongs to."""
 
-    def entries(self, codes: Codes) -> Integers:
+    def entries(self, codes: Integers) -> Integers:
         """The entries of each cell (named by its code at the finest level): a row of ``touched`` numbers each."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +70,7 @@ class Regions:
         """One entry a region."""
         return len(self.partition)
 
-    def entries(self, codes: Codes) -> Integers:
+    def entries(self, codes: Integers) -> Integers:
         """The region of each cell."""
         return self.partition.locate(codes)[:, None]
 
@@ -114,11 +111,11 @@ class Squares:
         rows, cols = self.shape
         return rows * cols
 
-    def entries(self, codes: Codes) -> Integers:
+    def entries(self, codes: Integers) -> Integers:
         """The square of each cell."""
         return self.named(codes >> (2 * (self.grid.depth - self.level)))[:, None]
 
-    def named(self, codes: Codes) -> Integers:
+    def named(self, codes: Integers) -> Integers:
         """The entries of squares of this level, by their own codes."""
         row, col = deinterleave(codes)
         return row * self.shape[1] + col
@@ -204,7 +201,7 @@ class Mesh:
             ((row + 1) * height // tall - row * height // tall) * ((col + 1) * width // wide - col * width // wide)
         )
 
-    def entries(self, codes: Codes) -> Integers:
+    def entries(self, codes: Integers) -> Integers:
         """The piece of each cell."""
         down, across = self.borders
         row, col = deinterleave(codes)
@@ -230,7 +227,7 @@ class Sketch:
 
         entry = ⌊width · h / 2^25⌋,   h = the highest 25 of the 64 bits of a·x + b
 
-    Codes have at most 40 bits, so for random keys two squares meet in one entry of a row with probability 1/width
+    Integers have at most 40 bits, so for random keys two squares meet in one entry of a row with probability 1/width
     (Dietzfelbinger's multiply-add-shift). Which squares meet is no secret.
 
     Args:
@@ -282,14 +279,14 @@ class Sketch:
         return len(self.levels) * self.depth
 
     @functools.cached_property
-    def _keys(self) -> npt.NDArray[np.uint64]:
+    def _keys(self) -> Words:
         return np.array(self.keys, dtype=np.uint64)
 
-    def entries(self, codes: Codes) -> Integers:
+    def entries(self, codes: Integers) -> Integers:
         """The entries of each cell, level by level."""
         return np.concatenate([self.named(level, codes >> (2 * (self.grid.depth - level))) for level in self.levels], 1)
 
-    def named(self, level: int, codes: Codes) -> Integers:
+    def named(self, level: int, codes: Integers) -> Integers:
         """The entries of squares of one level, by their own codes: a row of ``depth`` numbers each."""
         place = self.levels.index(level)
         a, b = self._keys[place, :, 0], self._keys[place, :, 1]

@@ -16,9 +16,7 @@ from heathaze.distributed.simulate import Population
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.quadtree import interleave
 from heathaze.metrics.cellwise import mse
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Integers
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.distributed.encodings import Regions
 from heathaze.distributed.survey import Round, Survey
@@ -22,8 +21,7 @@ from heathaze.domain.partition import Partition
 from heathaze.domain.quadtree import node_extent
 from heathaze.errors import InvalidInput
 from heathaze.inference.interval import check_confidence
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 CONFIDENCE = 0.9
 

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
@@ -27,9 +26,7 @@ from heathaze.errors import InvalidInput
 from heathaze.inference.linear_map import minimise
 from heathaze.inference.log_pyramid import LogPyramid
 from heathaze.privacy.randomness import Randomness, Simulation
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 HEIGHT = 8.0
 """Of the coarsest surface: one quarter of the map may well hold thousands of times as much as another."""

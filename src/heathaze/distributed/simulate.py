@@ -17,13 +17,10 @@ from heathaze.distributed.question import Question
 from heathaze.distributed.survey import Round, Survey
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import cell_codes
-from heathaze.domain.quadtree import Codes
 from heathaze.errors import InvalidInput, ShardAborted
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Randomness, Simulation
-
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from heathaze.types import Booleans, Integers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,9 +28,9 @@ class Population:
     """People and their places: cells of person k are ``codes[first[k] : first[k + 1]]``. Secret, unless made up."""
 
     grid: Grid
-    codes: Codes
+    codes: Integers
     first: Integers
-    flags: Flags | None = None
+    flags: Booleans | None = None
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -190,7 +187,7 @@ def _shuffled(size: int, source: Randomness) -> Integers:
     return np.argsort(source.words(size), kind="stable").astype(np.int64)
 
 
-def _flags(flags: npt.ArrayLike | None, people: int) -> Flags | None:
+def _flags(flags: npt.ArrayLike | None, people: int) -> Booleans | None:
     if flags is None:
         return None
     found = np.asarray(flags, dtype=np.bool_)

@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.distributed.cohort import Cohort
 from heathaze.distributed.device import check_terms
@@ -31,12 +30,10 @@ from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
 from heathaze.release.release import Release
+from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
     from heathaze.secagg import Sum
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

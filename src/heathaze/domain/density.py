@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.domain.grid import Box, Grid
-from heathaze.domain.quadtree import Codes, node_extent
+from heathaze.domain.quadtree import node_extent
 from heathaze.errors import InvalidBounds, InvalidInput, TooLarge
+from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = npt.NDArray[np.float64]
 
 MAX_DENSE_CELLS = 2**24
 """A dense map is refused above this (128 MB of float64): render a window or a coarser size instead."""
@@ -146,8 +146,8 @@ class TreeDensity:
     """
 
     grid: Grid
-    levels: npt.NDArray[np.int64]
-    codes: Codes
+    levels: Integers
+    codes: Integers
     mass: Floats
 
     def __post_init__(self) -> None:
@@ -206,7 +206,7 @@ class TreeDensity:
         across = left[k] + uniforms[:, 2] * (right - left)[k]
         return self.grid.x_at(across), self.grid.y_at(down)
 
-    def _extents(self) -> tuple[Codes, Codes, Codes, Codes]:
+    def _extents(self) -> tuple[Integers, Integers, Integers, Integers]:
         extents = np.empty((4, len(self.codes)), dtype=np.int64)
         for level in np.unique(self.levels):
             here = self.levels == level
@@ -219,8 +219,8 @@ class TreeDensity:
 
 def render_deviations(
     grid: Grid,
-    levels: npt.NDArray[np.int64],
-    codes: Codes,
+    levels: Integers,
+    codes: Integers,
     deviations: Floats,
     window: Box | None = None,
     shape: tuple[int, int] | None = None,
@@ -234,7 +234,7 @@ def render_deviations(
     return np.sqrt(variances).reshape(target.shape)
 
 
-def part_inside(grid: Grid, level: int, codes: Codes, box: Box) -> Floats:
+def part_inside(grid: Grid, level: int, codes: Integers, box: Box) -> Floats:
     """Which part of each node of a level lies in a box, by area."""
     down, across = _window(grid, box)
     top, bottom, left, right = node_extent(grid, level, codes)
@@ -245,8 +245,8 @@ def part_inside(grid: Grid, level: int, codes: Codes, box: Box) -> Floats:
 
 def _spread_squares(
     grid: Grid,
-    levels: npt.NDArray[np.int64],
-    codes: Codes,
+    levels: Integers,
+    codes: Integers,
     numbers: Floats,
     down: Floats,
     across: Floats,
@@ -311,7 +311,7 @@ def _sensible(extent: float) -> int:
     return max(1, min(1024, round(extent)))
 
 
-def _overlap(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], borders: Floats) -> csr_array:
+def _overlap(starts: Integers, ends: Integers, borders: Floats) -> csr_array:
     """Matrix (targets × sources): which part of source [start, end) lies in target [borders[t], borders[t+1])."""
     from scipy.sparse import csr_array
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from heathaze.domain.projection import EARTH_RADIUS_METRES, MERCATOR_LATITUDE, Projection
 from heathaze.errors import InvalidBounds, InvalidInput
+from heathaze.types import Booleans, Floats, Integers
 
 MAX_SIDE = 2**20
 """Largest number of cells along a side: a quadtree of depth 20, node codes below 2^40."""
@@ -150,7 +151,7 @@ class Grid:
 
     # ── coordinates to cells and back; `down` and `across` are positions measured in cells ──────────────────────────
 
-    def down(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def down(self, y: npt.ArrayLike) -> Floats:
         """Vertical position in cells: 0 at the top border of row 0, ``rows`` at the bottom border of the last row."""
         south, north = self._projected_y()
         projected = self.projection.forward(y)
@@ -158,11 +159,11 @@ class Grid:
             return (projected - south) * (self.rows / (north - south))
         return (north - projected) * (self.rows / (north - south))
 
-    def across(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def across(self, x: npt.ArrayLike) -> Floats:
         """Horizontal position in cells: 0 at the left border, ``cols`` at the right."""
         return (np.asarray(x, dtype=np.float64) - self.x[0]) * (self.cols / (self.x[1] - self.x[0]))
 
-    def y_at(self, down: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def y_at(self, down: npt.ArrayLike) -> Floats:
         """Undo :meth:`down`."""
         south, north = self._projected_y()
         step = (north - south) / self.rows
@@ -171,7 +172,7 @@ class Grid:
             return south + position * step
         return self.projection.backward(north - position * step)
 
-    def x_at(self, across: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def x_at(self, across: npt.ArrayLike) -> Floats:
         """Undo :meth:`across`."""
         return self.x[0] + np.asarray(across, dtype=np.float64) * ((self.x[1] - self.x[0]) / self.cols)
 
@@ -179,9 +180,7 @@ class Grid:
         low, high = self.projection.forward(self.y).tolist()
         return low, high
 
-    def cell_of(
-        self, x: npt.ArrayLike, y: npt.ArrayLike
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    def cell_of(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Integers, Integers, Booleans]:
         """Row and column of each point, and whether it lies inside; NaN and infinite points lie outside."""
         xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         inside = (xs >= self.x[0]) & (xs <= self.x[1]) & (ys >= self.y[0]) & (ys <= self.y[1])
@@ -195,7 +194,7 @@ class Grid:
         col = np.clip(np.floor(across), 0, self.cols - 1).astype(np.int64)
         return row, col, inside
 
-    def nearest_cell(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def nearest_cell(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Integers, Integers]:
         """Row and column of each point; one outside is moved to the nearest border first, never dropped (errata E1-6).
 
         >>> row, col = Grid.plane(x=(0, 4), y=(0, 2), shape=(2, 4)).nearest_cell([9.0], [-1.0])

@@ -12,15 +12,12 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, children, exists, interleave, node_extent, nodes_at
+from heathaze.domain.quadtree import children, exists, interleave, node_extent, nodes_at
 from heathaze.errors import InvalidInput
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Booleans, Floats, Integers
 
 MOST_NODES = 2**22
 """A partition of more nodes is refused: four million numbers are more than any device should send."""
@@ -38,7 +35,7 @@ class Partition:
 
     grid: Grid
     levels: Integers
-    codes: Codes
+    codes: Integers
 
     def __post_init__(self) -> None:
         if np.asarray(self.levels).dtype.kind not in "iu" or np.asarray(self.codes).dtype.kind not in "iu":
@@ -136,7 +133,7 @@ class Partition:
         """Cells of each region."""
         return self.areas[self.regions]
 
-    def locate(self, codes: Codes) -> Integers:
+    def locate(self, codes: Integers) -> Integers:
         """The region of each cell; cells are named by their codes at the finest level."""
         breaks, owners = self._segments
         cells = 4**self.grid.depth
@@ -146,12 +143,12 @@ class Partition:
         place = np.searchsorted(breaks, codes, side="right") - 1
         return np.asarray(self._entry[owners[place]])
 
-    def squares(self) -> tuple[Integers, Codes, Integers]:
+    def squares(self) -> tuple[Integers, Integers, Integers]:
         """Every region as disjoint squares: their levels, codes and regions. Squares in the padding are left out."""
         breaks, owners = self._segments
         begins = breaks.copy()
         ends = np.append(breaks[1:], 4**self.grid.depth)
-        found: list[tuple[Integers, Codes, Integers]] = []
+        found: list[tuple[Integers, Integers, Integers]] = []
         # From coarse to fine: a run of codes gives up the whole squares in its middle and keeps its two rims.
         for level in range(self.grid.depth + 1):
             size = 4 ** (self.grid.depth - level)
@@ -189,7 +186,7 @@ class Partition:
 
     # ── the next partition ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def changed(self, split: npt.NDArray[np.bool_], collapse: npt.NDArray[np.bool_]) -> Partition:
+    def changed(self, split: Booleans, collapse: Booleans) -> Partition:
         """Regions split into the children of their nodes, or given back to the node above.
 
         A node of the finest level stays as it is when it is to be split, and the root when it is to be collapsed.
@@ -222,19 +219,19 @@ class Partition:
         return entry
 
     @functools.cached_property
-    def _ranges(self) -> tuple[Codes, Codes]:
+    def _ranges(self) -> tuple[Integers, Integers]:
         """The cells of each node are one run of codes: where it begins and where it ends."""
         shift = 2 * (self.grid.depth - self.levels)
         return self.codes << shift, (self.codes + 1) << shift
 
     @functools.cached_property
-    def _segments(self) -> tuple[Codes, Integers]:
+    def _segments(self) -> tuple[Integers, Integers]:
         """Where the deepest node changes along the codes, and which node it is from there on."""
         begins, ends = self._ranges
         breaks = np.unique(np.concatenate([begins, ends]))[:-1]
         return breaks, self._deepest(breaks, below=self.grid.depth + 1)
 
-    def _deepest(self, codes: Codes, below: int) -> Integers:
+    def _deepest(self, codes: Integers, below: int) -> Integers:
         """The deepest node, of a level above ``below``, that holds each cell."""
         begins, ends = self._ranges
         owner = np.zeros(len(codes), dtype=np.int64)
@@ -255,7 +252,7 @@ def _shares(density: Density, level: int) -> Floats:
     return np.asarray(sums.ravel()[np.argsort(interleave(row.ravel(), col.ravel()))])
 
 
-def square_areas(grid: Grid, levels: Integers, codes: Codes) -> Integers:
+def square_areas(grid: Grid, levels: Integers, codes: Integers) -> Integers:
     """Cells of the grid in each square."""
     areas = np.empty(len(codes), dtype=np.int64)
     for level in np.unique(levels):
@@ -265,7 +262,7 @@ def square_areas(grid: Grid, levels: Integers, codes: Codes) -> Integers:
     return areas
 
 
-def cell_codes(grid: Grid) -> Codes:
+def cell_codes(grid: Grid) -> Integers:
     """Code of every cell, row by row."""
     rows, cols = np.indices(grid.shape)
     return interleave(rows.ravel(), cols.ravel())

@@ -12,6 +12,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.types import Floats
+
 EARTH_RADIUS_METRES = 6_371_008.8
 """Mean radius of the Earth (IUGG)."""
 
@@ -31,7 +33,7 @@ class Projection(enum.Enum):
         """Are the axes longitude and latitude?"""
         return self is not Projection.PLANE
 
-    def forward(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def forward(self, y: npt.ArrayLike) -> Floats:
         """Project the vertical coordinate; Web-Mercator is y = ln tan(π/4 + φ/2), in radians.
 
         >>> float(Projection.EQUIRECTANGULAR.forward(40.0))
@@ -44,7 +46,7 @@ class Projection(enum.Enum):
             return np.log(np.tan(math.pi / 4 + values * (math.pi / 360)))
         return values
 
-    def backward(self, y: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def backward(self, y: npt.ArrayLike) -> Floats:
         """Undo :meth:`forward`.
 
         >>> round(float(Projection.WEB_MERCATOR.backward(Projection.WEB_MERCATOR.forward(51.5))), 12)

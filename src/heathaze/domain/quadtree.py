@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import TooLarge
-
-Codes = npt.NDArray[np.int64]
+from heathaze.types import Booleans, Integers
 
 _SPREAD_STEPS = (
     (16, 0x0000_FFFF_0000_FFFF),
@@ -34,7 +33,7 @@ _GATHER_STEPS = (
 )
 
 
-def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Codes:
+def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Integers:
     """Morton code of (row, col), row bit above column bit.
 
     >>> interleave([0, 0, 1, 1], [0, 1, 0, 1]).tolist()
@@ -43,7 +42,7 @@ def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Codes:
     return (_spread(row) << 1) | _spread(col)
 
 
-def deinterleave(codes: npt.ArrayLike) -> tuple[Codes, Codes]:
+def deinterleave(codes: npt.ArrayLike) -> tuple[Integers, Integers]:
     """Row and column of Morton codes.
 
     >>> row, col = deinterleave(interleave([5, 1_000_000], [9, 77]))
@@ -54,7 +53,7 @@ def deinterleave(codes: npt.ArrayLike) -> tuple[Codes, Codes]:
     return _gather(whole >> 1), _gather(whole)
 
 
-def children(codes: Codes) -> Codes:
+def children(codes: Integers) -> Integers:
     """The four children of each node, in order.
 
     >>> children(np.array([0, 2])).tolist()
@@ -63,7 +62,7 @@ def children(codes: Codes) -> Codes:
     return (codes[:, None] * 4 + np.arange(4)).ravel()
 
 
-def node_extent(grid: Grid, level: int, codes: Codes) -> tuple[Codes, Codes, Codes, Codes]:
+def node_extent(grid: Grid, level: int, codes: Integers) -> tuple[Integers, Integers, Integers, Integers]:
     """First and last-plus-one row, first and last-plus-one column of each node, cut to the grid."""
     size = 1 << (grid.depth - level)
     row, col = deinterleave(codes)
@@ -75,14 +74,14 @@ def node_extent(grid: Grid, level: int, codes: Codes) -> tuple[Codes, Codes, Cod
     )
 
 
-def exists(grid: Grid, level: int, codes: Codes) -> npt.NDArray[np.bool_]:
+def exists(grid: Grid, level: int, codes: Integers) -> Booleans:
     """Does the node hold at least one cell of the grid?"""
     size = 1 << (grid.depth - level)
     row, col = deinterleave(codes)
     return (row * size < grid.rows) & (col * size < grid.cols)
 
 
-def nodes_at(grid: Grid, level: int) -> Codes:
+def nodes_at(grid: Grid, level: int) -> Integers:
     """All nodes of a level, in order of their codes.
 
     >>> sum(len(nodes_at(Grid.plane(x=(0, 320), y=(0, 240), shape=(240, 320)), level)) for level in range(10))
@@ -96,14 +95,14 @@ def nodes_at(grid: Grid, level: int) -> Codes:
     return np.sort(interleave(row, col))
 
 
-def _spread(values: npt.ArrayLike) -> Codes:
+def _spread(values: npt.ArrayLike) -> Integers:
     bits = np.array(values, dtype=np.int64)
     for shift, mask in _SPREAD_STEPS:
         bits = (bits | (bits << shift)) & mask
     return bits
 
 
-def _gather(codes: Codes) -> Codes:
+def _gather(codes: Integers) -> Integers:
     bits = codes & 0x5555_5555_5555_5555
     for shift, mask in _GATHER_STEPS:
         bits = (bits | (bits >> shift)) & mask

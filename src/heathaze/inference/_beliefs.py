@@ -15,9 +15,7 @@ from heathaze.inference import prior
 from heathaze.inference._split_tree import NONE, SplitTree, build
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.privacy.randomness import Randomness
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats
 
 _ENOUGH_NODES = 512
 """The smoothness of a level is learned from at most this many of its nodes, evenly spread."""

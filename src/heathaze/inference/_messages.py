@@ -15,10 +15,8 @@ import math
 
 import numba as nb
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 POINTS = 21
 QUANTILES = 5

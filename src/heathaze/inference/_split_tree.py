@@ -14,14 +14,11 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, children, exists
+from heathaze.domain.quadtree import children, exists
 from heathaze.inference.noisy_counts import NoisyCounts
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 NONE = -1
 
@@ -37,7 +34,7 @@ class SplitTree:
     """
 
     grid: Grid
-    codes: list[Codes]
+    codes: list[Integers]
     place: list[Integers]
     left: Integers
     right: Integers
@@ -62,10 +59,10 @@ class SplitTree:
         return len(self.codes) - 1
 
 
-def closed(noisy: NoisyCounts) -> list[Codes]:
+def closed(noisy: NoisyCounts) -> list[Integers]:
     """The nodes of each level: whatever was measured, all ancestors, and all their children."""
     deepest = int(noisy.levels.max())
-    inner: list[Codes] = [np.zeros(0, np.int64)] * (deepest + 1)
+    inner: list[Integers] = [np.zeros(0, np.int64)] * (deepest + 1)
     for level in range(deepest - 1, -1, -1):
         below = np.concatenate([noisy.at(level + 1)[0], inner[level + 1]])
         inner[level] = np.unique(below >> 2)
@@ -101,7 +98,7 @@ def build(noisy: NoisyCounts) -> SplitTree:
     )
 
 
-def _halvings(codes: list[Codes], level: int, start: int) -> tuple[tuple[Integers, ...], tuple[Integers, ...]]:
+def _halvings(codes: list[Integers], level: int, start: int) -> tuple[tuple[Integers, ...], tuple[Integers, ...]]:
     """Left, right, level, kind and owner of the nodes of a level, and of its pairs."""
     count = len(codes[level])
     nodes, below = codes[level], codes[level + 1] if level + 1 < len(codes) else np.zeros(0, np.int64)

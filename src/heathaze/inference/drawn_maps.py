@@ -7,18 +7,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import Density, part_inside
 from heathaze.domain.grid import Box, Grid
-from heathaze.domain.quadtree import Codes, interleave
+from heathaze.domain.quadtree import interleave
 from heathaze.errors import InvalidInput
 from heathaze.inference.log_pyramid import LogPyramid
 from heathaze.inference.posterior import LevelBelief
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
+from heathaze.types import Floats, Integers
 
 DOUBT = 1.2
 """The spread of drawn maps is widened by this much: they take the roughness that was learned for granted."""
@@ -104,7 +100,7 @@ class DrawnPosterior:
         return found[::-1]
 
     @functools.cached_property
-    def squares(self) -> tuple[Integers, Codes, Floats, Floats]:
+    def squares(self) -> tuple[Integers, Integers, Floats, Floats]:
         """Level, code, mean and standard deviation (in reports) of every drawn square."""
         last = self.levels[-1]
         return np.full(len(last.codes), len(self.levels) - 1), last.codes, last.mean, last.deviation
@@ -162,7 +158,7 @@ class DrawnPosterior:
         return np.asarray(mass * np.sqrt(part * (1 - part)) / spot)
 
     @functools.cached_property
-    def _regions(self) -> list[tuple[int, Codes, Floats, Floats]]:
+    def _regions(self) -> list[tuple[int, Integers, Floats, Floats]]:
         """Regions that numbers were learned of, by level: codes of their nodes, shares, and areas in squares."""
         if self.drawn.asked is None:
             return []
@@ -174,7 +170,7 @@ class DrawnPosterior:
             found.append((int(level), codes, mass, np.bincount(place).astype(np.float64)))
         return found
 
-    def _nodes(self, level: int) -> Codes:
+    def _nodes(self, level: int) -> Integers:
         """The node of a level in which each square lies; of finer levels, the square's own."""
         deepest = self.grid.depth - (self.drawn.side.bit_length() - 1)
         rows, cols = np.indices(self.drawn.shares.shape[1:])

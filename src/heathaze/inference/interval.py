@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 _SHAPES = np.exp(np.linspace(np.log(1e-4), np.log(1e6), 321))
 _TAILS = 65

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
+
 Cost = Callable[[Floats], tuple[float, Floats]]
 
 _MEMORY = 8

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, exists
+from heathaze.domain.quadtree import exists
 from heathaze.errors import InvalidInput
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +22,8 @@ class NoisyCounts:
     """
 
     grid: Grid
-    levels: npt.NDArray[np.int64]
-    codes: Codes
+    levels: Integers
+    codes: Integers
     values: Floats
     scales: Floats
 
@@ -49,7 +47,7 @@ class NoisyCounts:
             if not exists(self.grid, int(level), self.at(int(level))[0]).all():
                 raise InvalidInput("Noisy counts name a node in the padding, where there are no cells.")
 
-    def at(self, level: int) -> tuple[Codes, Floats, Floats]:
-        """Codes, values and scales of one level, in order of the codes."""
+    def at(self, level: int) -> tuple[Integers, Floats, Floats]:
+        """Integers, values and scales of one level, in order of the codes."""
         first, last = np.searchsorted(self.levels, [level, level + 1])
         return self.codes[first:last], self.values[first:last], self.scales[first:last]

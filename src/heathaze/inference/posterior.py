@@ -12,19 +12,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity, part_inside, render_deviations
 from heathaze.domain.grid import Box, Grid
-from heathaze.domain.quadtree import Codes, children, deinterleave, exists
+from heathaze.domain.quadtree import children, deinterleave, exists
 from heathaze.inference import prior
 from heathaze.inference._beliefs import Beliefs
 from heathaze.inference._split_tree import NONE
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.privacy.randomness import Randomness, Simulation
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Booleans, Floats, Integers
 
 MOST_CELLS = 2**20
 """Up to this size a map is shaded down to its cells."""
@@ -48,11 +45,11 @@ class LevelBelief:
     ``drawn`` are the masses of drawn maps, where there are some.
     """
 
-    codes: Codes
+    codes: Integers
     mean: Floats
     deviation: Floats
-    leaf: npt.NDArray[np.bool_]
-    measured: npt.NDArray[np.bool_]
+    leaf: Booleans
+    measured: Booleans
     shown: Floats | None = None
     drawn: Floats | None = None
 
@@ -76,7 +73,7 @@ class Posterior:
         return self._drawn([level.mean for level in self.levels])
 
     @functools.cached_property
-    def squares(self) -> tuple[Integers, Codes, Floats, Floats]:
+    def squares(self) -> tuple[Integers, Integers, Floats, Floats]:
         """Level, code, mean and standard deviation (in people) of every square the map is drawn with."""
         leaves = [belief.leaf for belief in self.levels]
         return (
@@ -140,7 +137,7 @@ class Posterior:
             drawn.append(here)
         return self._drawn(drawn)
 
-    def _shares(self, level: int, codes: Codes, above: Floats, randomness: Randomness) -> Floats:
+    def _shares(self, level: int, codes: Integers, above: Floats, randomness: Randomness) -> Floats:
         """Masses of shaded nodes: their parents' masses, divided by random shares around the expected ones."""
         assert self._beliefs is not None
         coarse = self.levels[level - 1]
@@ -234,7 +231,7 @@ def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
     return levels
 
 
-def _consistent(beliefs: Beliefs, level: int, codes: Codes, mean: Floats, inner: npt.NDArray[np.bool_]) -> Floats:
+def _consistent(beliefs: Beliefs, level: int, codes: Integers, mean: Floats, inner: Booleans) -> Floats:
     """Means of the next level's counted nodes, scaled so that children sum to their parent beyond the quadrature."""
     below = beliefs.at(level + 1, beliefs.first)
     parents, parent_mean = codes[inner], mean[inner]

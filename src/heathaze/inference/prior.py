@@ -30,12 +30,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, children, deinterleave, interleave, node_extent
-
-Floats = npt.NDArray[np.float64]
+from heathaze.domain.quadtree import children, deinterleave, interleave, node_extent
+from heathaze.types import Floats, Integers
 
 _SHARES_OF_SURFACE = (9 / 16, 3 / 16, 3 / 16, 1 / 16)
 """Bilinear interpolation at the centre of a child: its parent, the two neighbours beside it, and the diagonal one."""
@@ -48,14 +46,14 @@ class Surface:
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
-        self._levels: list[tuple[Codes, Floats]] = []
+        self._levels: list[tuple[Integers, Floats]] = []
 
-    def add(self, codes: Codes, mass: Floats) -> None:
+    def add(self, codes: Integers, mass: Floats) -> None:
         """The next finer level: its nodes in order of their codes."""
         level = len(self._levels)
         self._levels.append((codes, mass / areas(self.grid, level, codes)))
 
-    def expected_shares(self, codes: Codes) -> Floats:
+    def expected_shares(self, codes: Integers) -> Floats:
         """How the nodes ``codes`` of the finest level divide among their four children; 0 where there is no child."""
         level = len(self._levels) - 1
         own = self._at(level, codes)
@@ -74,7 +72,7 @@ class Surface:
         mass = (heights + 1e-300) * areas(self.grid, level + 1, children(codes)).reshape(-1, 4)
         return np.asarray(mass / mass.sum(axis=1, keepdims=True))
 
-    def _neighbour(self, level: int, row: Codes, col: Codes, own: Floats) -> Floats:
+    def _neighbour(self, level: int, row: Integers, col: Integers, own: Floats) -> Floats:
         """Density of a neighbour; beyond the border of the grid, the node's own."""
         size = 1 << (self.grid.depth - level)
         inside = (row >= 0) & (col >= 0) & (row * size < self.grid.rows) & (col * size < self.grid.cols)
@@ -82,7 +80,7 @@ class Surface:
         density[inside] = self._at(level, interleave(row[inside], col[inside]))
         return density
 
-    def _at(self, level: int, codes: Codes) -> Floats:
+    def _at(self, level: int, codes: Integers) -> Floats:
         known, densities = self._levels[level]
         if len(known) == 4**level:  # every node is there, at the place its code says
             return densities[codes]
@@ -94,7 +92,7 @@ class Surface:
         return density
 
 
-def areas(grid: Grid, level: int, codes: Codes) -> Floats:
+def areas(grid: Grid, level: int, codes: Integers) -> Floats:
     """Cells of the grid in each node, 0 in the padding."""
     top, bottom, left, right = node_extent(grid, level, codes)
     return np.asarray(np.maximum(bottom - top, 0) * np.maximum(right - left, 0), dtype=np.float64)
@@ -124,7 +122,7 @@ class Smoothness:
     slope: float = 0.25
     log_lump: float = 0.0
 
-    def concentration(self, levels: npt.NDArray[np.int64] | int, mass: Floats) -> Floats:
+    def concentration(self, levels: Integers | int, mass: Floats) -> Floats:
         """A of nodes: the smoothness of their level, and no smoother than so few people can be."""
         smooth = np.exp(math.log(2) + self.shift + self.slope * (np.asarray(levels) - 3.0))
         return np.asarray(1 / (1 / smooth + math.exp(self.log_lump) / np.maximum(mass, 1e-6)))

@@ -8,7 +8,6 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
@@ -18,6 +17,7 @@ from heathaze.ingest.counts import Counts
 from heathaze.ingest.engine import RAW, SOURCE, Engine, open_engine
 from heathaze.ingest.source import Files, find_files
 from heathaze.privacy.unit import Unit
+from heathaze.types import Integers
 
 SALT = "heathaze"
 """Public; it only says which of the many possible orders of a heavy unit's cells is meant."""
@@ -196,7 +196,7 @@ def _weighing(at_most: int | None, weight: str, mass: int) -> Parameters:
     return [SALT, most, cut, most, most, weight == "share", mass, mass]
 
 
-def _asserted(answer: dict[str, npt.NDArray[np.int64]], bound: int) -> tuple[npt.NDArray[np.int64], ...]:
+def _asserted(answer: dict[str, Integers], bound: int) -> tuple[Integers, ...]:
     """Cells and masses, once no unit weighs more than the bound (errata X6)."""
     cells, masses = answer["cell"], answer["mass"]
     if (masses[cells == -1] > bound).any():

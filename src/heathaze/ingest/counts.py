@@ -8,11 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, deinterleave, exists, interleave
+from heathaze.domain.quadtree import deinterleave, exists, interleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy.unit import Unit
-
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Integers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,7 +25,7 @@ class Counts:
     """
 
     grid: Grid
-    codes: Codes
+    codes: Integers
     mass: Integers
     bound: int
     one: int
@@ -70,7 +69,7 @@ class Counts:
         masses = np.asarray(mass, dtype=np.int64)
         return cls(grid, codes[order], masses[order], bound, one, unit, at_most, weight)
 
-    def at(self, level: int, nodes: Codes) -> Integers:
+    def at(self, level: int, nodes: Integers) -> Integers:
         """Mass inside each node of a level: two look-ups in the running sum, whatever the size of the grid."""
         shift = 2 * (self.grid.depth - level)
         first = np.searchsorted(self.codes, nodes << shift)

@@ -6,14 +6,12 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from heathaze.errors import InvalidInput
 from heathaze.ingest.columns import Kind
 from heathaze.ingest.source import Files
+from heathaze.types import Integers
 
-Answer = dict[str, npt.NDArray[np.int64]]
+Answer = dict[str, Integers]
 
 RAW = "heathaze_raw"
 """What ``attach`` keeps: the wanted columns as c0, c1, …, read once, without an expression or a condition."""

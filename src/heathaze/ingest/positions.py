@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
@@ -15,6 +14,7 @@ from heathaze.ingest.count import read_visits
 from heathaze.ingest.source import find_files
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.unit import Unit
+from heathaze.types import Floats
 
 
 def positions(
@@ -27,7 +27,7 @@ def positions(
     x: str = "x",
     y: str = "y",
     randomness: Randomness | None = None,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Rows (x, y): one for every visit, or for every person one of theirs, drawn at random.
 
     Visits without a finite position are left out; those outside the map are kept, since a device moves them to its

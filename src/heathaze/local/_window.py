@@ -22,9 +22,7 @@ import numpy.typing as npt
 from heathaze.errors import PromiseBroken, TooLarge
 from heathaze.local.weights import LARGEST_TOTAL
 from heathaze.privacy.randomness import Randomness
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Booleans, Floats, Integers
 
 MAX_MATRIX = 2**26
 """Entries of a transition matrix that is still written out (512 MB)."""
@@ -41,7 +39,7 @@ class Window:
     shape: tuple[int, int]
     low: int
     excess: Integers
-    support: npt.NDArray[np.bool_]
+    support: Booleans
 
     def __post_init__(self) -> None:
         if self.low < 1 or (self.excess < 0).any() or (self.excess[~self.support] != 0).any():
@@ -148,7 +146,7 @@ def part_of(share: Floats, weight: Integers | int) -> Integers:
     return np.asarray(steps * (whole >> 30) + ((steps * (whole & (2**30 - 1))) >> 30))
 
 
-def _dilated(shape: tuple[int, int], support: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _dilated(shape: tuple[int, int], support: Booleans) -> Booleans:
     """Which cells of the frame some window covers: those with an offset of the support back into the grid."""
     down = _box_sums(support.astype(np.int32), shape[0], axis=0) > 0
     return np.asarray(_box_sums(down.astype(np.int32), shape[1], axis=1) > 0)

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Booleans, Floats, Integers
 
 
 class Channel(Protocol):
@@ -55,7 +55,7 @@ class Convolution:
     shape: tuple[int, int]
     kernel: Floats
     base: float
-    occurs: npt.NDArray[np.bool_] | Floats
+    occurs: Booleans | Floats
     margin: tuple[int, int]
     scale: Floats | None = None
 
@@ -87,7 +87,7 @@ class Convolution:
         near = np.maximum(gathered[: self.shape[0], : self.shape[1]], 0.0)
         return np.asarray((near if self.scale is None else near * self.scale) + everywhere)
 
-    def merged(self, factor: int) -> tuple[Convolution, npt.NDArray[np.int64]]:
+    def merged(self, factor: int) -> tuple[Convolution, Integers]:
         """The same channel seen coarsely: squares of ``factor`` × ``factor`` cells as one cell, outcomes likewise.
 
         Exact for densities that are level within each square where ``factor`` divides the sides and nothing is scaled;

@@ -25,6 +25,7 @@ from heathaze.privacy.loss import Loss, decimal, warn_if_weak
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.trust import Trust
 from heathaze.privacy.unit import Unit
+from heathaze.types import Floats, Integers
 
 
 def promise(mechanism: Estimator, unit: Unit = Unit.PERSON, reports: int = 1) -> Guarantee:
@@ -62,7 +63,7 @@ def randomize(
     return Reports(mechanism, mechanism.draw(cells, source), Unit.parse(unit), simulated=simulated)
 
 
-def _cells(mechanism: Estimator, points: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def _cells(mechanism: Estimator, points: npt.ArrayLike) -> Integers:
     """The cell of each position, numbered row by row."""
     positions = np.atleast_2d(_numbers(points))
     if positions.ndim != 2 or positions.shape[1] != 2:
@@ -73,7 +74,7 @@ def _cells(mechanism: Estimator, points: npt.ArrayLike) -> npt.NDArray[np.int64]
     return row * mechanism.grid.cols + col
 
 
-def _numbers(points: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def _numbers(points: npt.ArrayLike) -> Floats:
     try:
         return np.asarray(points, dtype=np.float64)
     except (ValueError, TypeError, OverflowError):

@@ -16,10 +16,11 @@ from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
 from heathaze.local._report import check_local_grid
-from heathaze.local._window import Floats, Integers, Window, part_of
+from heathaze.local._window import Window, part_of
 from heathaze.local.mechanism import LEFT_OUT, WindowMechanism
 from heathaze.local.weights import finest_low, most_useful, raised
 from heathaze.privacy.loss import Number, parse_epsilon
+from heathaze.types import Booleans, Floats, Integers
 
 MAX_RADIUS = 2048
 """Of a window that is written out: about 2^24 weights."""
@@ -105,7 +106,7 @@ def disk_window(shape: tuple[int, int], epsilon: Fraction, radius: int, *, shrin
     return Window(shape, low, mirrored(part_of(share, raised(low, exponent) - low)), support)
 
 
-def disk_share(x: Integers, y: Integers, radius: Integers | int) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def disk_share(x: Integers, y: Integers, radius: Integers | int) -> tuple[Floats, Booleans]:
     """How much of the high weight each cell gets, and whether it lies in the disc or is cut by its circle.
 
     Cell (x, y), at distance r of the true one: in the disc (r ≤ b) it has the share 1, where the circle cuts it
@@ -127,9 +128,7 @@ def mirrored(quarter: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.pad(quarter, [(side - 1, 0) for side in quarter.shape], mode="reflect")
 
 
-def finest_scale(
-    shape: tuple[int, int], epsilon: Fraction, radius: int, support: npt.NDArray[np.bool_]
-) -> tuple[int, Fraction]:
+def finest_scale(shape: tuple[int, int], epsilon: Fraction, radius: int, support: Booleans) -> tuple[int, Fraction]:
     """What a weight of 1 is written as, and the exponent of the largest weight: ε, or what 62 bits have room for."""
     cells = math.prod(side + 2 * radius for side in shape)
     raised_cells = int(support.sum())

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.local.channels import Channel
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 TOLERANCE = 1e-8
 """Stop when a step raises the log-likelihood by less than this part of it."""

@@ -13,16 +13,15 @@ from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import EARTH_RADIUS_METRES, Projection
 from heathaze.errors import InvalidInput, PromiseBroken
-from heathaze.local._window import Integers
 from heathaze.local.disk_area import MAX_FRAME, mirrored
 from heathaze.local.weights import LARGEST_TOTAL
 from heathaze.privacy.loss import Number, exact
 from heathaze.privacy.trust import Adjacency
+from heathaze.types import Booleans, Integers
 
 MAX_REACH = 256
 """Cells that the weights fall over, at most."""
@@ -186,7 +185,7 @@ class Decay:
 
     low: int
     excess: Integers
-    support: npt.NDArray[np.bool_]
+    support: Booleans
 
 
 def decay(grid: Grid, epsilon: Fraction, reach: Fraction, *, margin: bool) -> Decay:

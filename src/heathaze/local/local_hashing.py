@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import TooLarge
 from heathaze.local._oracle import blocks, membership_channel
 from heathaze.local._report import OnCells
-from heathaze.local._window import MAX_MATRIX, Floats, Integers
+from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel
 from heathaze.local.mechanism import check_below
 from heathaze.local.weights import finest_low, most_useful, raised
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Floats, Integers, Words
 
 SEEDS = 2**32
 """Hash functions to choose from."""
@@ -25,8 +25,6 @@ MAX_BUCKETS = 2**16
 """More would make the hash functions less even and tell next to nothing more."""
 
 PRIME = 2**31 - 1
-
-Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, init=False)

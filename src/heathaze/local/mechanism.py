@@ -11,11 +11,12 @@ import numpy as np
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
 from heathaze.local._report import OneReport
-from heathaze.local._window import Floats, Integers, Window
+from heathaze.local._window import Window
 from heathaze.local.channels import Channel, Convolution
 from heathaze.privacy.events import Event
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.trust import Adjacency
+from heathaze.types import Floats, Integers
 
 LEFT_OUT: Any = None
 """Stands for a parameter that the caller left to the mechanism, until the mechanism has settled it."""

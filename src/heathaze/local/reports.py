@@ -22,8 +22,7 @@ from heathaze.errors import CannotWrite, HeathazeError, InvalidInput, SimulatedR
 from heathaze.local import _chunk
 from heathaze.local.mechanism import Estimator
 from heathaze.privacy.unit import Unit
-
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Integers
 
 DEVICE = np.dtype([("first", "<u8"), ("second", "<u8")])
 """The name a device goes by towards one server: 16 random bytes."""

@@ -27,8 +27,7 @@ from heathaze.inference.log_pyramid import LogPyramid
 from heathaze.local.channels import Channel, Convolution
 from heathaze.local.expectation_maximisation import expectation_maximisation
 from heathaze.privacy.randomness import Randomness, Simulation
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 COARSE = 64
 """Cells a side on which roughness is learned and maps are drawn; finer detail than this is the prior's alone."""

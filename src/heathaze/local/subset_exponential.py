@@ -10,12 +10,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local._report import OneReport, check_local_grid
-from heathaze.local._window import MAX_MATRIX, Floats, Integers
+from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel, Convolution
 from heathaze.local.geo_indistinguishability import Decay, decay, parse_reach, price_for_each, smallest_step
 from heathaze.local.mechanism import LEFT_OUT, check_below
@@ -23,6 +22,7 @@ from heathaze.local.weights import raised
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.trust import Adjacency
+from heathaze.types import Booleans, Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _made_distinct(sets: Integers, cells: int, randomness: Randomness) -> Intege
     sets.sort(axis=1)
     rows = np.arange(len(sets))
     while rows.size:
-        again: npt.NDArray[np.bool_] = np.zeros((rows.size, sets.shape[1]), dtype=np.bool_)
+        again: Booleans = np.zeros((rows.size, sets.shape[1]), dtype=np.bool_)
         again[:, 1:] = sets[rows, 1:] == sets[rows, :-1]
         rows, again = rows[again.any(axis=1)], again[again.any(axis=1)]
         redrawn = sets[rows]

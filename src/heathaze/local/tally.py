@@ -15,9 +15,9 @@ import numpy.typing as npt
 from heathaze.errors import CannotWrite, InvalidInput, SimulatedRelease, UnreadableData
 from heathaze.local import _chunk
 from heathaze.local.mechanism import Estimator, WindowMechanism
-from heathaze.local.reports import DEVICE, Devices, Integers, Reports, describe, fingerprint, from_chunk, undescribe
-from heathaze.privacy.randomness import Words
+from heathaze.local.reports import DEVICE, Devices, Reports, describe, fingerprint, from_chunk, undescribe
 from heathaze.privacy.unit import Unit
+from heathaze.types import Integers, Words
 
 
 @dataclass(frozen=True, eq=False, repr=False)

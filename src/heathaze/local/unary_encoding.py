@@ -10,11 +10,12 @@ import numpy as np
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local._oracle import blocks, membership_channel
 from heathaze.local._report import OnCells
-from heathaze.local._window import MAX_MATRIX, Floats, Integers
+from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel
 from heathaze.local.mechanism import check_below
 from heathaze.local.weights import raised
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Floats, Integers
 
 WORDS = 2**64
 """A bit is set when a random word is below its threshold."""

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
 from heathaze.maps import uncertainty as sureness
 from heathaze.maps.shade import Scale, Shade, degrees, height_over_width, percent
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,11 +42,11 @@ class _Panel:
     """One map of a picture; ``bar`` is what its colour bar says, ``None`` where a panel further right has the bar."""
 
     heading: str
-    values: npt.NDArray[np.float64]
+    values: Floats
     shade: Shade
     palette: str
     bar: str | None = None
-    opacity: npt.NDArray[np.float64] | None = None
+    opacity: Floats | None = None
 
 
 def draw(
@@ -58,7 +58,7 @@ def draw(
     scale: str | Scale = "sqrt",
     units: str = "share of people per cell",
     palette: str = "inferno",
-    deviation: npt.NDArray[np.float64] | None = None,
+    deviation: Floats | None = None,
 ) -> None:
     """Write a PNG at 150 dots an inch.
 
@@ -122,7 +122,7 @@ def draw(
         figure.savefig(path, format="png", metadata={"Software": None})
 
 
-def _with_doubt(drawn: Sequence[_Panel], deviation: npt.NDArray[np.float64]) -> list[_Panel]:
+def _with_doubt(drawn: Sequence[_Panel], deviation: Floats) -> list[_Panel]:
     """The map, faded where it is mostly noise, and beside it how sure it is."""
     if len(drawn) > 1 or deviation.shape != drawn[0].values.shape:
         raise InvalidInput("Standard deviations need one panel of the same number of cells; draw each map by itself.")
@@ -211,7 +211,7 @@ def _wrapped(text: str, inches: float, points: float) -> list[str]:
     return textwrap.wrap(text, max(20, int(inches * 72 / (points * 0.54))), break_on_hyphens=False)
 
 
-def _decimals(ticks: npt.NDArray[np.float64]) -> int:
+def _decimals(ticks: Floats) -> int:
     """Fewest decimals that tell every tick exactly."""
     for places in range(12):
         if np.allclose(ticks, np.round(ticks, places), rtol=0, atol=10.0 ** -(places + 4)):

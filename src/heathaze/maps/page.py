@@ -11,7 +11,6 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import Density
 from heathaze.domain.projection import EARTH_RADIUS_METRES
@@ -19,8 +18,7 @@ from heathaze.errors import InvalidInput
 from heathaze.inference.interval import interval
 from heathaze.maps import uncertainty as sureness
 from heathaze.maps.shade import colour_table, height_over_width, sigmas
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 PAGE_PALETTES = ("inferno", "cividis")
 CONFIDENCE = 0.9
@@ -121,7 +119,7 @@ def pack_steps(values: Floats) -> dict[str, Any]:
     return {"top": top, "steps": base64.b64encode(steps.tobytes()).decode()}
 
 
-def pack(values: npt.NDArray[np.float64]) -> tuple[str, bytes]:
+def pack(values: Floats) -> tuple[str, bytes]:
     """The values row by row, as little-endian float32: one each (``"plain"``), or as runs where that is shorter.
 
     A run (``"runs"``) is its length as a varint (7 bits a byte, lowest first, the high bit says that more follow), then

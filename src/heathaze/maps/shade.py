@@ -12,8 +12,8 @@ import numpy.typing as npt
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import InvalidInput
+from heathaze.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 
 PALETTES = ("inferno", "cividis", "viridis")

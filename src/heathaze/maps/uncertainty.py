@@ -7,10 +7,8 @@ import numpy.typing as npt
 
 from heathaze.domain.density import render_deviations
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, node_extent
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from heathaze.domain.quadtree import node_extent
+from heathaze.types import Floats, Integers
 
 PALETTE = "cividis"
 """Of the second picture, from its bright end (sure) to its dark one; safe for colour-blind readers."""
@@ -51,7 +49,7 @@ def doubt(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
 
 
 def smoothed_deviations(
-    grid: Grid, levels: Integers, codes: Codes, deviations: Floats, shape: tuple[int, int], sigma: float
+    grid: Grid, levels: Integers, codes: Integers, deviations: Floats, shape: tuple[int, int], sigma: float
 ) -> Floats:
     """Standard deviations of the map rendered on ``shape`` cells and smoothed by ``sigma`` of them.
 

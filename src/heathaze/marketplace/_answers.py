@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, expect
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Broadcast, Offer, Profile, Wanted
 from heathaze.marketplace.protocol import Way, fingerprint
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 _ODD = (TypeError, ValueError, OverflowError, AttributeError)
 """What numpy and Python raise at values of the wrong kind."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import UnexpectedMessage
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, Offer, ToOwner
 from heathaze.privacy.secret import Secret
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 
 def redundancy(members: int) -> float:

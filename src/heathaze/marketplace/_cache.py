@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.marketplace.features import Features
 from heathaze.privacy.secret import Secret
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 
 class Cache(Secret):

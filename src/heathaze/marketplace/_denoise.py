@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 _SPREADS = np.exp(np.linspace(-12.0, 8.0, 81))
 """How far a target's mean may lie from an owner's, in units of the owner's own variance; the likeliest is taken."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import UnexpectedMessage
 from heathaze.marketplace._denoise import denoise
@@ -13,11 +12,10 @@ from heathaze.marketplace.greedy import herd
 from heathaze.marketplace.messages import Broadcast, Offer, Profile, Quota, ToOwner
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from heathaze.marketplace.herding import Herding
-
-Floats = npt.NDArray[np.float64]
 
 
 class Herder(Secret):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 _ONE = 100.0
 """Weight of "the parts add up to 1" beside a mean hash of length 1: exact to a few in ten thousand, then scaled."""

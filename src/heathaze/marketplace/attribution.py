@@ -16,9 +16,7 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.marketplace.mmd import centred, check_gamma, kernel_means
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 _NOTHING = 1e-12
 """Kernels are between 0 and 1 and have 16 digits; differences of their means below this are rounding."""

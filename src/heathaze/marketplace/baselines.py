@@ -16,9 +16,8 @@ from heathaze.errors import InvalidInput
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.greedy import herd, kernel_greedy
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Owners = Mapping[str, npt.ArrayLike]
 """Points of every owner, by name."""
 

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, expect
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 FARTHEST = 1e4
 """Widths of the kernel, 1/√γ, from 0 to a point: so that angles fit into whole numbers."""

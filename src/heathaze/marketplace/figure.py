@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.maps.figure import DOTS_PER_INCH
+from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = npt.NDArray[np.float64]
 
 _INK, _FAINT, _LIGHT = "#1f2328", "#6b7280", "#e5e7eb"
 
@@ -46,7 +45,7 @@ class Seller:
     others: Floats = field(repr=False)
 
 
-def some_others(rows: int, bought: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def some_others(rows: int, bought: Integers) -> Integers:
     """Of an owner's rows that were not bought at most some hundreds, evenly through them.
 
     >>> some_others(4, np.array([1])).tolist()

@@ -12,13 +12,10 @@ the other way round, which takes the worst. Nothing here is private; who calls i
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.marketplace.mmd import centred, check_gamma, kernel_means
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 LARGE = 2**22
 """Numbers in a table of points from which on products are made in single precision: half the memory to walk through."""

@@ -19,9 +19,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from heathaze.errors import InvalidInput, expect
 from heathaze.marketplace._plans import check_signal, whole
 from heathaze.marketplace._turns import named_once
@@ -33,13 +30,12 @@ from heathaze.privacy.loss import Loss, Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from heathaze.marketplace._herder import Herder
     from heathaze.marketplace.herding_parties import HerdingCurator
     from heathaze.marketplace.messages import Wanted
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

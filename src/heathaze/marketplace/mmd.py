@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 BLOCK = 2**20
 """Kernel values held at a time: 8 MB, which stays in the cache."""

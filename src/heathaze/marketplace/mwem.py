@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, SensitivityExceeded
 from heathaze.marketplace.features import Features
@@ -22,9 +21,7 @@ from heathaze.privacy.loss import SMALLEST_EPSILON, Number, decimal, parse_epsil
 from heathaze.privacy.noise import discrete_laplace
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.selection import exponential_choice
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 GRID = 128
 """Numbers of a hash lie on whole multiples of 1/128 of the greatest they can have; the paper's η is 1/128."""

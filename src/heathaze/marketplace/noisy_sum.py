@@ -9,16 +9,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, SensitivityExceeded, TooLarge
 from heathaze.privacy.events import Composition, FineGaussian, price
 from heathaze.privacy.loss import Loss, Number, exact, parse_epsilon
 from heathaze.privacy.noise import discrete_gaussian
 from heathaze.privacy.randomness import Randomness
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats
 
 FINENESS = 21
 """Noise is 2^21 to 2^22 steps, and more by what rounding adds."""

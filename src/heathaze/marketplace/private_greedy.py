@@ -35,13 +35,13 @@ from heathaze.privacy.loss import Loss, Number, decimal, parse_epsilon
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.trust import Adjacency, Trust
 from heathaze.privacy.unit import Unit
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from heathaze.marketplace._bidder import Bidder
     from heathaze.marketplace.messages import Wanted
     from heathaze.marketplace.private_greedy_parties import RoundsCurator
 
-Floats = npt.NDArray[np.float64]
 
 MOST_BROADCASTS = 200
 """The planner tries no more; the best number grows with the cube root of the budget."""

@@ -16,7 +16,6 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import UnexpectedMessage
 from heathaze.marketplace._answers import Unusable, check_wanted, usable_offer, usable_score
@@ -28,11 +27,10 @@ from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, From
 from heathaze.marketplace.protocol import Parcel, fingerprint
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from heathaze.marketplace.private_greedy import Rounds
-
-Floats = npt.NDArray[np.float64]
 
 
 class Step(IntEnum):

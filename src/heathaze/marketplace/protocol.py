@@ -7,16 +7,12 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import FromOwner, Purchase, ToOwner, Wanted
 from heathaze.privacy.events import Event
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.randomness import Randomness
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 
 def fingerprint(plan: Way) -> str:

@@ -22,8 +22,7 @@ import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
 from heathaze.marketplace.features import Features
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 SPREAD = 2.0
 """The default γ makes γ · (mean squared distance of two points drawn evenly over the ranges and levels) this number."""

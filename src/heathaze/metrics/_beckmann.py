@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from heathaze.metrics.pair import Floats
+from heathaze.types import Floats
 
 Metric = Literal["l1", "l2"]
 

@@ -12,12 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.metrics._beckmann import Guess, Metric, level
-from heathaze.metrics.pair import Floats
-
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 EPS = 2.0**-52
 SUM = 128 * EPS

@@ -13,9 +13,9 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.types import Integers
+
 Reals = npt.NDArray[np.floating]
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @nb.njit(cache=True)

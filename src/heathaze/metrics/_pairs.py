@@ -8,7 +8,7 @@ import numpy as np
 
 from heathaze.metrics._beckmann import Metric
 from heathaze.metrics._certificates import EPS, SUM, diameter
-from heathaze.metrics.pair import Floats
+from heathaze.types import Floats
 
 MAX_PAIRS = 2**18
 """Cells with too much times cells with too little; beyond that only the flow on the grid is used."""

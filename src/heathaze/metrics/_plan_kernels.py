@@ -12,10 +12,8 @@ import math
 
 import numba as nb
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 ROOM = 8
 """Parcels under way at one time, for each cell; what does not fit stays where it began."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from heathaze.metrics.pair import Floats, Map, pair
+from heathaze.metrics.pair import Map, pair
+from heathaze.types import Floats
 
 
 def mse(truth: Map, estimate: Map) -> float:

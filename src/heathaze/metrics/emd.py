@@ -32,8 +32,9 @@ from heathaze.errors import InvalidInput, TooLarge
 from heathaze.metrics._beckmann import Beckmann, Metric
 from heathaze.metrics._certificates import SUM, diameter
 from heathaze.metrics.distance import Distance
-from heathaze.metrics.pair import Floats, Map, pair
+from heathaze.metrics.pair import Map, pair
 from heathaze.metrics.wasserstein import Unit
+from heathaze.types import Floats
 
 MAX_CELLS = {"l1": 2**24, "l2": 2**20}
 """Larger maps do not fit into a few GB; aggregate them first."""

@@ -8,8 +8,8 @@ import numpy.typing as npt
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
+from heathaze.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Map = Density | TreeDensity | npt.ArrayLike
 """A density, or a two-dimensional array of mass."""
 

@@ -11,8 +11,9 @@ import math
 import numpy as np
 
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.metrics.pair import Floats, Map, pair
+from heathaze.metrics.pair import Map, pair
 from heathaze.metrics.wasserstein import Unit
+from heathaze.types import Floats
 
 MAX_CELLS = 2**20
 MAX_STEPS = 1000

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from heathaze.errors import InvalidInput
-from heathaze.metrics.pair import Floats, Map, pair
+from heathaze.metrics.pair import Map, pair
 from heathaze.metrics.wasserstein import Unit
+from heathaze.types import Floats
 
 
 def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, unit: Unit = "box") -> float:

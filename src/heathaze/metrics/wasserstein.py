@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from heathaze.errors import InvalidInput, MissingExtra, TooLarge
-from heathaze.metrics.pair import Floats, Map, pair
+from heathaze.metrics.pair import Map, pair
+from heathaze.types import Floats
 
 MAX_PAIRS = 2**24
 """Costs are held for every pair of cells with mass: 128 MB of float64 at this limit (64 × 64 full cells)."""

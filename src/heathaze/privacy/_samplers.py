@@ -12,10 +12,8 @@ import math
 
 import numba as nb
 import numpy as np
-import numpy.typing as npt
 
-Words = npt.NDArray[np.uint64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Integers, Words
 
 _LOW = np.uint64(0xFFFF_FFFF)
 _32 = np.uint64(32)

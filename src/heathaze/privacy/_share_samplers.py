@@ -10,17 +10,8 @@ import math
 import numba as nb
 import numpy as np
 
-from heathaze.privacy._samplers import (
-    _NOTHING,
-    OUT_OF_WORDS,
-    Integers,
-    Words,
-    _0,
-    _1,
-    _below,
-    _bernoulli_exp,
-    _bernoulli_exp_one,
-)
+from heathaze.privacy._samplers import _NOTHING, OUT_OF_WORDS, _0, _1, _below, _bernoulli_exp, _bernoulli_exp_one
+from heathaze.types import Integers, Words
 
 # A Poisson number of mean 1 is n with a weight of 1/n!, or of 16!/n!. For n ≤ 16 these weights are integers; those of
 # all larger n together are below 1. So of ``_LISTED`` + 1 tickets all but the last one belong to a listed n.

@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
 Data = TypeVar("Data", contravariant=True)
 Outcome = TypeVar("Outcome", covariant=True)
 
@@ -162,7 +162,7 @@ def _bounds(likely: Floats, rare: Floats, low: Floats, high: Floats, doubt: floa
     return np.log(np.maximum(p - delta, np.finfo(float).tiny)) - np.log(q)
 
 
-def _hits(outcomes: Floats, low: Floats, high: Floats) -> npt.NDArray[np.int64]:
+def _hits(outcomes: Floats, low: Floats, high: Floats) -> Integers:
     """How many outcomes lie in each set."""
     ordered = np.sort(outcomes)
     return np.searchsorted(ordered, high, side="right") - np.searchsorted(ordered, low, side="left")

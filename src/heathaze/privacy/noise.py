@@ -11,13 +11,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.privacy.loss import Number, exact
 from heathaze.privacy.randomness import Randomness
-
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Integers
 
 _MAX_LAPLACE_BITS = 52
 """Numerator of a scale stays below 2^52: noise beyond int64 then has probability below exp(−2000)."""

@@ -29,8 +29,9 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy.loss import Number, exact, parse_epsilon
-from heathaze.privacy.noise import Integers, _draw, discrete_laplace
+from heathaze.privacy.noise import _draw, discrete_laplace
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Integers
 
 MAX_SHARE_BITS = 47
 """Above and below the line of a scale. A term is below 2^12 or below 2^12 scales, whichever is more (see MAX_BEYOND),

@@ -14,9 +14,8 @@ import weakref
 from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
-Words = npt.NDArray[np.uint64]
+from heathaze.types import Floats, Words
 
 _ZEROS = memoryview(bytes(2**17))
 
@@ -56,7 +55,7 @@ class Randomness:
             words[again] = self.words(again.size)
         return words % np.uint64(bound)
 
-    def uniforms(self, count: int) -> npt.NDArray[np.float64]:
+    def uniforms(self, count: int) -> Floats:
         """Uniform numbers in [0, 1), 53 bits each: for drawing points from a release, never for noise."""
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 

@@ -15,9 +15,7 @@ import numpy.typing as npt
 
 from heathaze.domain.quadtree import interleave
 from heathaze.errors import InvalidInput
-
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.intp]
+from heathaze.types import Floats, Indices
 
 CANDIDATES = 1200
 """Seeds are sought among this many points at most; their pairwise distances take 12 MB."""
@@ -116,7 +114,7 @@ def _sample(everything: _Weighted, size: int) -> _Weighted:
     return _Weighted(points[chosen], times / size)
 
 
-def _seeds(sample: _Weighted, k: int) -> Places:
+def _seeds(sample: _Weighted, k: int) -> Indices:
     """Greedy seeds among the points, improved by the best single swap until none helps."""
     points, weights = sample.points, sample.weights
     distance = np.abs(points[:, None, :] - points[None, :, :]).sum(axis=2)
@@ -136,7 +134,7 @@ def _seeds(sample: _Weighted, k: int) -> Places:
     return seeds
 
 
-def _best_swap(distance: Floats, weights: Floats, seeds: Places) -> tuple[int, int] | None:
+def _best_swap(distance: Floats, weights: Floats, seeds: Indices) -> tuple[int, int] | None:
     """Which seed to replace by which point, or None when no swap saves more than a thousandth.
 
     After removing seed s and adding c, a point pays min(d_c, d₁), or min(d_c, d₂) when s was its nearest; so one pass
@@ -175,7 +173,7 @@ def _alternate(everything: _Weighted, centres: Floats) -> Floats:
     return best
 
 
-def _assign(points: Floats, centres: Floats) -> tuple[Places, Floats]:
+def _assign(points: Floats, centres: Floats) -> tuple[Indices, Floats]:
     """Nearest centre of each point (the first of equals) and the distance to it."""
     nearest = np.zeros(len(points), dtype=np.intp)
     least = np.full(len(points), np.inf)
@@ -187,7 +185,7 @@ def _assign(points: Floats, centres: Floats) -> tuple[Places, Floats]:
     return nearest, least
 
 
-def _medians(points: Floats, weights: Floats, nearest: Places, distance: Floats, k: int) -> Floats:
+def _medians(points: Floats, weights: Floats, nearest: Indices, distance: Floats, k: int) -> Floats:
     """Lower weighted medians, axis by axis: the best centre under ℓ1. An idle centre goes to the dearest point."""
     centres = np.empty((k, 2))
     served = np.bincount(nearest, minlength=k)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Box, Grid
@@ -20,6 +19,7 @@ from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.release.uncertainty import Hotspot, Share
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from heathaze.inference.posterior import Posterior
@@ -87,13 +87,11 @@ class Release:
         return posterior(self.noisy)
 
     @property
-    def uncertainty(self) -> npt.NDArray[np.float64]:
+    def uncertainty(self) -> Floats:
         """Standard deviation of the share of every cell, in the shape of the grid; refused above 2^24 cells."""
         return self.render_uncertainty()
 
-    def render_uncertainty(
-        self, window: Box | None = None, shape: tuple[int, int] | None = None
-    ) -> npt.NDArray[np.float64]:
+    def render_uncertainty(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Floats:
         """Standard deviation of every cell of :meth:`render`, as a share of the mass of the whole map."""
         return self.posterior.deviations(window, shape)
 
@@ -116,14 +114,14 @@ class Release:
             raise InvalidInput(f"times is {times}; give how many times the average a hotspot holds, above 0.")
         return hotspots(self.posterior, confidence, times)
 
-    def sample(self, count: int, randomness: Randomness | None = None) -> npt.NDArray[np.float64]:
+    def sample(self, count: int, randomness: Randomness | None = None) -> Floats:
         """Synthetic points (x, y) distributed as the release: free, since they are made from it alone."""
         if count < 0:
             raise InvalidInput(f"Cannot draw {count} points; give zero or more.")
         source = SecureRandomness() if randomness is None else randomness
         return np.column_stack(self.estimate.place(source.uniforms(3 * count).reshape(count, 3)))
 
-    def centers(self, k: int) -> npt.NDArray[np.float64]:
+    def centers(self, k: int) -> Floats:
         """The k places (x, y) that minimise the mean ℓ1 distance to the mass (appendix A), heaviest first."""
         from heathaze.release.centers import k_median
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from heathaze.domain.grid import Box, Grid
-from heathaze.domain.quadtree import Codes, node_extent
+from heathaze.domain.quadtree import node_extent
 from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.inference.interval import check_confidence, interval
 from heathaze.inference.posterior import Posterior
+from heathaze.types import Integers
 
 
 class Share(float):
@@ -85,7 +86,7 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
     if posterior.total <= 0:
         return []
     found: list[Hotspot] = []
-    covered: Codes = np.zeros(0, np.int64)
+    covered: Integers = np.zeros(0, np.int64)
     for level in range(len(posterior.levels) - 1, -1, -1):
         belief = posterior.levels[level]
         top, bottom, left, right = node_extent(grid, level, belief.codes)
@@ -118,7 +119,7 @@ def _share(shown: float, low: float, high: float, total: float, confidence: floa
     return Share(shown / total, *ends, confidence)
 
 
-def _box(grid: Grid, level: int, code: Codes) -> Box:
+def _box(grid: Grid, level: int, code: Integers) -> Box:
     top, bottom, left, right = (float(side[0]) for side in node_extent(grid, level, code))
     south, north = sorted(grid.y_at([top, bottom]).tolist())
     west, east = grid.x_at([left, right]).tolist()

@@ -40,6 +40,7 @@ from heathaze.secagg.messages import (
     Survivors,
 )
 from heathaze.secagg.parameters import Terms
+from heathaze.types import Words
 
 _KIND = {
     Step.ADVERTISE: Advertise,
@@ -61,7 +62,7 @@ class Parcel(NamedTuple):
 class Sum:
     """What the server learns: the sum modulo 2^bits, over whom, and under which terms."""
 
-    values: npt.NDArray[np.uint64] = field(repr=False)
+    values: Words = field(repr=False)
     survivors: tuple[int, ...] = field(repr=False)
     terms: Terms = field(repr=False)
 

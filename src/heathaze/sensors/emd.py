@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, MissingExtra, TooLarge
 from heathaze.sensors.physics.network import Network
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 MAX_PAIRS = 2**24
 """Distances are held for every pair of a place with too much and one with too little: 128 MB at this limit."""

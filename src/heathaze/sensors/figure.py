@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.maps.figure import DOTS_PER_INCH
 from heathaze.sensors.physics.field import Field
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = npt.NDArray[np.float64]
 
 _INK, _FAINT, _TRUTH, _FOUND = "#1f2328", "#6b7280", "#d55e00", "#0072b2"
 """The last two are apart for every kind of colour blindness (Okabe and Ito)."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.sensors.physics import Graph, Line, Plate, Snapshots
@@ -20,8 +19,7 @@ from heathaze.sensors.physics._checks import length, shown
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.network import Network
 from heathaze.sensors.physics.plate import Walls
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 _NUMBER_LIKE = re.compile(
     r"[+\-−]?[.,]?\d[\d.,'_ ]*(e[+\-]?\d+)?\s?[^\d\s]{0,3}|[+\-]?(nan|inf|infinity)", re.IGNORECASE

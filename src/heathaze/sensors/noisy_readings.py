@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, SimulatedRelease
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.readings_file import ReadingsFile
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from heathaze.sensors.recovery.posterior import Sources
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -27,8 +27,7 @@ from heathaze.sensors.noisy_readings import NoisyReadings
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.snapshots import Snapshots
 from heathaze.sensors.sensitivity import Sensitivity, sensitivity
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 FINENESS = 21
 """Noise is 2^21 to 2^22 steps, and more by what rounding adds; how much that is, ``readings.md`` says."""

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
 from heathaze.sensors.layout import Row, has_decimal_comma, read_table
 from heathaze.sensors.physics._checks import shown
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 _MARK = "# heathaze readings "
 VERSION = 1

@@ -44,8 +44,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats, Integers
 
 BEST = 0.7517915247
 """Where x · Φ(−x) is largest."""
@@ -127,7 +126,7 @@ def _best_over_counts(scale: float, length: float, sources: int | None, spacing:
     return max(float(np.max(_floor(counts, steps * spacing, scale))) for steps in (below, above))
 
 
-def _floor(counts: npt.NDArray[np.int64], moved: Floats, scale: float) -> Floats:
+def _floor(counts: Integers, moved: Floats, scale: float) -> Floats:
     """K a Φ(−a / 2 scale) with a = δ / K."""
     from scipy.special import ndtr
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from heathaze.central.mechanism import Mechanism
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import Codes, deinterleave
+from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
@@ -33,6 +33,7 @@ from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, PureSteps
 from heathaze.privacy.randomness import Simulation
 from heathaze.privacy.unit import Unit
 from heathaze.testing.neighbours import neighbouring_counts
+from heathaze.types import Floats, Integers
 
 Factory = Callable[[Grid, Any], Mechanism]
 M = TypeVar("M", bound=Mechanism)
@@ -200,9 +201,7 @@ def _check_equals(estimate: Estimate, truth: Counts, block: int, name: str) -> N
     assert math.isclose(estimate.total, total / truth.one, rel_tol=1e-12), f"Without noise the total is wrong {where}."
 
 
-def _by_block(
-    down: npt.NDArray[Any], across: npt.NDArray[Any], mass: npt.NDArray[np.float64], block: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def _by_block(down: npt.NDArray[Any], across: npt.NDArray[Any], mass: Floats, block: int) -> tuple[Integers, Floats]:
     """Blocks of cells that hold mass, in order, and how much."""
     held = mass > 0
     places = np.floor(np.column_stack([down[held], across[held]]) / block).astype(np.int64)
@@ -280,17 +279,17 @@ class _Watched(Counts):
         object.__setattr__(watched, "changes", [])
         return watched
 
-    def at(self, level: int, nodes: Codes) -> npt.NDArray[np.int64]:
+    def at(self, level: int, nodes: Integers) -> Integers:
         answer = super().at(level, nodes)
         assert len(np.unique(nodes)) == len(nodes), "One node was read twice for one price."
         self._note(answer, self.neighbour.at(level, nodes))
         return answer
 
-    def dense(self) -> npt.NDArray[np.int64]:
+    def dense(self) -> Integers:
         answer = super().dense()
         self._note(answer, self.neighbour.dense())
         return answer
 
-    def _note(self, here: npt.NDArray[np.int64], there: npt.NDArray[np.int64]) -> None:
+    def _note(self, here: Integers, there: Integers) -> None:
         change = (there - here).ravel().astype(np.float64)
         self.changes.append((float(np.abs(change).sum()), float(np.sqrt((change**2).sum()))))

@@ -15,9 +15,7 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.privacy.loss import Number, exact
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats, Integers
 
 Law = Callable[[Integers], Floats]
 """Cumulative probabilities: Pr[X ≤ x] for each integer x."""

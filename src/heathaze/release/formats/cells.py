@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.quadtree import node_extent
 from heathaze.release.release import Release
-
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats, Integers
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from heathaze.domain.density import Density
 from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.maps.uncertainty import smoothed_deviations
 from heathaze.privacy.unit import Unit
 from heathaze.release.formats.cells import knows_uncertainty
 from heathaze.release.release import Release
+from heathaze.types import Floats
 
 MOST_CELLS_A_SIDE = 1024
 """Pictures and pages show at most this many; a larger grid is rendered coarser."""
@@ -27,7 +25,7 @@ def shown(release: Release) -> Density:
     return release.render(shape=_shape(release))
 
 
-def shown_deviation(release: Release, sigma: float = 0.0) -> npt.NDArray[np.float64] | None:
+def shown_deviation(release: Release, sigma: float = 0.0) -> Floats | None:
     """Standard deviation of every cell of :func:`shown`, smoothed by ``sigma`` cells; ``None`` where unknown."""
     if not knows_uncertainty(release):
         return None

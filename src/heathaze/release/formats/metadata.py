@@ -21,6 +21,7 @@ from heathaze.privacy.provenance import Provenance
 from heathaze.release.formats import draws, noise
 from heathaze.release.promise import check_promise, check_sentence
 from heathaze.release.release import FILE_VERSION, Release
+from heathaze.types import Integers
 
 MAX_SQUARES = 2**26
 """A file that names more squares than this is refused before they are read."""
@@ -137,7 +138,7 @@ def tree_from_squares(grid: Grid, levels: npt.ArrayLike, codes: npt.ArrayLike, s
     return density
 
 
-def whole_numbers(values: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def whole_numbers(values: npt.ArrayLike) -> Integers:
     """Integers as they stand in a file; anything else is refused rather than rounded."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":

@@ -8,10 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-
+from heathaze.types import Floats, Integers
 
 MOST_LENGTH = 1e30
 """Lengths lie between its inverse and this: squares and cubes of them are numbers too."""

@@ -15,9 +15,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 SWITCH = 0.05
 """T/W² above which cosines take over: there, five images a side and nine cosines both reach the last bit."""

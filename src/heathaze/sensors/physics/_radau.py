@@ -12,13 +12,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+
+from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _ROOM = 2**22
 """Numbers in the Lanczos vectors of what is treated together."""

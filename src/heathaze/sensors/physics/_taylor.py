@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.sensors.physics.field import Field
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 from heathaze.sensors.physics.network import Network
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 
 class Field(Protocol):

@@ -13,12 +13,11 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.sensors.physics._checks import block, candidate_numbers, kept_rows, positive
 from heathaze.sensors.physics.network import Network
+from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 MOST_DENSE_NODES = 2000
 """Up to so many nodes the heat kernel of the sensors is written out once; larger graphs never have a dense matrix."""

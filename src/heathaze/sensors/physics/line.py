@@ -14,8 +14,7 @@ from heathaze.sensors.physics._checks import block, coordinates, kept_rows, sens
 from heathaze.sensors.physics._checks import length as parse_length
 from heathaze.sensors.physics._kernel import Axis
 from heathaze.sensors.physics._taylor import Taylor
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 MOST_ENTRIES = 2**26
 """A line is a dense matrix of at most so many numbers: half a gigabyte."""

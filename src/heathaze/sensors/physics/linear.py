@@ -11,8 +11,7 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput
 from heathaze.sensors.physics._checks import block, candidate_numbers, coordinates, kept_rows
 from heathaze.sensors.physics.network import Network
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -142,7 +141,7 @@ def _parse_matrix(matrix: Any) -> Any:
     return found
 
 
-def _some_rows(matrix: Any, kept: npt.NDArray[np.int64]) -> Any:
+def _some_rows(matrix: Any, kept: Integers) -> Any:
     if not _is_operator(matrix):
         return matrix[kept]
     from scipy.sparse.linalg import LinearOperator

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
+from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _MANY = 10**6
 """From so many nodes on, it is looked whether there are edges enough before anything of that size is made."""

@@ -13,8 +13,8 @@ from heathaze.errors import InvalidInput
 from heathaze.sensors.physics._checks import block, coordinates, kept_rows, length, sensor_places, shown, spread, whole
 from heathaze.sensors.physics._kernel import Axis
 from heathaze.sensors.physics._taylor import Taylor
+from heathaze.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Walls = Literal["open", "insulated"]
 
 MOST_ACROSS = 4096

@@ -14,8 +14,7 @@ from heathaze.errors import InvalidInput
 from heathaze.sensors.physics._checks import block, kept_rows
 from heathaze.sensors.physics._taylor import Taylor
 from heathaze.sensors.physics.network import Network
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 _WHAT_A_FIELD_HAS = ("shape", "positions", "bounds", "network", "apply", "adjoint", "responses")
 _ABSENT = object()

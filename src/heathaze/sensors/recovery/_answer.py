@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 ANCHORS = 40
 """Places among which the answer divides its mass, in the plane and on a graph."""

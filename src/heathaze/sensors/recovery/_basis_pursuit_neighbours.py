@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.sensors.physics.field import Field
+from heathaze.types import Floats
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = npt.NDArray[np.float64]
 
 ON_A_LINE = 2.1
 """In steps from place to place: a peak may leave one candidate between two others empty."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Booleans = npt.NDArray[np.bool_]
+from heathaze.types import Booleans, Floats
 
 INSIDE = 1e-11
 """The exact answer is put this part of the radius inside the ball, so that rounding does not carry it out."""

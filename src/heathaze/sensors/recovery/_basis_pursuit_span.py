@@ -10,10 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.intp]
+from heathaze.types import Floats, Indices
 
 DEPENDENT = 1e-11
 """A column whose part outside the span is this small, against its length, adds no direction to it."""
@@ -23,7 +21,7 @@ class Span:
     """Chosen places, their columns R in the basis, the readings z in the basis, and what the basis cannot explain."""
 
     def __init__(self, readings: Floats) -> None:
-        self.places: Places = np.empty(0, dtype=np.intp)
+        self.places: Indices = np.empty(0, dtype=np.intp)
         self.columns: Floats = np.empty((0, 0))
         self.wanted: Floats = np.empty(0)
         self._rest = readings.copy()
@@ -61,7 +59,7 @@ class Span:
         """Q times coefficients, plus a share of what the basis cannot explain: a vector of readings."""
         return np.asarray(self._basis @ coefficients + share * self._rest)
 
-    def add(self, places: Places, columns: Floats) -> None:
+    def add(self, places: Indices, columns: Floats) -> None:
         """Take in the columns of further places."""
         fresh = self._fresh_directions(columns)
         old = np.vstack([self.columns, np.zeros((fresh.shape[1], len(self.places)))])

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.recovery._basis_pursuit_neighbours import neighbours
 from heathaze.sensors.recovery._basis_pursuit_polish import exact, thin
 from heathaze.sensors.recovery._basis_pursuit_span import Span
 from heathaze.sensors.recovery._interior_point import Solved, least_residual, least_sum
+from heathaze.types import Booleans, Floats, Indices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Floats = npt.NDArray[np.float64]
-Booleans = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.intp]
 
 ROUNDS = 60
 """Some 5 to 15 suffice; this only bounds the time."""
@@ -237,7 +234,7 @@ class Search:
         self.span.add(peaks, np.where(self.seen[:, None], self._columns(peaks), 0.0))
         return True
 
-    def _columns(self, places: Places) -> Floats:
+    def _columns(self, places: Indices) -> Floats:
         """M_i of some places; a continuous space is asked by coordinates, another by number."""
         if self.field.bounds is not None and self.field.positions is not None:
             return np.asarray(self.field.responses(self.field.positions[places]), dtype=np.float64)
@@ -248,7 +245,7 @@ def _unit(v: Floats) -> Floats:
     return v / max(float(np.linalg.norm(v)), TINY)
 
 
-def _highest_around(near: csr_array, values: Floats, places: Places) -> Floats:
+def _highest_around(near: csr_array, values: Floats, places: Indices) -> Floats:
     """The highest value among the neighbours of each place."""
     rows = near[places]
     highest = np.full(len(places), -np.inf)

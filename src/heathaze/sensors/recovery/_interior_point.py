@@ -20,9 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 STEPS = 60
 """Some 8 to 20 suffice; this only bounds the time."""

@@ -16,16 +16,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.recovery._prior import ODDS, SPREADS, Prior
 from heathaze.sensors.recovery._source_guesses import Guesses
 from heathaze.sensors.recovery._space import Places, Space, normals
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from heathaze.types import Booleans, Floats, Integers
 
 _ANYWHERE = 0.1
 """Part of all jumps that go to a uniform place, so that a jump can always be taken back."""
@@ -322,7 +318,7 @@ class Moves:
         gain: Floats,
         *,
         prior: bool = False,
-    ) -> Flags:
+    ) -> Booleans:
         """Change two sources of some guesses, or do not; places outside and impossible strengths are refused."""
         if self.space.continuous:
             inside = self._inside(places[0]) & self._inside(places[1])
@@ -405,12 +401,12 @@ class Moves:
     def _put(
         self,
         guesses: Guesses,
-        taken: Flags,
+        taken: Booleans,
         which: Integers,
         places: Places,
         columns: Floats,
         rest: Floats,
-        redraw: Flags | None = None,
+        redraw: Booleans | None = None,
     ) -> None:
         """Put a source where the move was accepted; draw strengths afresh there and, unless told, everywhere."""
         done = np.flatnonzero(taken)
@@ -434,7 +430,7 @@ class Moves:
         guesses.strengths[rows, last] = 0.0
         guesses.columns[rows, last] = 0.0
 
-    def _accept(self, gain: Floats) -> Flags:
+    def _accept(self, gain: Floats) -> Booleans:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.bits.uniforms(len(gain))) < gain)
 
@@ -452,7 +448,7 @@ class Moves:
     def _shift(self, move: str, places: Places) -> Floats:
         return np.asarray(normals(self.bits, *places.shape) * self._length(move, len(places))[:, None] * self._longest)
 
-    def _inside(self, places: Places) -> Flags:
+    def _inside(self, places: Places) -> Booleans:
         return np.asarray(((places >= self.space.low) & (places <= self.space.high)).all(axis=1))
 
     def __post_init__(self) -> None:
@@ -471,6 +467,6 @@ def _squares(vectors: Floats) -> Floats:
     return np.asarray(np.einsum("nr,nr->n", vectors, vectors))
 
 
-def _wide(flags: Flags, places: Places) -> Flags:
+def _wide(flags: Booleans, places: Places) -> Booleans:
     """Flags shaped to choose among places."""
     return flags[:, None] if places.ndim == 2 else flags

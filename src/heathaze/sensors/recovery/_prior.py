@@ -15,10 +15,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 SPREADS = np.array([0.1, 0.3, 1.0])
 """How alike strengths may be: nearly equal, similar, or anything from nothing to a few times the usual."""

@@ -6,15 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.recovery._space import Box, Nodes, Space, View
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 FLOOR = 1e-7
 """Noise is never taken to be smaller than this part of the largest reading: no physics is known more exactly."""

@@ -10,16 +10,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.recovery._moves import Moves
 from heathaze.sensors.recovery._prior import Prior
 from heathaze.sensors.recovery._source_guesses import Guesses
 from heathaze.sensors.recovery._space import Space
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 _BORNE = 0.5
 """Part of the guesses that must still count after readings are heard louder (effective sample size)."""

@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.sensors.physics.field import Field
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 _LIKELY = 8
 """The middle of places on a network is sought among so many of the most frequent."""

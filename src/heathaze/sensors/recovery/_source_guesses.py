@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.recovery._prior import Prior
 from heathaze.sensors.recovery._space import Places, Space
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 
 @dataclass(eq=False)

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.physics.field import Field
+from heathaze.types import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Places = npt.NDArray[Any]
 """Coordinates, shape (…, dimensions), or numbers of candidates, shape (…)."""
 

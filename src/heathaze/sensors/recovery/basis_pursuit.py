@@ -29,9 +29,7 @@ from heathaze.errors import InvalidInput
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.recovery._basis_pursuit_neighbours import neighbours
 from heathaze.sensors.recovery._column_generation import Search
-
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.intp]
+from heathaze.types import Floats, Indices
 
 DUST = 1e-6
 """Candidates below this part of the strongest are no part of a peak."""
@@ -186,7 +184,7 @@ def peaks(field: Field, strengths: npt.ArrayLike) -> list[Peak]:
     return sorted(found, key=lambda peak: (-peak.strength, peak.node))
 
 
-def _peak(field: Field, mass: Floats, places: Places) -> Peak:
+def _peak(field: Field, mass: Floats, places: Indices) -> Peak:
     strength = float(mass[places].sum())
     share = mass[places] / strength
     if field.network is not None:
@@ -202,7 +200,7 @@ def _peak(field: Field, mass: Floats, places: Places) -> Peak:
     return Peak(position, node, strength, math.sqrt(float(share @ distance**2)))
 
 
-def _medoid(field: Field, share: Floats, places: Places) -> tuple[int, Floats]:
+def _medoid(field: Field, share: Floats, places: Indices) -> tuple[int, Floats]:
     """The node of a group from which its strength is nearest on average, and how far the others are."""
     from scipy.sparse.csgraph import dijkstra
 

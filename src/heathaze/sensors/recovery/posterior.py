@@ -31,9 +31,7 @@ from heathaze.sensors.recovery._prior import Prior
 from heathaze.sensors.recovery._problem import problem
 from heathaze.sensors.recovery._sampler import sample
 from heathaze.sensors.recovery._source_distances import Apart
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 GUESSES = 1000
 """Drawn from the posterior: the mean of a quantity is then known to a thirtieth of its spread."""

@@ -11,12 +11,9 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.sensors.physics._kernel import Axis
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 _ROOM = 2**21
 """Places times readings in a table."""

@@ -15,7 +15,6 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.sensors.physics._kernel import Axis
 from heathaze.sensors.physics._taylor import SmoothField
@@ -23,8 +22,8 @@ from heathaze.sensors.physics.plate import Plate
 from heathaze.sensors.physics.snapshots import Snapshots
 from heathaze.sensors.sensitivity._box_kernels import plate_bounds
 from heathaze.sensors.sensitivity._rate import FLOOR, SAFETY, Kind, Rate
+from heathaze.types import Floats
 
-Floats = npt.NDArray[np.float64]
 Norm = Callable[[Floats], Floats]
 
 MOST_WORK = 2**28

@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.physics.field import Field
@@ -28,9 +27,7 @@ from heathaze.sensors.physics.graph import Graph
 from heathaze.sensors.physics.network import Network
 from heathaze.sensors.physics.snapshots import Snapshots
 from heathaze.sensors.sensitivity._rate import FLOOR, SAFETY, Rate
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from heathaze.types import Floats, Integers
 
 FAILURE = 2.0**-64
 """Probability over the random combinations, all edges and looks together, that the answer is too small."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from heathaze.errors import TooLarge
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.sensitivity._rate import FLOOR, SAFETY, Rate
-
-Floats = npt.NDArray[np.float64]
+from heathaze.types import Floats
 
 MOST_WORK = 2**35
 """Pairs times readings: about a minute."""

@@ -1,0 +1,12 @@
+"""Names of array types that signatures use."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Indices = npt.NDArray[np.intp]
+Booleans = npt.NDArray[np.bool_]
