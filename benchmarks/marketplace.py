@@ -14,7 +14,7 @@ import numpy as np
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.herding import Herding
 from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.summarize import summarize
+from heathaze.marketplace.roles import summarize
 from heathaze.privacy.randomness import Simulation
 
 CANDIDATES, POINTS, COLUMNS, TARGET = 60_000, 1_000, 50, 250

@@ -9,7 +9,7 @@ import numpy as np
 from heathaze.central import Pyramid
 from heathaze.domain.grid import Grid
 from heathaze.ingest.counts import Counts
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 from heathaze.publishing import publish
 
 WANTED = 3.0

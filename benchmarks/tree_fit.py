@@ -13,8 +13,8 @@ from heathaze.central.tree_fit import Level, fit_tree
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import children
 from heathaze.ingest.counts import Counts
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 
 WANTED = 10.0
 

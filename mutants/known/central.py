@@ -2,8 +2,8 @@
 
 from mutants.bug import Bug
 
-SEARCH = "src/heathaze/central/_search.py"
-GRADUAL = "src/heathaze/central/_gradual.py"
+SEARCH = "src/heathaze/central/adaptive_tree.py"
+GRADUAL = "src/heathaze/central/adaptive_tree.py"
 PYRAMID = "src/heathaze/central/pyramid.py"
 PRIV_TREE = "src/heathaze/central/priv_tree.py"
 UNIFORM_GRID = "src/heathaze/central/uniform_grid.py"

@@ -6,7 +6,7 @@ COHORT = "src/heathaze/distributed/cohort.py"
 DEVICE = "src/heathaze/distributed/device.py"
 QUESTION = "src/heathaze/distributed/question.py"
 SURVEY = "src/heathaze/distributed/survey.py"
-CONDUCT = "src/heathaze/distributed/conduct.py"
+CONDUCT = "src/heathaze/distributed/simulate.py"
 SIMULATE = "src/heathaze/distributed/simulate.py"
 QUADTREE = "src/heathaze/distributed/adaptive_quadtree.py"
 

@@ -169,7 +169,7 @@ BUGS = (
     Bug(
         "types-cast-to-the-first-file",
         "Files that hold ids in different types are refused.",
-        "src/heathaze/ingest/parquet_schema.py",
+        "src/heathaze/ingest/source.py",
         "if len(types) > 1:",
         "if len(types) > 9:",
         "tests/ingest/test_bad_input.py::test_parquet_files_of_different_types_are_not_cast_to_one",
@@ -233,7 +233,7 @@ BUGS = (
     Bug(
         "days-wrap-around",
         "A day that no engine can hold is refused, and does not become another day.",
-        "src/heathaze/ingest/arrow.py",
+        "src/heathaze/ingest/memory.py",
         "    if (np.abs(days) > MOST_DAYS).any():\n",
         "    if False:\n",
         "tests/ingest/test_other_sources.py::test_days_that_would_wrap_around_are_refused",

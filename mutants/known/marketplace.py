@@ -4,16 +4,16 @@ from mutants.bug import Bug
 
 BROADCAST = "src/heathaze/marketplace/noisy_sum.py"
 HERDING = "src/heathaze/marketplace/herding.py"
-HERDER = "src/heathaze/marketplace/_herder.py"
+HERDER = "src/heathaze/marketplace/herding_parties.py"
 ROUNDS = "src/heathaze/marketplace/private_greedy.py"
 CURATOR = "src/heathaze/marketplace/private_greedy_parties.py"
-BIDDER = "src/heathaze/marketplace/_bidder.py"
-CACHE = "src/heathaze/marketplace/_cache.py"
+BIDDER = "src/heathaze/marketplace/private_greedy_parties.py"
+CACHE = "src/heathaze/marketplace/private_greedy_parties.py"
 MWEM = "src/heathaze/marketplace/mwem.py"
 ASKING = "src/heathaze/marketplace/auction.py"
 FEATURES = "src/heathaze/marketplace/features.py"
 CONSUMER = "src/heathaze/marketplace/roles.py"
-OWNER = "src/heathaze/marketplace/owner.py"
+OWNER = "src/heathaze/marketplace/roles.py"
 
 BUGS = (
     # ── sums of hashes ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 from mutants.bug import Bug
 
 SAMPLERS = "src/heathaze/privacy/_samplers.py"
-SHARE_SAMPLERS = "src/heathaze/privacy/_share_samplers.py"
+SHARE_SAMPLERS = "src/heathaze/privacy/_samplers.py"
 NOISE = "src/heathaze/privacy/noise.py"
 SHARES = "src/heathaze/privacy/noise_shares.py"
 RANDOMNESS = "src/heathaze/privacy/randomness.py"

@@ -7,7 +7,7 @@ SERVER = "src/heathaze/secagg/server.py"
 SHARES = "src/heathaze/secagg/shamir.py"
 KEYS = "src/heathaze/secagg/keys.py"
 TERMS = "src/heathaze/secagg/parameters.py"
-ODDS = "src/heathaze/secagg/odds.py"
+ODDS = "src/heathaze/secagg/parameters.py"
 ENVELOPE = "src/heathaze/secagg/envelope.py"
 
 BUGS = (

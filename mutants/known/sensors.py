@@ -4,7 +4,7 @@ from mutants.bug import Bug
 
 READINGS = "src/heathaze/sensors/readings.py"
 NOISY = "src/heathaze/sensors/noisy_readings.py"
-PLACES = "src/heathaze/sensors/sensitivity/_places.py"
+PLACES = "src/heathaze/sensors/sensitivity/_discrete.py"
 EDGES = "src/heathaze/sensors/sensitivity/_discrete.py"
 STEEPEST = "src/heathaze/sensors/sensitivity/_continuous.py"
 DEVICE = "src/heathaze/sensors/device.py"

@@ -13,7 +13,7 @@ import numpy as np
 import heathaze as hz
 from heathaze.inference.interval import interval
 from heathaze.inference.posterior import posterior
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 
 
 def coverage_by_level(settings: Mapping[str, Any]) -> dict[int, list[float]]:

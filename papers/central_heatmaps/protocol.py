@@ -12,7 +12,7 @@ from harness.data import columns_of, data_file, seed_of
 
 import heathaze as hz
 from heathaze.datasets.mixtures import mixture
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 
 HERE = Path(__file__).resolve().parent
 ONE = 2**20

@@ -27,7 +27,7 @@ import numpy as np
 import heathaze as hz
 from heathaze.datasets import city
 from heathaze.datasets.city import CITY
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 

@@ -13,10 +13,10 @@ from harness.data import seed_of
 from sources import Scene, scene
 
 from heathaze.marketplace import mmd_squared
-from heathaze.marketplace.baselines import Chosen, exact_greedy, greedy, random_pool, target_only, uniform
+from heathaze.marketplace.greedy import Chosen, exact_greedy, greedy, random_pool, target_only, uniform
 from heathaze.marketplace.herding import Herding
 from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.summarize import summarize
+from heathaze.marketplace.roles import summarize
 from heathaze.privacy.randomness import Simulation
 
 HERDING, ROUNDS = "herding", "rounds"

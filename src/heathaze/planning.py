@@ -19,11 +19,11 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
 from heathaze.ingest.counts import Counts
+from heathaze.metrics.cellwise import similarity
 from heathaze.metrics.emd import emd
-from heathaze.metrics.heatmap import similarity
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.loss import LARGEST_EPSILON, SMALLEST_EPSILON, Number, exact, parse_epsilon, warn_if_weak
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 from heathaze.types import Floats
 
 TIMES = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))

@@ -20,8 +20,8 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import price
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 from heathaze.testing import noiseless
 
 MASS = 2**20

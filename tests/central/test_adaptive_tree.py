@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heathaze.central import AdaptiveTree, _gradual, _search, default
-from heathaze.central._gradual import Glance, _chance_of_nothing, glance
+from heathaze.central import AdaptiveTree, adaptive_tree, default
+from heathaze.central.adaptive_tree import Glance, _chance_of_nothing, glance
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.ingest.counts import Counts
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 from heathaze.testing import neighbouring_counts
 from heathaze.testing.statistics import assert_distribution, discrete_laplace_law, two_sample
 
@@ -92,7 +92,7 @@ def test_the_same_scale_twice_is_one_count() -> None:
 # ── the promise ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _loss(search: _search._Search, first: Counts, second: Counts) -> float:
+def _loss(search: adaptive_tree._Search, first: Counts, second: Counts) -> float:
     """Log-ratio of a transcript's probabilities: coarse numbers where divided, sharp ones at the leaves."""
     loss = 0.0
     for level, codes, values, parts in search.found:
@@ -109,11 +109,11 @@ def _scripted(monkeypatch: pytest.MonkeyPatch, numbers) -> None:
     def glance_at_script(counts: np.ndarray, *_: object) -> Glance:
         return Glance(*(np.array([next(numbers) for _ in counts]) for _ in range(2)))
 
-    monkeypatch.setattr(_search, "glance", glance_at_script)
+    monkeypatch.setattr(adaptive_tree, "glance", glance_at_script)
 
 
-def _run(counts: Counts, epsilon: Fraction) -> _search._Search:
-    search = _search._Search(counts, epsilon, Simulation(1))
+def _run(counts: Counts, epsilon: Fraction) -> adaptive_tree._Search:
+    search = adaptive_tree._Search(counts, epsilon, Simulation(1))
     search.run()
     return search
 
@@ -181,7 +181,7 @@ def _pmf(values, count: int, scale: float):
     return (1 - r) / (1 + r) * np.exp(-np.abs(np.asarray(values, dtype=np.float64) - count) / scale)
 
 
-def _looks(monkeypatch: pytest.MonkeyPatch, sharp_seed: int) -> _search._Search:
+def _looks(monkeypatch: pytest.MonkeyPatch, sharp_seed: int) -> adaptive_tree._Search:
     """A search on scripted numbers: coarse ones are even, and sharp ones odd and of any size."""
     coarse_rng, sharp_rng = np.random.default_rng(1), np.random.default_rng(sharp_seed)
 
@@ -191,7 +191,7 @@ def _looks(monkeypatch: pytest.MonkeyPatch, sharp_seed: int) -> _search._Search:
             return Glance(coarse, coarse)
         return Glance(coarse, 2 * sharp_rng.integers(0, 10 ** sharp_rng.integers(1, 7), len(counts)) + 1)
 
-    monkeypatch.setattr(_search, "glance", glance_at_script)
+    monkeypatch.setattr(adaptive_tree, "glance", glance_at_script)
     grid = Grid.plane(x=(0, 32), y=(0, 32), size=32)
     return _run(_counts(grid, np.ones((32, 32), np.int64), 1000), Fraction(1))
 
@@ -228,7 +228,7 @@ def test_nothing_of_the_data_outlives_the_run() -> None:
 
 def test_a_tree_stays_within_its_means(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many people there are, the tree stops growing; whoever shows least stays whole, and no budget is lost."""
-    monkeypatch.setattr(_search, "MOST_NODES", 500)
+    monkeypatch.setattr(adaptive_tree, "MOST_NODES", 500)
     grid = Grid.plane(x=(0, 64), y=(0, 64), size=64)
     search = _run(_counts(grid, np.full((64, 64), 10_000), 1), Fraction(5))
     assert 100 < search.looked <= 500
@@ -238,15 +238,15 @@ def test_a_tree_stays_within_its_means(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_overspending_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug put back: descendants that get all the budget of their parent, not what it left."""
-    real = _search._Search._look
+    real = adaptive_tree._Search._look
 
     def greedy(self, level, codes, spend, left, above=None, parent=None):
-        real(self, level, codes, spend, _search.PARTS, above, parent)
+        real(self, level, codes, spend, adaptive_tree.PARTS, above, parent)
 
     grid = Grid.plane(x=(0, 16), y=(0, 16), size=16)
     counts = _counts(grid, np.full((16, 16), 1000), 1)
     AdaptiveTree(grid, 1).run(counts, Simulation(1))
-    monkeypatch.setattr(_search._Search, "_look", greedy)
+    monkeypatch.setattr(adaptive_tree._Search, "_look", greedy)
     with pytest.raises(PromiseBroken, match="spent more than its budget"):
         AdaptiveTree(grid, 1).run(counts, Simulation(1))
 
@@ -254,7 +254,7 @@ def test_overspending_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_measuring_a_node_twice_is_noticed() -> None:
     twice = [(0, np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64))] * 2
     with pytest.raises(PromiseBroken, match="measured twice"):
-        _search._check_paths(twice)
+        adaptive_tree._check_paths(twice)
 
 
 @given(seed=st.integers(0, 2**32), epsilon=st.sampled_from([0.05, 1, 30]), people=st.sampled_from([0, 3, 300, 100_000]))
@@ -264,7 +264,7 @@ def test_whole_budget_on_every_path(seed: int, epsilon: float, people: int) -> N
     shape = tuple(rng.integers(1, 40, 2).tolist())
     grid = Grid.plane(x=(0, shape[1]), y=(0, shape[0]), shape=shape)
     mass = rng.multinomial(people, rng.dirichlet(np.full(grid.cells, 0.05))).reshape(shape)
-    search = _search._Search(_counts(grid, mass * 8, 8), Fraction(epsilon), Simulation(seed))
+    search = adaptive_tree._Search(_counts(grid, mass * 8, 8), Fraction(epsilon), Simulation(seed))
     search.run()
     spent: dict[tuple[int, int], int] = {}
     covered = 0
@@ -275,7 +275,7 @@ def test_whole_budget_on_every_path(seed: int, epsilon: float, people: int) -> N
             )
             spent[level, code] = above + own
             if index % 2 == 0:  # leaves
-                assert spent[level, code] == _search.PARTS
+                assert spent[level, code] == adaptive_tree.PARTS
                 covered += int(_area(grid, level, code))
     assert covered == grid.cells
 
@@ -339,10 +339,10 @@ def test_better_than_the_rivals_on_a_synthetic_city() -> None:
 
 
 def test_laplace_scales_are_rounded_up() -> None:
-    search = _search._Search(
+    search = adaptive_tree._Search(
         neighbouring_counts(Grid.plane(x=(0, 1), y=(0, 1), size=4))[0].first, Fraction(1, 3), Simulation(1)
     )
     for parts in (64, 65, 1000, 4096):
         assert search._scale(parts) >= search.counts.bound / (Fraction(1, 3) * parts / 4096)
         assert search._scale(parts) == laplace_scale(search.counts.bound, Fraction(parts, 3 * 4096))
-    assert _gradual._BITS == 52
+    assert adaptive_tree._BITS == 52

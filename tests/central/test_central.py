@@ -16,8 +16,8 @@ from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import DiscreteLaplace, price
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 from heathaze.testing import noiseless
 
 MASS = 2**20

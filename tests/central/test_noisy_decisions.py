@@ -31,8 +31,8 @@ from heathaze.central import (
 from heathaze.domain.grid import Grid
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import flatten
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 
 MASS = 2**20
 LOUD = 2**45

@@ -19,8 +19,8 @@ from heathaze.domain.quadtree import children, deinterleave, exists, nodes_at
 from heathaze.errors import InvalidInput
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import BiasedSplits, price
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 from heathaze.testing import noiseless
 from heathaze.testing.statistics import chi_square
 

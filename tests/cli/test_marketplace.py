@@ -18,10 +18,9 @@ from heathaze.cli import marketplace_report as purchase
 from heathaze.datasets.owners import market
 from heathaze.marketplace.study import Study
 from heathaze.privacy.events import DiscreteLaplace
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Loss
-from heathaze.privacy.unit import Unit
 from tests.cli.conftest import Heathaze, Said
 
 OWNERS = ("coast.parquet", "hills.parquet", "new_suburbs.parquet")
@@ -521,7 +520,7 @@ def test_who_stops_a_purchase_is_told_of_the_ledgers(town: Heathaze, monkeypatch
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("heathaze.marketplace.summarize", stop)
+    monkeypatch.setattr("heathaze.marketplace.roles", stop)
     said = town(*BUY, *PRICE)
     assert (said.code, "budgets may have been charged" in said.err) == (130, True)
     assert not Path("chosen.parquet").exists()

@@ -17,8 +17,8 @@ import heathaze as hz
 from heathaze.domain.quadtree import interleave
 from heathaze.errors import HeathazeError, InvalidInput, LedgerError, SimulatedRelease, UnreadableData
 from heathaze.ingest.count import SALT
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.unit import Unit
 
 DIGITS = str.maketrans("abcdef", "012345")
 GRID = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)

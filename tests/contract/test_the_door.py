@@ -11,7 +11,7 @@ import heathaze as hz
 from heathaze.central import AdaptiveTree, Flat
 from heathaze.errors import PromiseBroken
 from heathaze.privacy.events import DiscreteLaplace
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 from heathaze.testing import noiseless
 
 GRID = hz.Grid.plane(x=(0, 4), y=(0, 4), size=4)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heathaze.distributed import Cohort, Survey, _dealing, plan_terms
-from heathaze.distributed._dealing import most_in_a_shard
+from heathaze.distributed import Cohort, Survey, cohort, plan_terms
+from heathaze.distributed.cohort import most_in_a_shard
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.events import price
 from heathaze.privacy.noise_shares import realised_epsilon, surviving_shape
@@ -120,7 +120,7 @@ def test_an_absurd_crowd_is_bounded_at_once() -> None:
 
 def test_dealing_really_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 2^−10 for 2^−40, a thousand dealings: rarely more than the bound, often more than the even part."""
-    monkeypatch.setattr(_dealing, "EXCESS", Fraction(1, 2**10))
+    monkeypatch.setattr(cohort, "EXCESS", Fraction(1, 2**10))
     most_in_a_shard.cache_clear()
     bound = most_in_a_shard(1000, 50, 10)
     most_in_a_shard.cache_clear()

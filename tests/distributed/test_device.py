@@ -31,13 +31,11 @@ from heathaze.errors import (
     SensitivityExceeded,
 )
 from heathaze.privacy.events import DiscreteLaplace, NoiseShares, flatten
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Loss
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from heathaze.secagg import Client, Identity, Terms
 from heathaze.testing import assert_distribution, discrete_laplace_law, goodness_of_fit
 from tests.distributed.parties import COHORT, GRID, fresh_name, opened, question

@@ -19,7 +19,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.errors import HeathazeError, InvalidInput, PromiseBroken, TooLarge
 from heathaze.privacy.events import NoiseShares, flatten, price
-from heathaze.privacy.trust import Adjacency, Trust
+from heathaze.privacy.guarantee import Adjacency, Trust
 from tests.distributed.parties import COHORT, GRID, question
 
 QUARTERS, CELLS = Partition.whole_level(GRID, 1), Partition.whole_level(GRID, 3)

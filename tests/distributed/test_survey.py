@@ -13,9 +13,8 @@ from heathaze.distributed import Cohort, Device, Round, Survey, conduct
 from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted, SimulatedRelease
 from heathaze.privacy.events import Composition, NoiseShares, flatten, price, undescribe
+from heathaze.privacy.guarantee import Adjacency, Trust, Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from heathaze.secagg import Sum
 from tests.distributed.parties import (
     COHORT,

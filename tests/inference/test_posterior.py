@@ -11,13 +11,12 @@ from heathaze.domain.quadtree import deinterleave, nodes_at
 from heathaze.errors import InvalidInput
 from heathaze.inference import prior
 from heathaze.inference._beliefs import Beliefs
-from heathaze.inference._split_tree import NONE, build
 from heathaze.inference.interval import interval
-from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.inference.noisy_counts import NONE, NoisyCounts, build
 from heathaze.inference.posterior import posterior
 from heathaze.ingest.counts import Counts
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 
 
 def _plane(*shape: int) -> Grid:

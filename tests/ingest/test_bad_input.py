@@ -17,7 +17,7 @@ import pytest
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, MissingExtra, UnknownFormat, UnreadableData
 from heathaze.ingest.count import count
-from heathaze.ingest.engines.java import java_home
+from heathaze.ingest.engines.spark import java_home
 
 GLOBE = Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=16)
 SECRETS = ("anna-secret", "73.98", "40.70", "-73.9812345")

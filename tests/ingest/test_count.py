@@ -16,7 +16,7 @@ import heathaze.ingest.count as module
 from heathaze.domain.grid import Grid
 from heathaze.errors import SensitivityExceeded
 from heathaze.ingest.count import count
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 
 LINE = Grid.plane(x=(0, 4), y=(0, 1), shape=(1, 4))
 NAMES = st.sampled_from(["anna", "Zoë", "山田", "a|b", "O'Neil", '"quoted"', "-- x", "😀", " anna", "ANNA"])

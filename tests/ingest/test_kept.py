@@ -19,7 +19,7 @@ from heathaze.ingest.count import _placing, _weighing, count, read_visits
 from heathaze.ingest.engine import RAW
 from heathaze.ingest.engines.duckdb import open_duckdb
 from heathaze.ingest.source import find_files
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 
 GRID = Grid.plane(x=(0, 4), y=(0, 1), shape=(1, 4))
 VISITED = {"u": ["a", "b", "c"], "x": [0.5, 1.5, 2.5], "y": [0.5, 0.5, 0.5]}

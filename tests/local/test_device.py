@@ -28,10 +28,9 @@ from heathaze.local import (
 from heathaze.local.device import promise
 from heathaze.local.mechanism import Estimator
 from heathaze.privacy.events import RandomizedReport
+from heathaze.privacy.guarantee import Adjacency, Trust, Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import Randomness, SecureRandomness, Simulation
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from tests.local.enumeration import plane
 from tests.local.test_reports import EVERY
 

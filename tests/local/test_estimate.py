@@ -31,9 +31,8 @@ from heathaze.local import (
 )
 from heathaze.local.mechanism import Estimator
 from heathaze.metrics import similarity
+from heathaze.privacy.guarantee import Adjacency, Trust, Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from heathaze.release.formats import LOADABLE, load
 from heathaze.release.release import Release
 from tests.local.enumeration import plane

@@ -27,8 +27,8 @@ from heathaze.local.square_wave import SquareWave2D
 from heathaze.local.subset_exponential import SubsetExponential
 from heathaze.local.unary_encoding import UnaryEncoding
 from heathaze.privacy.events import RandomizedReport
+from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.trust import Adjacency
 from tests.local.enumeration import (
     assert_channel_is,
     assert_follows,

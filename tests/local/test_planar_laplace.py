@@ -16,7 +16,7 @@ from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.local import geo_indistinguishability as _distance
 from heathaze.local.geo_indistinguishability import MAX_REACH, cell_lengths, decay
 from heathaze.local.planar_laplace import PlanarLaplace
-from heathaze.privacy.trust import Adjacency
+from heathaze.privacy.guarantee import Adjacency
 from tests.local.enumeration import distances, losses, plane, worst_loss
 
 GRIDS = [plane(1, 7), plane(2, 3, 1, 5), plane(5, 5), plane(9, 9, 3, 1), plane(4, 7, 0.25, 1.5), plane(8, 3, 100, 40)]

@@ -31,8 +31,8 @@ from heathaze.local import (
 )
 from heathaze.local.mechanism import Estimator
 from heathaze.local.reports import DEVICE, MECHANISMS, fingerprint
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 from tests.local.enumeration import plane
 
 NEW_YORK = Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), shape=(5, 7))

@@ -14,8 +14,8 @@ from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local.channels import Convolution
 from heathaze.local.geo_indistinguishability import decay
 from heathaze.local.subset_exponential import SubsetExponential, _made_distinct, paper_size
+from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.trust import Adjacency
 from heathaze.testing.statistics import chi_square
 from tests.local.enumeration import (
     ALPHA,

@@ -19,8 +19,8 @@ from heathaze.errors import CannotWrite, HeathazeError, InvalidInput, SimulatedR
 from heathaze.local import DiskArea, Reports, Tally, estimate, randomize
 from heathaze.local.mechanism import Estimator
 from heathaze.local.reports import DEVICE, fingerprint
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 from tests.local.enumeration import plane
 from tests.local.test_reports import EVERY, edited, some
 

@@ -10,8 +10,8 @@ import pytest
 
 from heathaze.errors import InvalidInput, UnexpectedMessage
 from heathaze.marketplace import AskSome, Consumer, LogisticAuction, Owner, Rounds, summarize
-from heathaze.marketplace._cache import Cache
 from heathaze.marketplace.messages import Bid, FromOwner, Offer, Profile, Quota, Wanted
+from heathaze.marketplace.private_greedy_parties import Cache
 from heathaze.marketplace.protocol import Way
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import Simulation

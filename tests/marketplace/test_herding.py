@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 from heathaze.errors import BudgetExceeded, InvalidInput, UnexpectedMessage
 from heathaze.marketplace import Consumer, Features, Owner, mmd_squared, summarize
-from heathaze.marketplace._denoise import denoise
-from heathaze.marketplace._quotas import mixture, quotas
 from heathaze.marketplace.greedy import kernel_greedy
-from heathaze.marketplace.herding_parties import HerdingCurator
+from heathaze.marketplace.herding_parties import HerdingCurator, denoise, mixture, quotas
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, Offer, Profile, Quota
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.ledger import Ledger

@@ -11,7 +11,7 @@ from heathaze.errors import InvalidInput, SensitivityExceeded
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.mwem import GRID, Mwem, MwemSum, choice_rate_of, laplace_scale_of
 from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.summarize import summarize
+from heathaze.marketplace.roles import summarize
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.events import PureSteps, flatten, price
 from heathaze.privacy.randomness import Simulation

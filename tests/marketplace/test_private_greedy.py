@@ -10,19 +10,18 @@ import pytest
 
 from heathaze.errors import InvalidInput
 from heathaze.marketplace import noisy_sum as broadcast_module
-from heathaze.marketplace._bidder import Bidder
 from heathaze.marketplace.auction import LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Ask, Broadcast, CallForBids
 from heathaze.marketplace.mwem import Mwem
 from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.summarize import summarize
+from heathaze.marketplace.private_greedy_parties import Bidder
+from heathaze.marketplace.roles import summarize
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.events import FineGaussian, flatten, price
+from heathaze.privacy.guarantee import Adjacency, Trust, Unit
 from heathaze.privacy.noise import discrete_gaussian
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from tests.marketplace.market import check_points_are_the_owners, remedies
 
 FEATURES = Features(columns=784, gamma=0.02)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput, UnexpectedMessage
-from heathaze.marketplace._bidder import Bidder
 from heathaze.marketplace.auction import AskSome, LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import (
@@ -23,7 +22,7 @@ from heathaze.marketplace.messages import (
     ToOwner,
 )
 from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.private_greedy_parties import RoundsCurator, Step
+from heathaze.marketplace.private_greedy_parties import Bidder, RoundsCurator, Step
 from heathaze.marketplace.roles import Consumer
 from heathaze.privacy.randomness import Simulation
 from tests.marketplace.market import check_points_are_the_owners

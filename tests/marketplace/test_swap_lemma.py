@@ -6,11 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heathaze.marketplace._bidder import Bidder, redundancy
 from heathaze.marketplace.auction import AskAll, AskSome, Coins, LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, FromOwner
-from heathaze.marketplace.private_greedy_parties import RoundsCurator
+from heathaze.marketplace.private_greedy_parties import Bidder, RoundsCurator, redundancy
 from tests.marketplace.worlds import FEATURES, Scripted, neighbours, play, scripted, swaps
 
 CHECKS = 1000

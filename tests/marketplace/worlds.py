@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.marketplace._bidder import Bidder
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Broadcast, FromOwner, ToOwner, Wanted
 from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.private_greedy_parties import RoundsCurator
+from heathaze.marketplace.private_greedy_parties import Bidder, RoundsCurator
 from heathaze.marketplace.protocol import fingerprint
 from heathaze.privacy.randomness import Randomness, Simulation
 

@@ -9,7 +9,7 @@ import pytest
 from heathaze.metrics import _certificates as certificates
 from heathaze.metrics import _pairs
 from heathaze.metrics._beckmann import Beckmann, level
-from heathaze.metrics._plan_kernels import carry
+from heathaze.metrics._kernels import carry
 from tests.metrics.flow_oracle import exact_emd
 
 SHAPE = (14, 17)

@@ -21,10 +21,9 @@ from heathaze.privacy.events import (
     price,
     undescribe,
 )
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Loss
-from heathaze.privacy.unit import Unit
 
 DELTA = Fraction(1, 10**6)
 STEPS = st.builds(

@@ -7,10 +7,8 @@ from fractions import Fraction
 import pytest
 
 from heathaze.errors import InvalidInput, PromiseBroken
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import Loss, decimal
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 
 VISITS = [Unit.PERSON, Unit.PERSON_DAY, Unit.VISIT]
 LOSSES = [Loss(Fraction(1)), Loss(Fraction(1, 3)), Loss(Fraction(5, 2), Fraction(1, 10**6)), Loss(Fraction(100))]

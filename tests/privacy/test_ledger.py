@@ -38,11 +38,9 @@ from heathaze.privacy.events import (
     RandomizedReport,
     price,
 )
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Entry, Ledger
 from heathaze.privacy.loss import Loss, Number, exact
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 
 DELTA = Fraction(1, 10**6)
 
@@ -574,7 +572,7 @@ from heathaze.privacy.events import DiscreteLaplace
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Loss
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 path, begin = sys.argv[1], sys.argv[2] == "begin"
 ledger = None if begin else Ledger.open(path)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -614,7 +612,7 @@ from heathaze.privacy.events import DiscreteLaplace
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Loss
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 
 path = pathlib.Path(sys.argv[1])
 

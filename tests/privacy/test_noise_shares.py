@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import nbinom, poisson
 
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.privacy import _samplers, _share_samplers, noise_shares
+from heathaze.privacy import _samplers, noise_shares
 from heathaze.privacy.loss import SMALLEST_EPSILON
 from heathaze.privacy.noise import _draw, discrete_laplace, laplace_scale
 from heathaze.privacy.noise_shares import (
@@ -124,7 +124,7 @@ def test_a_gamma_given_as_a_rate_is_seen() -> None:
     assert goodness_of_fit(peer(1 / odds) - peer(1 / odds), law) < ALPHA
     assert_distribution(peer(odds) - peer(odds), law, ALPHA)
     # Ours: as many proposals as the module says, times what one of them adds on average.
-    terms = _draw(_share_samplers.fill_terms, 400_000, Simulation(5), ONE, np.uint64(10), np.uint64(3))
+    terms = _draw(_samplers.fill_terms, 400_000, Simulation(5), ONE, np.uint64(10), np.uint64(3))
     assert noise_shares._blocks(1 / epsilon) == 1
     assert float(shape) * 3 * terms.mean() == pytest.approx(1.43, abs=0.02)
 
@@ -226,7 +226,7 @@ def poisson_law(mean):
 def test_small_poisson_numbers_follow_their_law(mean: str, samples: int) -> None:
     wanted = Fraction(mean)
     parameters = np.uint64(wanted.numerator), np.uint64(wanted.denominator)
-    drawn = _draw(_share_samplers.fill_poisson, samples, Simulation(10), *parameters)
+    drawn = _draw(_samplers.fill_poisson, samples, Simulation(10), *parameters)
     assert_distribution(drawn, poisson_law(wanted), ALPHA)
     wrong = poisson_law(wanted * (Fraction(11, 10) if wanted > Fraction(1, 100) else 3))
     assert goodness_of_fit(drawn, wrong) < ALPHA
@@ -247,7 +247,7 @@ def test_a_poisson_number_of_many_pieces() -> None:
 
 
 def test_tickets_of_a_poisson_number_are_its_weights() -> None:
-    tickets = np.diff(_share_samplers._ENDS.astype(object), prepend=0)
+    tickets = np.diff(_samplers._ENDS.astype(object), prepend=0)
     assert [Fraction(n, math.factorial(16)) for n in tickets] == [Fraction(1, math.factorial(n)) for n in range(17)]
     assert math.factorial(16) * (math.e - sum(Fraction(1, math.factorial(n)) for n in range(17))) < 1
 
@@ -256,8 +256,8 @@ def test_the_last_ticket_asks_on() -> None:
     last, first, second, other = 2**64 - 1, 1, 2**64 // 17 + 2**32, 2**63 + 1
     for answers, wanted in (([last, first], 17), ([last, second, first], 18), ([last, other, 1], 0)):
         words = np.array(answers, dtype=np.uint64)
-        assert _share_samplers._one_poisson(words, 0) == (wanted, len(words))
-        assert _share_samplers._one_poisson(words[:-1], 0)[1] == _samplers.OUT_OF_WORDS
+        assert _samplers._one_poisson(words, 0) == (wanted, len(words))
+        assert _samplers._one_poisson(words[:-1], 0)[1] == _samplers.OUT_OF_WORDS
 
 
 # ── terms ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,7 +268,7 @@ def test_terms_have_the_intensity_of_the_process(t: int, s: int) -> None:
     blocks, proposals = noise_shares._blocks(Fraction(t, s)), 400_000
     assert 2 ** (blocks + 1) >= Fraction(t, s)
     assert blocks == 0 or 2**blocks < Fraction(t, s)
-    drawn = _draw(_share_samplers.fill_terms, proposals, Simulation(13), np.uint64(blocks), np.uint64(t), np.uint64(s))
+    drawn = _draw(_samplers.fill_terms, proposals, Simulation(13), np.uint64(blocks), np.uint64(t), np.uint64(s))
     k = np.arange(1, 40 * t // s + 40)
     expected = proposals * np.exp(-k * s / t) / k / (blocks + 2)
     observed = np.bincount(drawn, minlength=len(k) + 1)
@@ -286,19 +286,19 @@ def test_the_coin_of_two_over_e() -> None:
 
 
 def test_a_term_beyond_the_last_block_is_left_out() -> None:
-    coins = 2**_share_samplers.MAX_BEYOND - 1  # heads, 12 times
+    coins = 2**_samplers.MAX_BEYOND - 1  # heads, 12 times
     words = np.array([2**64 - 1, coins], dtype=np.uint64)
-    assert _share_samplers._one_term(words, 0, np.uint64(1), np.uint64(2), ONE) == (0, 2)
+    assert _samplers._one_term(words, 0, np.uint64(1), np.uint64(2), ONE) == (0, 2)
     fewer = np.array([2**64 - 1, coins >> 1], dtype=np.uint64)
-    assert _share_samplers._one_term(fewer, 0, np.uint64(1), np.uint64(2), ONE)[1] == _samplers.OUT_OF_WORDS
+    assert _samplers._one_term(fewer, 0, np.uint64(1), np.uint64(2), ONE)[1] == _samplers.OUT_OF_WORDS
 
 
 @pytest.mark.parametrize("scale", [Fraction(2**47 - 1), Fraction(1, 2**47 - 1), Fraction(2**46 + 1, 2**47 - 1)])
 def test_every_product_of_a_term_fits_64_bits(scale: Fraction) -> None:
-    blocks, beyond = noise_shares._blocks(scale), _share_samplers.MAX_BEYOND - 1
+    blocks, beyond = noise_shares._blocks(scale), _samplers.MAX_BEYOND - 1
     largest = 2 ** (blocks + beyond + 1) - 1
     assert largest * scale.denominator < 2**60
-    for i in range(_share_samplers.MAX_BEYOND):
+    for i in range(_samplers.MAX_BEYOND):
         assert i * scale.numerator <= 2 ** (blocks + i) * scale.denominator  # no exponent below 0
     assert Fraction(2 ** (blocks + beyond + 1)) / scale >= 2000  # what is left out has probability below exp(−2000)
 
@@ -306,8 +306,8 @@ def test_every_product_of_a_term_fits_64_bits(scale: Fraction) -> None:
 # ── running out of words ────────────────────────────────────────────────────────────────────────────────────────────
 
 KERNELS = {
-    "poisson": (_share_samplers.fill_poisson, (9, 10), poisson_law(Fraction(9, 10))),
-    "terms": (_share_samplers.fill_terms, (1, 5, 2), None),
+    "poisson": (_samplers.fill_poisson, (9, 10), poisson_law(Fraction(9, 10))),
+    "terms": (_samplers.fill_terms, (1, 5, 2), None),
 }
 
 

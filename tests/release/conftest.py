@@ -13,10 +13,9 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import nodes_at
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import posterior
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.privacy.loss import Loss
 from heathaze.privacy.provenance import Provenance
-from heathaze.privacy.unit import Unit
 from heathaze.release.release import Release
 
 Wrap = Callable[..., Release]

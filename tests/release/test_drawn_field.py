@@ -20,7 +20,7 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, UnreadableData
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.privacy.randomness import Simulation
-from heathaze.release.formats import LOADABLE, draws, load, packed
+from heathaze.release.formats import LOADABLE, _posterior, load
 from heathaze.release.release import Release
 
 GRID = Grid.plane(x=(0, 4), y=(0, 3), shape=(3, 4))
@@ -101,7 +101,7 @@ _HOSTILE: dict[str, Any] = {
 @pytest.fixture
 def drawn(small: Release) -> Release:
     return dataclasses.replace(
-        small, estimate=Density.uniform(GRID), drawn=draws.from_fields(GRID, _WHOLE), total=5_000.0
+        small, estimate=Density.uniform(GRID), drawn=_posterior.drawn_from_fields(GRID, _WHOLE), total=5_000.0
     )
 
 
@@ -130,10 +130,10 @@ def test_the_editing_itself_breaks_nothing(drawn: Release, tmp_path: Path) -> No
 
 def test_sizes_are_checked_before_anything_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     huge = Grid.plane(x=(0, 1), y=(0, 1), size=2**20)
-    monkeypatch.setattr(packed.zlib, "decompressobj", lambda: pytest.fail("unpacked"))
+    monkeypatch.setattr(_posterior.zlib, "decompressobj", lambda: pytest.fail("unpacked"))
     for side in (1, 256):
         with pytest.raises(UnreadableData):
-            draws.from_fields(huge, _WHOLE | {"side": side})
+            _posterior.drawn_from_fields(huge, _WHOLE | {"side": side})
 
 
 @pytest.mark.parametrize("ending", LOADABLE)
@@ -148,17 +148,17 @@ def test_maps_that_would_be_refused_are_not_written(drawn: Release, ending: str,
 
 
 def test_maps_of_another_grid_are_not_written() -> None:
-    maps = draws.from_fields(GRID, _WHOLE)
-    assert draws.to_fields(maps, GRID) is not None
-    assert draws.to_fields(maps, GRID.resized((6, 8))) is None
-    assert draws.to_fields(None, GRID) is None
+    maps = _posterior.drawn_from_fields(GRID, _WHOLE)
+    assert _posterior.drawn_to_fields(maps, GRID) is not None
+    assert _posterior.drawn_to_fields(maps, GRID.resized((6, 8))) is None
+    assert _posterior.drawn_to_fields(None, GRID) is None
 
 
 def test_what_is_let_in_can_be_asked(drawn: Release) -> None:
     """All mass of each map in one cell, and an estimate that says something else: no warning, no failure."""
     spikes = np.zeros((3, 3, 4))
     spikes[0, 0, 0] = spikes[1, 2, 3] = spikes[2, 0, 0] = 1
-    release = dataclasses.replace(drawn, drawn=draws.from_fields(GRID, _fields(spikes, within=999.0)))
+    release = dataclasses.replace(drawn, drawn=_posterior.drawn_from_fields(GRID, _fields(spikes, within=999.0)))
     assert np.isfinite(release.uncertainty).all()
     share = release.mass_in(GRID.box)
     assert (share.low, share.high) == (1.0, 1.0)
@@ -172,7 +172,7 @@ def test_a_changed_letter_is_refused_or_harmless(place: float, letter: str) -> N
     at = int(place * len(_WHOLE["packed"]))
     fields = _WHOLE | {"packed": _WHOLE["packed"][:at] + letter + _WHOLE["packed"][at + 1 :]}
     try:
-        maps = draws.from_fields(GRID, fields)
+        maps = _posterior.drawn_from_fields(GRID, fields)
     except HeathazeError as problem:
         assert str(problem).endswith(".")  # noqa: PT017
     else:

@@ -18,9 +18,8 @@ from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.errors import SimulatedRelease
 from heathaze.privacy.events import DiscreteLaplace, describe
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.privacy.loss import Loss
-from heathaze.privacy.unit import Unit
 from heathaze.release.formats import ENDINGS, LOADABLE, load
 from heathaze.release.release import Release
 

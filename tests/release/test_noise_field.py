@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, UnreadableData
 from heathaze.inference.noisy_counts import NoisyCounts
-from heathaze.release.formats import LOADABLE, load, noise
+from heathaze.release.formats import LOADABLE, _posterior, load
 from heathaze.release.release import Release
 
 GRID = Grid.plane(x=(0, 4), y=(0, 3), shape=(3, 4))
@@ -37,13 +37,13 @@ def _fields(levels: Any, codes: Any, values: Any, scales: Any) -> Fields:
 
 def test_what_is_packed_comes_back() -> None:
     noisy = NoisyCounts(GRID, np.array([0, 1, 2]), np.array([0, 3, 7]), np.array([1e9, -0.1, 3]), np.array([1, 2.5, 4]))
-    fields = noise.to_fields(noisy, GRID)
+    fields = _posterior.noisy_to_fields(noisy, GRID)
     assert fields == _fields(noisy.levels, noisy.codes, noisy.values, noisy.scales)
-    back = noise.from_fields(GRID, json.loads(json.dumps(fields)))
+    back = _posterior.noisy_from_fields(GRID, json.loads(json.dumps(fields)))
     for name in ("levels", "codes", "values", "scales"):
         assert np.array_equal(getattr(back, name), getattr(noisy, name))
-    assert noise.to_fields(noisy, GRID.resized((6, 8))) is None
-    assert noise.to_fields(None, GRID) is None
+    assert _posterior.noisy_to_fields(noisy, GRID.resized((6, 8))) is None
+    assert _posterior.noisy_to_fields(None, GRID) is None
 
 
 _WHOLE = ([0, 1], [0, 3], [9.0, 2.0], [1.0, 2.0])
@@ -85,7 +85,7 @@ _HOSTILE: dict[str, Fields | list[int] | None] = {
 
 @pytest.fixture
 def tiny(sure: Release) -> Release:
-    noisy = noise.from_fields(GRID, _fields(*_WHOLE))
+    noisy = _posterior.noisy_from_fields(GRID, _fields(*_WHOLE))
     from heathaze.inference.posterior import posterior
 
     return dataclasses.replace(sure, estimate=posterior(noisy).density, noisy=noisy)
@@ -128,21 +128,23 @@ def test_whatever_is_let_in_can_be_asked(value: float, scale: float) -> None:
     """At the limits, inference neither warns nor fails."""
     from heathaze.inference.posterior import posterior
 
-    found = posterior(noise.from_fields(GRID, _fields([0, 1, 2], [0, 3, 5], [value, -value, value], [scale] * 3)))
+    found = posterior(
+        _posterior.noisy_from_fields(GRID, _fields([0, 1, 2], [0, 3, 5], [value, -value, value], [scale] * 3))
+    )
     assert np.isfinite(found.total)
     assert np.isfinite(found.squares[3]).all()
 
 
 def test_too_many_nodes_are_not_written(sure: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sure.noisy is not None
-    assert noise.to_fields(sure.noisy, sure.grid) is not None
-    monkeypatch.setattr(noise, "MAX_NODES", len(sure.noisy.codes) - 1)
-    assert noise.to_fields(sure.noisy, sure.grid) is None
+    assert _posterior.noisy_to_fields(sure.noisy, sure.grid) is not None
+    monkeypatch.setattr(_posterior, "MAX_NODES", len(sure.noisy.codes) - 1)
+    assert _posterior.noisy_to_fields(sure.noisy, sure.grid) is None
 
 
 def test_the_longest_text_holds_the_most_nodes() -> None:
     """Even where nothing compresses: 25 bytes a node, four letters for three bytes."""
-    assert noise.MAX_NODES * 25 * 4 / 3 * 1.01 + 2**20 < noise.LONGEST_TEXT
+    assert _posterior.MAX_NODES * 25 * 4 / 3 * 1.01 + 2**20 < _posterior.LONGEST_TEXT
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -152,7 +154,7 @@ def test_a_changed_letter_is_refused_or_harmless(place: float, letter: str) -> N
     at = int(place * len(fields["packed"]))
     fields["packed"] = fields["packed"][:at] + letter + fields["packed"][at + 1 :]
     try:
-        noisy = noise.from_fields(GRID, fields)
+        noisy = _posterior.noisy_from_fields(GRID, fields)
     except HeathazeError as problem:
         assert str(problem).endswith(".")  # noqa: PT017
     else:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heathaze.release.formats import packed
+from heathaze.release.formats import _posterior as packed
 
 
 @given(st.binary(max_size=200))

@@ -22,10 +22,8 @@ from heathaze.privacy.events import (
     describe,
     price,
 )
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import Loss
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from heathaze.release.formats import LOADABLE, load
 from heathaze.release.release import Release
 

@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from heathaze.domain.grid import Grid
-from heathaze.privacy.guarantee import Guarantee
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.release.formats.facts import counted, facts, shown
 from heathaze.release.release import Release
 

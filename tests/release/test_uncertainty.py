@@ -9,7 +9,7 @@ import heathaze as hz
 from heathaze.domain.grid import Box, Grid
 from heathaze.errors import InvalidInput
 from heathaze.ingest.counts import Counts
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 from heathaze.release.release import Release
 from heathaze.release.uncertainty import Share
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import graph
+from heathaze.secagg import server
 from heathaze.testing.statistics import chi_square
 
 
 @pytest.mark.parametrize(("count", "degree"), [(5, 2), (9, 4), (30, 10), (7, 6), (7, 40), (3, 2)])
 def test_everyone_has_as_many_neighbours_and_is_one_of_theirs(count: int, degree: int) -> None:
     members = [3 * k + 1 for k in range(count)]
-    near = graph.draw(members, degree, Simulation(1))
+    near = server.draw_graph(members, degree, Simulation(1))
     assert sorted(near) == members
     for one, others in near.items():
         assert len(others) == min(degree, count - 1)
@@ -28,7 +28,7 @@ def test_orders_are_uniform() -> None:
     source = Simulation(1)
     orders = dict.fromkeys(itertools.permutations(range(4)), 0)
     for _ in range(4800):
-        orders[tuple(graph.permutation(4, source))] += 1
+        orders[tuple(server.permutation(4, source))] += 1
     assert chi_square(list(orders.values()), [200] * 24) > 1e-6
 
 
@@ -36,7 +36,7 @@ def test_every_pair_is_as_likely_to_be_neighbours() -> None:
     source = Simulation(2)
     met = np.zeros((9, 9), dtype=int)
     for _ in range(1000):
-        for one, others in graph.draw(range(9), 2, source).items():
+        for one, others in server.draw_graph(range(9), 2, source).items():
             met[one, list(others)] += 1
     pairs = met[np.triu_indices(9, 1)]
     # Nine pairs in each graph, so the counts are less spread than independent ones: the test is on the safe side.

@@ -13,7 +13,7 @@ from scipy.stats import hypergeom
 
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Terms, graph, odds
+from heathaze.secagg import Terms, parameters, server
 from tests.secagg.parties import small_terms
 
 
@@ -23,21 +23,21 @@ from tests.secagg.parties import small_terms
 def test_tails_are_the_hypergeometric_ones(marked: int, others: int, drawn: int) -> None:
     for wanted in range(drawn + 2):
         expected = hypergeom.sf(wanted - 1, marked + others, marked, drawn)
-        found = odds.at_least(marked, others, drawn, wanted)
+        found = parameters.at_least(marked, others, drawn, wanted)
         assert found == pytest.approx(expected, rel=1e-9)
     # 1/3 is no float: the bound lies above it.
-    assert Fraction(odds.at_least(1, 2, 1, 1)) > Fraction(1, 3)
+    assert Fraction(parameters.at_least(1, 2, 1, 1)) > Fraction(1, 3)
 
 
 @pytest.mark.parametrize(("clients", "degree"), [(8, 2), (8, 4), (10, 2), (10, 4), (11, 6)])
 def test_the_bound_on_falling_apart_holds_for_every_number_removed(clients: int, degree: int) -> None:
     """All subsets, one by one. The bound is also no idle one: with two neighbours it is exact or within its square."""
-    near = graph.draw(range(clients), degree, Simulation(1))
+    near = server.draw_graph(range(clients), degree, Simulation(1))
     for removed in range(clients - 1):
         subsets = list(itertools.combinations(range(clients), removed))
         apart = sum(not connected(near, set(range(clients)) - set(gone)) for gone in subsets)
         share = Fraction(apart, len(subsets))
-        bound = odds.disconnected(clients, degree, removed)
+        bound = parameters.disconnected(clients, degree, removed)
         assert share <= Fraction(bound)
         assert (share == 0) == (bound == 0) or removed >= clients - degree
         # The bound that is usually quoted, n · ρ^(k/2), is larger where either says anything.
@@ -48,28 +48,30 @@ def test_the_bound_on_falling_apart_holds_for_every_number_removed(clients: int,
 @pytest.mark.parametrize(("clients", "degree"), [(8, 4), (10, 2), (11, 6), (6, 5)])
 def test_the_bound_on_captured_clients_holds_for_all_places_of_the_corrupt(clients: int, degree: int) -> None:
     """Some client, whichever it is: all places that the corrupt may sit at, one by one."""
-    near = graph.draw(range(clients), degree, Simulation(1))
+    near = server.draw_graph(range(clients), degree, Simulation(1))
     for corrupt, wanted in itertools.product(range(1, clients - 1), range(1, degree + 1)):
         places = [set(places) for places in itertools.combinations(range(clients), corrupt)]
         captured = sum(
             any(len(bad.intersection(near[one])) >= wanted for one in range(clients) if one not in bad)
             for bad in places
         )
-        assert Fraction(captured, len(places)) <= Fraction(odds.captured(clients, clients, degree, corrupt, wanted))
+        assert Fraction(captured, len(places)) <= Fraction(
+            parameters.captured(clients, clients, degree, corrupt, wanted)
+        )
 
 
 def test_falling_apart_in_a_sample() -> None:
     """200 clients with 10 neighbours, 90 taken out: so often that a thousand draws show it, never above the bound."""
     source, apart = Simulation(3), 0
-    near = graph.draw(range(200), 10, source)
+    near = server.draw_graph(range(200), 10, source)
     for _ in range(1000):
-        left = set(graph.permutation(200, source)[90:])
+        left = set(server.permutation(200, source)[90:])
         apart += not connected(near, left)
-    bound = odds.disconnected(200, 10, 90)
+    bound = parameters.disconnected(200, 10, 90)
     assert 0 < apart / 1000 <= bound
 
 
-def connected(near: graph.Neighbours, left: set[int]) -> bool:
+def connected(near: server.Graph, left: set[int]) -> bool:
     """Can everyone who is left reach everyone else who is?"""
     reached, front = set(), {min(left)}
     while front:
@@ -115,9 +117,9 @@ def test_neighbours_lost_in_a_sample() -> None:
     source, failures = Simulation(4), 0
     clients, degree, dropped, needed = 60, 10, 12, 6
     for _ in range(2000):
-        near = graph.draw(range(clients), degree, source)
+        near = server.draw_graph(range(clients), degree, source)
         failures += any(sum(other >= dropped for other in near[one]) < needed for one in range(dropped, clients))
-    bound = odds.unrecoverable(clients, degree, dropped, needed)
+    bound = parameters.unrecoverable(clients, degree, dropped, needed)
     assert bound / 4 < failures / 2000 <= bound
 
 
@@ -241,4 +243,6 @@ def test_a_lower_abort_threshold_asks_for_more_neighbours() -> None:
     lower = Terms.plan(1000, 4, 16, dropout=0.05, corruption=0.1, survivors_at_least=400)
     assert lower.neighbours > usual.neighbours
     assert lower.odds.breach <= 2**-40
-    assert np.isclose(lower.odds.unrecoverable, odds.unrecoverable(1000, lower.neighbours, 50, lower.shares_needed))
+    assert np.isclose(
+        lower.odds.unrecoverable, parameters.unrecoverable(1000, lower.neighbours, 50, lower.shares_needed)
+    )

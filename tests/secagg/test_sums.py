@@ -12,7 +12,7 @@ import pytest
 
 from heathaze.errors import InvalidInput, ShardAborted
 from heathaze.privacy.randomness import SecureRandomness, Simulation
-from heathaze.secagg import Client, Server, Step, Terms, graph, run_shard
+from heathaze.secagg import Client, Server, Step, Terms, run_shard, server
 from tests.secagg.parties import Shard, directory, identities, operator, small_terms, some_vectors, total
 
 
@@ -105,7 +105,7 @@ def test_one_whose_neighbours_left_is_not_let_to_mask() -> None:
 
 def test_leaving_out_the_lonely_would_leave_out_everybody() -> None:
     """Why the server gives up at once: on the circle one client without enough neighbours draws all others after it."""
-    near = graph.draw(range(30), 8, Simulation(1))
+    near = server.draw_graph(range(30), 8, Simulation(1))
     for needed in (5, 6, 7, 8):
         for gone in itertools.combinations(near[0], 9 - needed):
             left = set(range(30)) - set(gone)

@@ -16,8 +16,7 @@ from heathaze.sensors.emd import source_emd
 from heathaze.sensors.physics import Graph, Line, Plate
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.network import Network
-from heathaze.sensors.recovery._basis_pursuit_polish import thin
-from heathaze.sensors.recovery._basis_pursuit_span import Span
+from heathaze.sensors.recovery._column_generation import Span, thin
 from heathaze.sensors.recovery.basis_pursuit import Peak, Pursuit, basis_pursuit, peaks, radius
 
 TOLERANCE = 1e-5

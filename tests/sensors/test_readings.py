@@ -12,10 +12,10 @@ import pytest
 from heathaze.errors import BudgetExceeded, InvalidInput, LedgerMismatch, PromiseBroken, SimulatedRelease, TooLarge
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.events import price
+from heathaze.privacy.guarantee import Trust
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.noise import discrete_gaussian, discrete_laplace
 from heathaze.privacy.randomness import SecureRandomness, Simulation
-from heathaze.privacy.trust import Trust
 from heathaze.sensors import readings as readings_module
 from heathaze.sensors.device import Sensor
 from heathaze.sensors.physics import Graph, Line, Linear, Snapshots

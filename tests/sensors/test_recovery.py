@@ -17,8 +17,7 @@ from heathaze.sensors.recovery._answer import median_shares, nearest_shares, tra
 from heathaze.sensors.recovery._moves import Moves
 from heathaze.sensors.recovery._prior import Prior
 from heathaze.sensors.recovery._problem import problem
-from heathaze.sensors.recovery._source_guesses import Guesses
-from heathaze.sensors.recovery._space import Box, Space, normals
+from heathaze.sensors.recovery._space import Box, Guesses, Space, normals
 from heathaze.sensors.recovery.posterior import Sources, find_sources
 from heathaze.testing.statistics import chi_square, two_sample
 

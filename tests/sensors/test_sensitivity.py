@@ -13,10 +13,10 @@ from scipy.stats import chi2
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy.randomness import Simulation
 from heathaze.sensors.physics import Graph, Line, Linear, Plate, Snapshots
-from heathaze.sensors.physics._radau import squared_norms
+from heathaze.sensors.physics.graph import squared_norms
 from heathaze.sensors.physics.network import Network
 from heathaze.sensors.sensitivity import _discrete as _edges
-from heathaze.sensors.sensitivity import _places, sensitivity
+from heathaze.sensors.sensitivity import sensitivity
 from heathaze.sensors.sensitivity._box_kernels import plate_bounds
 from heathaze.sensors.sensitivity._continuous import (
     absolute,
@@ -360,7 +360,7 @@ def test_nothing_lies_between_candidates_of_a_graph() -> None:
 
 
 def test_too_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_places, "MOST_WORK", 100)
+    monkeypatch.setattr(_edges, "MOST_WORK", 100)
     with pytest.raises(TooLarge, match="20 places have 190 pairs, with 4 readings"):
         sensitivity(FIELDS["matrix in the plane"], 1)
 

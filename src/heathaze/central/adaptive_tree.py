@@ -2,20 +2,307 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from heathaze.central._search import FIRST_LOOK, PARTS, search
+import numpy as np
+
 from heathaze.domain.grid import Grid
+from heathaze.domain.quadtree import exists
+from heathaze.errors import PromiseBroken
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import posterior
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import LaplaceOnPaths
 from heathaze.privacy.loss import Number, parse_epsilon
-from heathaze.privacy.noise import laplace_scale
+from heathaze.privacy.noise import discrete_laplace, laplace_scale
 from heathaze.privacy.randomness import Randomness
+from heathaze.types import Booleans, Floats, Integers
+
+# TODO-merged from central._gradual: Gradual release: a coarse look at some counts that can be sharpened later, for the price of the sharp one alone.
+#
+# Let X be discrete Laplace noise of scale t, and T ≥ t. With Z = 0 with probability
+#
+#     w = (sinh(1 / 2T) / sinh(1 / 2t))²
+#
+# and discrete Laplace of scale T otherwise, X + Z is discrete Laplace of scale T: the characteristic functions are
+# (cosh(1/t) − 1) / (cosh(1/t) − cos θ), and both sides agree. So ``sharp = count + X`` and ``coarse = sharp + Z``: coarse
+# alone costs B/T, and both together cost B/t, since coarse is made from sharp by adding noise of its own.
+#
+# w is irrational. Any smaller w is safe too: X + Z is then a mixture of noise of scale T and of its sum with X, and both
+# keep the promise of scale T. So w is rounded down to a multiple of 2^-52, and the coin is exact.
+
+_BITS = 52
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Glance:
+    """``coarse`` is public. ``sharp`` is secret until it is paid for, and then stands for both."""
+
+    coarse: Integers
+    sharp: Integers
+
+
+def glance(counts: Integers, coarse_scale: Fraction, sharp_scale: Fraction, randomness: Randomness) -> Glance:
+    """Noise of two scales on the same counts, the sharp one inside the coarse one."""
+    sharp = counts + discrete_laplace(sharp_scale, len(counts), randomness)
+    if coarse_scale == sharp_scale:
+        return Glance(sharp, sharp)
+    more = discrete_laplace(coarse_scale, len(counts), randomness)
+    coin = (randomness.words(len(counts)) >> np.uint64(64 - _BITS)).astype(np.int64)
+    return Glance(np.where(coin < _chance_of_nothing(coarse_scale, sharp_scale), sharp, sharp + more), sharp)
+
+
+def _chance_of_nothing(coarse_scale: Fraction, sharp_scale: Fraction) -> int:
+    """w in units of 2^-52, rounded down by more than floats can err."""
+    ratio = math.sinh(0.5 / float(coarse_scale)) / math.sinh(0.5 / float(sharp_scale))
+    return int(ratio**2 * (1 - 2.0**-40) * 2**_BITS)
+
+
+# TODO-merged from central._search: Where to look, how closely, and with how much of the budget: the search behind AdaptiveTree.
+#
+# Level by level, every node that was looked at has a rough count and some budget left. Either nothing more can be made
+# out inside it: then its count is sharpened with all that is left, and it is a leaf. Or it is divided, some levels at
+# once, and its descendants get a rough count for part of what is left. Decisions use public numbers only: rough counts.
+#
+# All counts here are in units of the bound B (the most mass one unit has), so that noise for budget e has scale 1/e.
+
+PARTS = 4096
+"""The budget of a path is spent in whole parts: what is left is an integer, and no rounding can overspend."""
+
+FIRST_LOOK = PARTS // 64
+"""For the total, which only has to tell hundreds from thousands; no look is given less."""
+
+WORTH_A_LOOK = 0.75
+"""A node is divided while the unevenness expected among its children is at least this many times the noise."""
+
+SHOWS_SOMETHING = 1.5
+"""A level is thought to show something while the unevenness of its nodes is this many times the noise."""
+
+STRIDE = 2 / 3
+"""How far to go at once: this part of the levels that may show something, since far guesses are poor."""
+
+HEADROOM = 0.5
+"""Budget is set aside for this many levels more than are thought to show something: some places are denser."""
+
+FINER = 1.5
+"""Each level gets this many times what the one above it gets."""
+
+LONGEST_STRIDE = 6
+"""At most 4096 nodes below one node at once."""
+
+MOST_NODES = 2**19
+"""A tree of more nodes would not fit the memory of a laptop when the map is inferred, after the budget is paid."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Looked:
+    """Nodes of one level after a glance: ``spent`` parts bought ``coarse``; ``left`` more would buy ``sharp``."""
+
+    codes: Integers
+    spent: Integers
+    left: Integers
+    coarse: Integers
+    sharp: Integers
+    estimate: Floats
+
+    def take(self, which: Booleans | Integers) -> _Looked:
+        return _Looked(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+
+    @staticmethod
+    def together(parts: list[_Looked]) -> _Looked:
+        whole = _Looked(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in _Looked.__dataclass_fields__)
+        )
+        return whole.take(np.argsort(whole.codes))
+
+
+def search(counts: Counts, epsilon: Fraction | float, randomness: Randomness) -> NoisyCounts:
+    """Noisy counts on an adaptive tree; along every root-to-leaf path they cost at most ε together."""
+    return _Search(counts, epsilon, randomness).run()
+
+
+@dataclass(eq=False, repr=False)
+class _Search:
+    counts: Counts
+    epsilon: Fraction | float
+    randomness: Randomness
+    pending: dict[int, list[_Looked]] = field(default_factory=dict)
+    found: list[tuple[int, Integers, Integers, Integers]] = field(default_factory=list)
+    evenness: list[tuple[int, Floats, Floats]] = field(default_factory=list)
+    scales: dict[int, Fraction] = field(default_factory=dict)
+    looked: int = 0
+
+    def run(self) -> NoisyCounts:
+        depth = self.counts.grid.depth
+        root = np.zeros(1, np.int64)
+        self._look(0, root, FIRST_LOOK, PARTS)
+        for level in range(depth + 1):
+            if level not in self.pending:
+                continue
+            here = _Looked.together(self.pending.pop(level))
+            signal = self._signal(level, here)
+            stride, spend = _plan(signal, here.left, max(depth - level, 1))
+            closed = (signal < WORTH_A_LOOK) & (level > 0) | (level == depth)
+            closed |= self._beyond_means(signal, np.where(closed, 0, 4**stride))
+            leaves, inner = here.take(closed), here.take(~closed)
+            self.found.append((level, leaves.codes, leaves.sharp, leaves.spent + leaves.left))
+            self.found.append((level, inner.codes, inner.coarse, inner.spent))
+            self._divide(level, inner, stride[~closed], spend[~closed])
+        return self._result()
+
+    def _signal(self, level: int, nodes: _Looked) -> Floats:
+        """How far the children of each node may stand out from each other, in units of the noise they would get."""
+        if self.epsilon == math.inf:
+            return np.where(nodes.estimate > 0, math.inf, 0.0)
+        return np.asarray(nodes.estimate * self._budget(nodes.left) * self._unevenness(level))
+
+    def _beyond_means(self, signal: Floats, nodes: Integers) -> Booleans:
+        """Nodes whose division would make the tree too large; those that show least are the first to stay whole."""
+        order = np.argsort(-signal, kind="stable")
+        needed = np.empty(len(nodes), np.int64)
+        needed[order] = np.cumsum(nodes[order])
+        return (needed > MOST_NODES - self.looked) & (nodes > 0)
+
+    def _divide(self, level: int, nodes: _Looked, stride: Integers, spend: Integers) -> None:
+        """Look some levels below each node; nodes that go equally far for equal parts do so together."""
+        for key in np.unique(np.stack([stride, nodes.left, spend], axis=1), axis=0):
+            far, left, parts = key.tolist()
+            group = nodes.take((stride == far) & (nodes.left == left) & (spend == parts))
+            below = (group.codes[:, None] << (2 * far)) + np.arange(4**far)
+            there = exists(self.counts.grid, level + far, below.ravel())
+            self._look(
+                level + far, below.ravel()[there], parts, left, group, np.repeat(np.arange(len(below)), 4**far)[there]
+            )
+
+    def _look(
+        self,
+        level: int,
+        codes: Integers,
+        spend: int,
+        left: int,
+        above: _Looked | None = None,
+        parent: Integers | None = None,
+    ) -> None:
+        """A glance at some nodes for ``spend`` parts, to be sharpened to all ``left`` parts."""
+        self.looked += len(codes)
+        seen = glance(self.counts.at(level, codes), self._scale(spend), self._scale(left), self.randomness)
+        estimate = seen.coarse / self.counts.bound
+        if self.epsilon != math.inf:
+            budget = float(self._budget(spend))
+            if above is None or parent is None:
+                estimate = _at_least_nothing(estimate, 1 / budget)
+            else:
+                estimate = self._reconcile(level, estimate, budget, above, parent)
+        same = np.ones(len(codes), np.int64)
+        looked = _Looked(codes, spend * same, (left - spend) * same, seen.coarse, seen.sharp, np.maximum(estimate, 0))
+        self.pending.setdefault(level, []).append(looked)
+
+    def _reconcile(self, level: int, values: Floats, budget: float, above: _Looked, parent: Integers) -> Floats:
+        """Spread evenly what the counts of a node's descendants lack against its own, and note how uneven they are."""
+        count = len(above.codes)
+        number = np.bincount(parent, minlength=count)
+        sums = np.bincount(parent, weights=values, minlength=count)
+        precision = self._budget(above.spent) ** 2 / 2, budget**2 / (2 * number)
+        total = (precision[0] * above.estimate + precision[1] * sums) / (precision[0] + precision[1])
+        values = values + ((total - sums) / number)[parent]
+        noise = 2 / budget**2
+        squares = np.bincount(parent, weights=values**2 - noise, minlength=count)
+        held = total > 0
+        strength = (total * budget) ** 2 / ((total * budget) ** 2 + 16.0 * number)
+        strides = np.log2(np.maximum(number, 1)) / 2
+        far = max(1, round(float(strides.max())))
+        together = np.clip(squares[held] / total[held] ** 2, 0.25**far, 1.0) ** (1 / far)
+        self.evenness.append((level, strength[held], together))
+        return values
+
+    def _unevenness(self, level: int) -> float:
+        """Standard deviation of a child's share of its parent, from the divisions seen so far.
+
+        The chance r that two of a node's people are in the same child is 1/4 if they are spread evenly and 1 if all
+        are in one: r = 1/4 + 4 σ². Near levels count most; before anything is seen, r = 1/2 with the weight of four
+        divisions.
+        """
+        weighted, weight = 4 * 0.5, 4.0
+        for seen, strength, together in self.evenness:
+            faded = strength * 0.5 ** max(0, level - seen)
+            weighted += float((faded * together).sum())
+            weight += float(faded.sum())
+        return math.sqrt((min(max(weighted / weight, 0.255), 0.95) - 0.25) / 4)
+
+    def _budget(self, parts: Integers | int) -> Floats:
+        return np.asarray(parts * float(self.epsilon) / PARTS)
+
+    def _scale(self, parts: int) -> Fraction:
+        if parts not in self.scales:
+            self.scales[parts] = laplace_scale(self.counts.bound, self.epsilon * Fraction(parts, PARTS))
+        return self.scales[parts]
+
+    def _result(self) -> NoisyCounts:
+        _check_paths(self.found)
+        scales = {
+            parts: float(self._scale(parts)) for _, _, _, spent in self.found for parts in np.unique(spent).tolist()
+        }
+        return NoisyCounts(
+            self.counts.grid,
+            np.concatenate([np.full(len(codes), level) for level, codes, _, _ in self.found]),
+            np.concatenate([codes for _, codes, _, _ in self.found]),
+            np.concatenate([values for _, _, values, _ in self.found]) / self.counts.one,
+            np.concatenate([[scales[parts] for parts in spent.tolist()] for _, _, _, spent in self.found])
+            / self.counts.one,
+        )
+
+
+def _at_least_nothing(values: Floats, scale: float) -> Floats:
+    """Expected count given a noisy one, all counts from zero up being as likely: an unlucky total closes no city."""
+    beyond = np.exp(-np.maximum(values, 0) / scale)
+    return np.where(values < 0, scale, (2 * values + scale * beyond) / (2 - beyond))
+
+
+def _plan(signal: Floats, left: Integers, room: int) -> tuple[Integers, Integers]:
+    """How many levels each node goes down at once, and for how many parts of what is left.
+
+    A node whose signal is SHOWS_SOMETHING · 4^k still shows something k + 1 levels down. Budget is shared among those
+    levels in powers of FINER; the levels gone down at once get their part together.
+    """
+    with np.errstate(divide="ignore"):
+        worth = 1 + np.maximum(np.log2(signal / SHOWS_SOMETHING) / 2, 0)
+    if np.isinf(worth).any():  # without noise: one level at a time, whatever it costs
+        return np.ones(len(signal), np.int64), np.full(len(signal), FIRST_LOOK)
+    worth = np.round(2 * np.minimum(worth, room)) / 2
+    stride = np.clip((worth * STRIDE + 0.5).astype(np.int64), 1, min(room, LONGEST_STRIDE))
+    worth = np.maximum(worth, stride)
+    planned = np.minimum(worth + np.where(signal > SHOWS_SOMETHING, HEADROOM, 0.0), room)
+    share = FINER ** (stride - planned) * (1 - FINER**-stride) / (1 - FINER**-planned)
+    spend = np.maximum(np.floor(share * left).astype(np.int64), FIRST_LOOK)
+    return stride, np.where((share >= 0.9) | (spend + FIRST_LOOK > left), left, spend)
+
+
+def _check_paths(found: list[tuple[int, Integers, Integers, Integers]]) -> None:
+    """The promise, checked on what was measured: from the root to any node, at most PARTS were spent."""
+    known: list[tuple[Integers, Integers]] = []
+    for level in range(max(level for level, *_ in found) + 1):
+        codes = np.concatenate([np.zeros(0, np.int64), *(codes for here, codes, _, _ in found if here == level)])
+        spent = np.concatenate([np.zeros(0, np.int64), *(parts for here, _, _, parts in found if here == level)])
+        order = np.argsort(codes)
+        codes, spent = codes[order], spent[order]
+        if (np.diff(codes) == 0).any():
+            raise PromiseBroken("A node was measured twice; do not use this map.")
+        above, unknown = codes, np.arange(len(codes))
+        for coarser, sums in reversed(known):
+            above = above >> 2
+            if not len(coarser) or not len(unknown):
+                continue
+            place = np.minimum(np.searchsorted(coarser, above[unknown]), len(coarser) - 1)
+            hit = coarser[place] == above[unknown]
+            spent[unknown[hit]] += sums[place[hit]]
+            unknown = unknown[~hit]
+        if (spent > PARTS).any():
+            raise PromiseBroken("A path of the tree spent more than its budget; do not use this map.")
+        known.append((codes, spent))
 
 
 @dataclass(frozen=True)

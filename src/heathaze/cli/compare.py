@@ -10,7 +10,7 @@ import typer
 from heathaze import metrics
 from heathaze.cli import options
 from heathaze.cli.console import Json, out, say_json
-from heathaze.cli.outputs import check_new
+from heathaze.cli.options import check_new
 from heathaze.domain.density import TreeDensity
 from heathaze.errors import InvalidInput, UnknownFormat
 from heathaze.release.formats import load

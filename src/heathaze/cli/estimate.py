@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from heathaze.cli.console import Json, Quiet, complain, out, say_json, steps
-from heathaze.cli.outputs import check_new, check_place
+from heathaze.cli.options import check_new, check_place
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local.estimate import estimate as from_reports
 from heathaze.local.reports import fingerprint

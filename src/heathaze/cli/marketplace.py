@@ -15,10 +15,17 @@ from typer.core import TyperCommand
 
 from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
-from heathaze.cli.market_example import write_example
-from heathaze.cli.marketplace_report import draw, tell, tell_before, warn_of_chance, warn_of_noise, what_is_told
-from heathaze.cli.outputs import check_picture, check_place, together
-from heathaze.cli.study_fit import check_files, warn_of_misfits
+from heathaze.cli.marketplace_report import (
+    check_files,
+    draw,
+    tell,
+    tell_before,
+    warn_of_chance,
+    warn_of_misfits,
+    warn_of_noise,
+    what_is_told,
+)
+from heathaze.cli.options import check_picture, check_place, together
 from heathaze.errors import CannotWrite, InvalidInput, LedgerError, UnknownFormat
 from heathaze.types import Floats
 
@@ -27,6 +34,47 @@ if TYPE_CHECKING:
     from heathaze.marketplace.protocol import Way
     from heathaze.marketplace.study import Encoded, Fit, Study
     from heathaze.privacy.ledger import Ledger
+
+
+# TODO-merged from cli.market_example: ``heathaze summarize --example``: a made-up market to try the command on.
+
+
+def write_example(folder: Path, *, quiet: bool) -> None:
+    import duckdb
+
+    from heathaze.datasets.owners import market
+    from heathaze.marketplace.study import Study
+
+    if folder.exists():
+        raise CannotWrite(f"{folder} exists already; name a new folder.")
+    made = market()
+    tables = {"town": made.target, "more_of_town": market(1, target=2000, each=1).target, **made.owners}
+    owners = " ".join(f"{name}.parquet" for name in made.owners)
+    command = (
+        f"heathaze summarize --target town.parquet --owners {owners} --study study.toml --points 500 --epsilon 2 "
+        "--delta 1e-6 --check more_of_town.parquet --out chosen.parquet --report report.json --picture purchase.png"
+    )
+    try:
+        folder.mkdir(parents=True)
+        (folder / "README.txt").write_text(
+            "A made-up market: households of a town, and of five suppliers. In this folder:\n\n" + command + "\n",
+            encoding="utf-8",
+        )
+        for name, table in tables.items():
+            with duckdb.connect() as connection:
+                connection.register("households", table)
+                connection.sql("select * from households").write_parquet(str(folder / f"{name}.parquet"))
+    except (OSError, duckdb.IOException):
+        raise CannotWrite(f"Cannot write into {folder}; choose another place.") from None
+    Study.of(made.columns, seed=7).write(folder / "study.toml")
+    if not quiet:
+        names = [f"{name}.parquet" for name in tables]
+        out.print(
+            f"wrote {', '.join(str(folder / name) for name in [*names, 'study.toml', 'README.txt'])}",
+            style="bold",
+            markup=False,
+        )
+        out.print(command, markup=False)
 
 
 SEEN = 2.0

@@ -9,7 +9,7 @@ import typer
 
 from heathaze.cli import options
 from heathaze.cli.console import Json, Quiet, out, say_json, steps
-from heathaze.cli.outputs import check_picture
+from heathaze.cli.options import check_picture
 
 if TYPE_CHECKING:
     from heathaze.planning import Plan

@@ -15,11 +15,11 @@ from heathaze.cli import options
 from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import DEFAULT, build
-from heathaze.cli.outputs import check_new
+from heathaze.cli.options import check_new
 from heathaze.errors import CannotWrite
 from heathaze.planning import MOST_PEOPLE, PlanRow, plan
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.unit import Unit
 from heathaze.release.release import Release
 
 _MANY = 100_000

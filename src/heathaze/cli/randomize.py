@@ -11,7 +11,7 @@ from heathaze.cli import options
 from heathaze.cli.console import Json, Quiet, err, out, say_json
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import LOCAL_DEFAULT, build_local
-from heathaze.cli.outputs import check_place
+from heathaze.cli.options import check_place
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
 from heathaze.local.device import Device, promise

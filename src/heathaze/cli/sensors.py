@@ -12,7 +12,7 @@ import typer
 
 from heathaze.cli.console import Json, Quiet, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
-from heathaze.cli.outputs import check_picture, check_place
+from heathaze.cli.options import check_picture, check_place
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from heathaze.cli.console import Json, out, say_json
 from heathaze.domain.density import Density
 from heathaze.inference.interval import check_confidence, interval
 from heathaze.maps.shade import percent
-from heathaze.privacy.trust import Trust
+from heathaze.privacy.guarantee import Trust
 from heathaze.release.formats import load
 from heathaze.release.formats.facts import counted
 from heathaze.release.release import Release

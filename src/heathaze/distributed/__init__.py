@@ -3,14 +3,13 @@
 from heathaze.distributed.adaptive_grid import AdaptiveGrid
 from heathaze.distributed.adaptive_quadtree import AdaptiveQuadtree
 from heathaze.distributed.cohort import Cohort
-from heathaze.distributed.conduct import conduct
 from heathaze.distributed.count_min import CountMin
 from heathaze.distributed.device import Device, plan_terms
 from heathaze.distributed.flat import Flat
 from heathaze.distributed.hierarchical import Hierarchical
 from heathaze.distributed.proportions import Proportions, proportions
 from heathaze.distributed.question import Question
-from heathaze.distributed.simulate import Population, simulate
+from heathaze.distributed.simulate import Population, conduct, simulate
 from heathaze.distributed.spatial_decomposition import SpatialDecomposition
 from heathaze.distributed.survey import Round, Survey
 

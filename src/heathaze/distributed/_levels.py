@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from heathaze.distributed.question import LARGEST_MASS, LONGEST
+from heathaze.distributed.cohort import Cohort
+from heathaze.distributed.encodings import Squares
+from heathaze.distributed.question import LARGEST_MASS, LONGEST, Part
+from heathaze.distributed.survey import Inquiry, Round
 from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.domain.quadtree import children, exists
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.privacy.loss import SMALLEST_EPSILON
+from heathaze.privacy.loss import SMALLEST_EPSILON, Number, parse_epsilon
 from heathaze.types import Floats, Integers
 
 GRAIN = 10**6
@@ -115,3 +120,54 @@ def at_most_dense(density: TreeDensity) -> Density | TreeDensity:
 def people_in(total: float, people: int) -> float:
     """A noisy number of people, within what is known without noise."""
     return float(np.clip(total, 1.0, people))
+
+
+# TODO-merged from distributed._every_level: What mechanisms share that ask about every level of the quadtree in one round.
+
+
+@dataclass(frozen=True, eq=False)
+class EveryLevel:
+    """Parameters, budgets and the only question; how the levels are read is each mechanism's own."""
+
+    grid: Grid
+    epsilon: Fraction
+    level: int | None = None
+    crowded: float = 8.0
+    mass: int = 1
+
+    disjoint: ClassVar[bool] = False
+    ratio: ClassVar[float]
+    """Each level gets so many times the budget of the one above."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, grid: Grid, epsilon: Number, level: int | None = None, crowded: float = 8.0, mass: int = 1
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+        check_mass(self.mass)
+        check_positive("crowded", self.crowded)
+        check_length(sum(squares.length for squares in self._levels))
+        self._budgets()
+
+    @property
+    def _levels(self) -> list[Squares]:
+        """All levels but the root, which is only the total; of a single cell, just that."""
+        finest = check_level(self.grid, self.level)
+        return [Squares(self.grid, level) for level in range(min(1, finest), finest + 1)]
+
+    def _budgets(self) -> list[Fraction]:
+        return shared(self.epsilon, [self.ratio**place for place in range(len(self._levels))])
+
+    def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> Inquiry | None:  # noqa: ARG002
+        """All levels at once."""
+        if rounds:
+            return None
+        parts = zip(self._levels, self._budgets(), strict=True)
+        return Inquiry(tuple(Part(squares, epsilon) for squares, epsilon in parts), True, self.mass)
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, for the release's provenance."""
+        return {"epsilon": str(self.epsilon), "level": self.level, "crowded": self.crowded, "mass": self.mass}

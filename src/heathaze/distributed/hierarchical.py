@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heathaze.distributed._every_level import EveryLevel
-from heathaze.distributed._levels import at_most_dense, descend, people_in
+from heathaze.distributed._levels import EveryLevel, at_most_dense, descend, people_in
 from heathaze.distributed.survey import Round
 from heathaze.inference.estimate import Estimate
 

@@ -16,12 +16,10 @@ from heathaze.distributed.encodings import Encoding, encoding_from_dict
 from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, InvalidInput
 from heathaze.privacy.events import Composition, Event, NoiseShares
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import Loss, parse_epsilon
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.noise_shares import wrap_bits
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 
 VERSION = 1
 """Of questions as they travel; raised when an older device could no longer read them."""

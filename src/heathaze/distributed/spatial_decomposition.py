@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heathaze.distributed._every_level import EveryLevel
-from heathaze.distributed._levels import at_most_dense, descend, people_in
+from heathaze.distributed._levels import EveryLevel, at_most_dense, descend, people_in
 from heathaze.distributed.survey import Round
 from heathaze.inference.estimate import Estimate
 from heathaze.types import Floats

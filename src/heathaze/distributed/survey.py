@@ -23,12 +23,10 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted, expect
 from heathaze.inference.estimate import Estimate
 from heathaze.privacy.events import Composition, Event, describe, price
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import warn_if_weak
 from heathaze.privacy.noise_shares import decode, share_deviation
 from heathaze.privacy.provenance import Provenance
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from heathaze.release.release import Release
 from heathaze.types import Floats, Integers
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.inference import prior
-from heathaze.inference._split_tree import NONE, SplitTree, build
-from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.inference.noisy_counts import NONE, NoisyCounts, SplitTree, build
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
 

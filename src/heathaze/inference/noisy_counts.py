@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from heathaze.domain.grid import Grid
-from heathaze.domain.quadtree import exists
+from heathaze.domain.quadtree import children, exists
 from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
@@ -48,6 +49,119 @@ class NoisyCounts:
                 raise InvalidInput("Noisy counts name a node in the padding, where there are no cells.")
 
     def at(self, level: int) -> tuple[Integers, Floats, Floats]:
-        """Integers, values and scales of one level, in order of the codes."""
+        """Codes, values and scales of one level, in order of the codes."""
         first, last = np.searchsorted(self.levels, [level, level + 1])
         return self.codes[first:last], self.values[first:last], self.scales[first:last]
+
+
+# TODO-merged from inference._split_tree: The tree of halvings behind a set of noisy counts.
+#
+# A node of the quadtree divides its mass among four children by three halvings: north from south, then west from east in
+# either half. The nodes of this tree are the quadtree's nodes and these halves ("pairs"), in stages: the nodes of a
+# level, then its pairs, then the nodes of the next level. Within a stage nothing depends on anything else of the same
+# stage.
+#
+# The quadtree is closed first: whoever lies above a measured node is in it, with all its children, measured or not.
+
+NONE = -1
+
+
+@dataclass(frozen=True)
+class SplitTree:
+    """Nodes and pairs, parents first.
+
+    ``codes[i]`` are the quadtree nodes of level i, ascending, and ``place[i]`` where each stands in the arrays below.
+    ``left``, ``right``: the two halves of a node or pair, or NONE. ``value``, ``scale``: what was measured; an infinite
+    scale where nothing was. ``level``: the quadtree level being divided. ``kind``: 0 for the first halving of a node,
+    1 for its northern or only pair, 2 for its southern pair; ``owner``: the place of the quadtree node being divided.
+    """
+
+    grid: Grid
+    codes: list[Integers]
+    place: list[Integers]
+    left: Integers
+    right: Integers
+    value: Floats
+    scale: Floats
+    level: Integers
+    kind: Integers
+    owner: Integers
+
+    @property
+    def stages(self) -> list[tuple[int, int]]:
+        """First and last-plus-one place of each stage, parents first."""
+        borders = [0]
+        for level, places in enumerate(self.place):
+            following = self.place[level + 1][0] if level < self.depth else len(self.left)
+            borders += [int(places[-1]) + 1, int(following)]
+        return [(start, stop) for start, stop in itertools.pairwise(borders) if start < stop]
+
+    @property
+    def depth(self) -> int:
+        """The deepest level that has nodes."""
+        return len(self.codes) - 1
+
+
+def closed(noisy: NoisyCounts) -> list[Integers]:
+    """The nodes of each level: whatever was measured, all ancestors, and all their children."""
+    deepest = int(noisy.levels.max())
+    inner: list[Integers] = [np.zeros(0, np.int64)] * (deepest + 1)
+    for level in range(deepest - 1, -1, -1):
+        below = np.concatenate([noisy.at(level + 1)[0], inner[level + 1]])
+        inner[level] = np.unique(below >> 2)
+    levels = [np.zeros(1, np.int64)]
+    for level in range(1, deepest + 1):
+        nodes = children(inner[level - 1])
+        levels.append(nodes[exists(noisy.grid, level, nodes)])
+    return levels
+
+
+def build(noisy: NoisyCounts) -> SplitTree:
+    """Close the tree and cut every division into halvings."""
+    codes = closed(noisy)
+    place: list[Integers] = []
+    parts: list[tuple[Integers, ...]] = []
+    values: list[Floats] = []
+    scales: list[Floats] = []
+    start = 0
+    for level, nodes in enumerate(codes):
+        place.append(start + np.arange(len(nodes)))
+        value, scale = np.zeros(len(nodes)), np.full(len(nodes), np.inf)
+        measured, noisy_value, noisy_scale = noisy.at(level)
+        where = np.searchsorted(nodes, measured)
+        value[where], scale[where] = noisy_value, noisy_scale
+        stage, pairs = _halvings(codes, level, start)
+        parts += [stage, pairs]
+        values += [value, np.zeros(len(pairs[0]))]
+        scales += [scale, np.full(len(pairs[0]), np.inf)]
+        start += len(nodes) + len(pairs[0])
+    left, right, levels, kind, owner = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return SplitTree(
+        noisy.grid, codes, place, left, right, np.concatenate(values), np.concatenate(scales), levels, kind, owner
+    )
+
+
+def _halvings(codes: list[Integers], level: int, start: int) -> tuple[tuple[Integers, ...], tuple[Integers, ...]]:
+    """Left, right, level, kind and owner of the nodes of a level, and of its pairs."""
+    count = len(codes[level])
+    nodes, below = codes[level], codes[level + 1] if level + 1 < len(codes) else np.zeros(0, np.int64)
+    left, right = np.full(count, NONE), np.full(count, NONE)
+    # Children are neighbours in the next level, in the order of their codes.
+    first = np.searchsorted(below, nodes * 4)
+    number = np.searchsorted(below, nodes * 4 + 4) - first
+    whole = np.flatnonzero(number == 4)
+    pairs = 2 * len(whole)
+    next_stage = start + count + pairs
+    left[whole] = start + count + 2 * np.arange(len(whole))
+    right[whole] = left[whole] + 1
+    # At the border of the grid a node may have two children, beside or below each other, or one.
+    some = np.flatnonzero((number == 1) | (number == 2))
+    left[some] = next_stage + first[some]
+    two = np.flatnonzero(number == 2)
+    right[two] = next_stage + first[two] + 1
+    here = np.full(count, level)
+    own = start + np.arange(count)
+    stage = (left, right, here, np.zeros(count, np.int64), own)
+    pair_left = next_stage + (first[whole][:, None] + np.array([0, 2])).ravel()
+    kind = np.tile([1, 2], len(whole))
+    return stage, (pair_left, pair_left + 1, np.full(pairs, level), kind, np.repeat(own[whole], 2))

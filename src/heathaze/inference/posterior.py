@@ -18,8 +18,7 @@ from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import children, deinterleave, exists
 from heathaze.inference import prior
 from heathaze.inference._beliefs import Beliefs
-from heathaze.inference._split_tree import NONE
-from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.inference.noisy_counts import NONE, NoisyCounts
 from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.types import Booleans, Floats, Integers
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heathaze.errors import InvalidInput, UnreadableData, expect
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 
 VISITS = "heathaze_visits"
 """The view (unit, x, y, flaw) that count_cells.sql stands on."""

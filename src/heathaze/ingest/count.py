@@ -16,7 +16,7 @@ from heathaze.ingest.columns import VISITS, Columns, Flaw, Kind, check_names, vi
 from heathaze.ingest.counts import Counts
 from heathaze.ingest.engine import RAW, SOURCE, Engine, open_engine
 from heathaze.ingest.source import Files, find_files
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
 
 SALT = "heathaze"

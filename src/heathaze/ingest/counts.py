@@ -10,7 +10,7 @@ import numpy.typing as npt
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import deinterleave, exists, interleave
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
 
 

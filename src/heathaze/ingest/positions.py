@@ -12,8 +12,8 @@ from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import VISITS, Columns, check_names
 from heathaze.ingest.count import read_visits
 from heathaze.ingest.source import find_files
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Randomness, SecureRandomness
-from heathaze.privacy.unit import Unit
 from heathaze.types import Floats
 
 

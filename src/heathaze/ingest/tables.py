@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, HeathazeError, TooLarge, UnknownFormat, UnreadableData
 from heathaze.ingest.columns import locate
-from heathaze.ingest.parquet_schema import check_parquet
-from heathaze.ingest.source import Format, find_files
+from heathaze.ingest.source import Format, check_parquet, find_files
 from heathaze.marketplace.study import NUMBER, Category, Encoded, Number, Study
 from heathaze.privacy.secret import Secret
 

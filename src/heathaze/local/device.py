@@ -19,12 +19,10 @@ import numpy.typing as npt
 from heathaze.errors import BudgetExceeded, CannotWrite, InvalidInput, UnreadableData
 from heathaze.local.mechanism import Estimator
 from heathaze.local.reports import DEVICE, Reports, fingerprint
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Loss, decimal, warn_if_weak
 from heathaze.privacy.randomness import Randomness, SecureRandomness
-from heathaze.privacy.trust import Trust
-from heathaze.privacy.unit import Unit
 from heathaze.types import Floats, Integers
 
 

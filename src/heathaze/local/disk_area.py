@@ -15,9 +15,8 @@ import numpy.typing as npt
 from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
-from heathaze.local._report import check_local_grid
 from heathaze.local._window import Window, part_of
-from heathaze.local.mechanism import LEFT_OUT, WindowMechanism
+from heathaze.local.mechanism import LEFT_OUT, WindowMechanism, check_local_grid
 from heathaze.local.weights import finest_low, most_useful, raised
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.types import Booleans, Floats, Integers

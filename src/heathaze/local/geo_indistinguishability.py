@@ -19,8 +19,8 @@ from heathaze.domain.projection import EARTH_RADIUS_METRES, Projection
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.local.disk_area import MAX_FRAME, mirrored
 from heathaze.local.weights import LARGEST_TOTAL
+from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.loss import Number, exact
-from heathaze.privacy.trust import Adjacency
 from heathaze.types import Booleans, Integers
 
 MAX_REACH = 256

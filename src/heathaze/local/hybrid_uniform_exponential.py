@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heathaze.domain.grid import Grid
-from heathaze.local._report import check_local_grid
 from heathaze.local._window import Window, part_of
 from heathaze.local.disk_area import (
     disk_share,
@@ -22,7 +21,7 @@ from heathaze.local.disk_area import (
     paper_radius,
     parse_radius,
 )
-from heathaze.local.mechanism import LEFT_OUT, WindowMechanism
+from heathaze.local.mechanism import LEFT_OUT, WindowMechanism, check_local_grid
 from heathaze.local.weights import raised
 from heathaze.privacy.loss import Number, parse_epsilon
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from heathaze.errors import TooLarge
-from heathaze.local._oracle import blocks, membership_channel
-from heathaze.local._report import OnCells
 from heathaze.local._window import MAX_MATRIX
-from heathaze.local.channels import Channel
-from heathaze.local.mechanism import check_below
+from heathaze.local.channels import Channel, blocks, membership_channel
+from heathaze.local.mechanism import OnCells, check_below
 from heathaze.local.weights import finest_low, most_useful, raised
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers, Words

@@ -8,12 +8,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from heathaze.domain.grid import Grid
-from heathaze.local._report import check_local_grid
 from heathaze.local._window import Window
 from heathaze.local.geo_indistinguishability import decay, parse_reach, price_for_each
-from heathaze.local.mechanism import LEFT_OUT, WindowMechanism
+from heathaze.local.mechanism import LEFT_OUT, WindowMechanism, check_local_grid
+from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.loss import Number, parse_epsilon
-from heathaze.privacy.trust import Adjacency
 
 
 @dataclass(frozen=True)

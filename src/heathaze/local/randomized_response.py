@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from heathaze.local._report import OnCells
 from heathaze.local._window import Window
 from heathaze.local.disk_area import disk_window
-from heathaze.local.mechanism import WindowMechanism
+from heathaze.local.mechanism import OnCells, WindowMechanism
 
 
 @dataclass(frozen=True, init=False)

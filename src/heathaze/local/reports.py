@@ -21,7 +21,7 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import CannotWrite, HeathazeError, InvalidInput, SimulatedRelease, UnreadableData
 from heathaze.local import _chunk
 from heathaze.local.mechanism import Estimator
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
 
 DEVICE = np.dtype([("first", "<u8"), ("second", "<u8")])

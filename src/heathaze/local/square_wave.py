@@ -12,11 +12,10 @@ import numpy as np
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.local._report import OneReport, check_local_grid
 from heathaze.local._window import MAX_MATRIX, Window
 from heathaze.local.channels import Channel, Marginals, Separable
 from heathaze.local.disk_area import in_over_out
-from heathaze.local.mechanism import check_below
+from heathaze.local.mechanism import OneReport, check_below, check_local_grid
 from heathaze.local.weights import finest_low, most_useful, raised
 from heathaze.privacy.loss import Number, exact, parse_epsilon
 from heathaze.privacy.randomness import Randomness

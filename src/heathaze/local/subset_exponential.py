@@ -13,15 +13,14 @@ import numpy as np
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.local._report import OneReport, check_local_grid
 from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel, Convolution
 from heathaze.local.geo_indistinguishability import Decay, decay, parse_reach, price_for_each, smallest_step
-from heathaze.local.mechanism import LEFT_OUT, check_below
+from heathaze.local.mechanism import LEFT_OUT, OneReport, check_below, check_local_grid
 from heathaze.local.weights import raised
+from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.trust import Adjacency
 from heathaze.types import Booleans, Floats, Integers
 
 

@@ -16,7 +16,7 @@ from heathaze.errors import CannotWrite, InvalidInput, SimulatedRelease, Unreada
 from heathaze.local import _chunk
 from heathaze.local.mechanism import Estimator, WindowMechanism
 from heathaze.local.reports import DEVICE, Devices, Reports, describe, fingerprint, from_chunk, undescribe
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers, Words
 
 

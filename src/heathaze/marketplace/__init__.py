@@ -7,12 +7,10 @@ from heathaze.marketplace.herding import Herding
 from heathaze.marketplace.messages import Purchase
 from heathaze.marketplace.mmd import mmd_squared
 from heathaze.marketplace.mwem import Mwem
-from heathaze.marketplace.owner import Owner
 from heathaze.marketplace.private_greedy import Rounds
 from heathaze.marketplace.protocol import Curator
-from heathaze.marketplace.roles import Consumer
+from heathaze.marketplace.roles import Consumer, Owner, summarize
 from heathaze.marketplace.study import Study
-from heathaze.marketplace.summarize import summarize
 
 __all__ = [
     "AskAll",

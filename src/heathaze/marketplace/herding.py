@@ -20,21 +20,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from heathaze.errors import InvalidInput, expect
-from heathaze.marketplace._plans import check_signal, whole
-from heathaze.marketplace._turns import named_once
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.noisy_sum import NoisySum, parse_delta
+from heathaze.marketplace.protocol import check_signal, named_once, whole
 from heathaze.privacy.events import Composition
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import Loss, Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from heathaze.types import Floats
 
 if TYPE_CHECKING:
-    from heathaze.marketplace._herder import Herder
-    from heathaze.marketplace.herding_parties import HerdingCurator
+    from heathaze.marketplace.herding_parties import Herder, HerdingCurator
     from heathaze.marketplace.messages import Wanted
 
 
@@ -148,7 +144,7 @@ class Herding:
 
     def seller(self, points: Floats, randomness: Randomness) -> Herder:
         """An owner's part."""
-        from heathaze.marketplace._herder import Herder
+        from heathaze.marketplace.herding_parties import Herder
 
         return Herder(self, points, randomness)
 

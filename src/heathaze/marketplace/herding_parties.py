@@ -8,22 +8,151 @@ A step ends when all who were asked have answered, or when :meth:`HerdingCurator
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heathaze.marketplace._answers import Unusable, check_wanted, usable_offer, usable_profile
-from heathaze.marketplace._quotas import mixture, quotas
-from heathaze.marketplace._turns import check_turn
-from heathaze.marketplace.greedy import kernel_greedy
-from heathaze.marketplace.messages import FromOwner, Offer, Profile, Purchase, Quota, Wanted
-from heathaze.marketplace.protocol import Parcel
+from heathaze.errors import UnexpectedMessage
+from heathaze.marketplace.greedy import herd, kernel_greedy
+from heathaze.marketplace.messages import Broadcast, FromOwner, Offer, Profile, Purchase, Quota, ToOwner, Wanted
+from heathaze.marketplace.protocol import Parcel, Unusable, check_turn, check_wanted, usable_offer, usable_profile
+from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
+from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
     from heathaze.marketplace.herding import Herding
+
+
+# TODO-merged from marketplace._denoise: A noisy mean hash, as an owner sees it who knows in which directions data of its kind vary.
+
+_SPREADS = np.exp(np.linspace(-12.0, 8.0, 81))
+"""How far a target's mean may lie from an owner's, in units of the owner's own variance; the likeliest is taken."""
+
+
+def denoise(values: Floats, deviation: float, hashes: Floats) -> Floats:
+    """The mean hash that is likeliest to lie behind a noisy one (a Wiener filter).
+
+    Means of records like the owner's differ from the owner's mean m along its own covariance C. With the difference
+    N(0, τC) and the noise N(0, s²) the posterior mean is m + τC (τC + s²)⁻¹ (g̃ − m), and τ is what makes g̃ likeliest.
+    White noise has most of its length in directions in which no data vary, and there it goes.
+
+    Only the owner's own records and what is public enter, and the result leaves only as the owner's offer.
+    """
+    if len(hashes) < 2:
+        return values
+    mean = hashes.mean(axis=0)
+    variances, axes = np.linalg.eigh(np.cov(hashes, rowvar=False))
+    variances = np.maximum(variances, 0.0)
+    along = axes.T @ (values - mean)
+    # Without noise there is nothing to take off; the floor keeps the logarithm finite.
+    noise = max(deviation**2, math.ulp(1.0))
+    spread = _SPREADS[:, None] * variances + noise
+    likelihood = -(np.log(spread) + along**2 / spread).sum(axis=1)
+    signal = _SPREADS[int(np.argmax(likelihood))] * variances
+    shrunk: Floats = mean + axes @ (signal / (signal + noise) * along)
+    return shrunk
+
+
+# TODO-merged from marketplace._quotas: How many points to ask of each owner: post-processing of what is public.
+
+_ONE = 100.0
+"""Weight of "the parts add up to 1" beside a mean hash of length 1: exact to a few in ten thousand, then scaled."""
+
+
+def mixture(means: Floats, target: Floats) -> Floats:
+    """Parts of the owners, none negative and 1 in all, whose mean hashes mixed come nearest to the target's."""
+    from scipy.optimize import nnls
+
+    table = np.vstack([means.T, np.full(len(means), _ONE)])
+    parts, _ = nnls(table, np.append(target, _ONE))
+    total = float(parts.sum())
+    return parts / total if total > 0 else np.full(len(means), 1 / len(means))
+
+
+def quotas(parts: Floats, sizes: Floats, points: int, seen: float) -> Integers:
+    """Whole numbers of at most ``seen`` times ``points`` in all, none above ``points`` or what an owner may hold.
+
+    One set of points goes by parts, and so does half of the rest; the other half is spread evenly, since even the best
+    mixture of whole owners lacks something that few points of another would mend.
+
+    Args:
+        parts: What :func:`mixture` found.
+        sizes: About how many records each owner has.
+        points: To be bought.
+        seen: Points that the curator may see for each point it buys.
+    """
+    most = np.minimum(np.maximum(np.rint(sizes), 1.0), points)
+    wanted = min(math.floor(seen * points), int(most.sum()))
+    evenly = (seen - 1) / 2 * points
+    amount = np.minimum((seen * points - evenly) * parts + evenly / len(parts), most)
+    # What one owner cannot give is asked of the others, evenly; each turn fills at least one of them.
+    while (short := wanted - amount.sum()) > 1e-6 and (room := amount < most).any():
+        amount = np.minimum(amount + np.where(room, short / room.sum(), 0.0), most)
+    share = np.floor(amount + 1e-6).astype(np.int64)
+    # The largest remainders get what rounding down left over; of equals, the first.
+    left = np.argsort(share - np.where(share < most, amount, -np.inf), kind="stable")[
+        : max(0, wanted - int(share.sum()))
+    ]
+    share[left] += 1
+    return share
+
+
+# TODO-merged from marketplace._herder: What an owner does in herding: a profile of all its records, then points that herd towards the target.
+
+
+class Herder(Secret):
+    """One owner in one purchase: broadcast, then quota."""
+
+    def __init__(self, plan: Herding, points: Floats, randomness: Randomness) -> None:
+        self._plan = plan
+        self._points = points
+        self._randomness = randomness
+        self._target: Broadcast | None = None
+        self._profile: Profile | None = None
+        self._quota: Quota | None = None
+        self._offer: Offer | None = None
+
+    def receive(self, message: ToOwner) -> Profile | Offer:
+        """Answer the curator; noise is drawn once, whatever is asked how often."""
+        match message:
+            case Broadcast():
+                return self._introduce(message)
+            case Quota():
+                return self._sell(message)
+            case _:
+                raise UnexpectedMessage("The kind of a message", type(message).__name__, "Broadcast or Quota")
+
+    def _introduce(self, target: Broadcast) -> Profile:
+        if self._profile is None:
+            shape = (self._plan.features.dimension,)
+            if target.about != "target" or target.values.shape != shape or not np.isfinite(target.values).all():
+                raise UnexpectedMessage("A broadcast", "of something else", "the mean hash of the target")
+            self._target = target
+            ones = np.ones((len(self._points), 1))
+            counted = np.hstack([self._plan.features.of(self._points), ones])
+            noisy = self._plan.owner_sum.of(counted, self._randomness)
+            self._profile = Profile(noisy[:-1], float(noisy[-1]), self._plan.owner_sum.deviation)
+        elif self._target is None or not np.array_equal(target.values, self._target.values):
+            raise UnexpectedMessage("A second broadcast", "different", "the same again")
+        return self._profile
+
+    def _sell(self, quota: Quota) -> Offer:
+        if self._target is None:
+            raise UnexpectedMessage("The kind of a message", "Quota", "Broadcast first")
+        if not 0 <= quota.points <= self._plan.points:
+            raise UnexpectedMessage("A quota", quota.points, f"at most {self._plan.points}, the points to be bought")
+        if self._offer is None:
+            hashes = self._plan.features.of(self._points)
+            aim = denoise(self._target.values, self._target.deviation, hashes)
+            rows = herd(hashes, aim, min(quota.points, len(hashes)))
+            self._quota, self._offer = quota, Offer(rows, self._points[rows])
+        elif quota != self._quota:
+            raise UnexpectedMessage("A second quota", "different", "the same again")
+        return self._offer
 
 
 class Step(IntEnum):

@@ -23,24 +23,20 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, TooLarge, expect
-from heathaze.marketplace._plans import check_signal, whole
-from heathaze.marketplace._turns import named_once
 from heathaze.marketplace.auction import AskAll, Asking, AskSome, LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.mwem import Mwem, MwemSum
 from heathaze.marketplace.noisy_sum import NoisySum, parse_delta
+from heathaze.marketplace.protocol import check_signal, named_once, whole
 from heathaze.privacy.events import Composition, Event, price
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import Loss, Number, decimal, parse_epsilon
 from heathaze.privacy.randomness import Randomness, SecureRandomness
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from heathaze.types import Floats
 
 if TYPE_CHECKING:
-    from heathaze.marketplace._bidder import Bidder
     from heathaze.marketplace.messages import Wanted
-    from heathaze.marketplace.private_greedy_parties import RoundsCurator
+    from heathaze.marketplace.private_greedy_parties import Bidder, RoundsCurator
 
 
 MOST_BROADCASTS = 200
@@ -304,7 +300,7 @@ class Rounds:
 
     def seller(self, points: Floats, randomness: Randomness) -> Bidder:  # noqa: ARG002
         """An owner's part; it needs no randomness."""
-        from heathaze.marketplace._bidder import Bidder
+        from heathaze.marketplace.private_greedy_parties import Bidder
 
         return Bidder(self.features, points)
 

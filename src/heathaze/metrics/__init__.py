@@ -14,13 +14,10 @@ is there, and each map is divided by its sum first: a metric compares where the 
 What a metric says about real data is not private: the truth is one of its arguments.
 """
 
-from heathaze.metrics.cellwise import l1, maape, mape, mse, smape
-from heathaze.metrics.distance import Distance
-from heathaze.metrics.emd import emd
-from heathaze.metrics.heatmap import kl, pearson, similarity, total_variation
+from heathaze.metrics.cellwise import kl, l1, maape, mape, mse, pearson, similarity, smape, total_variation
+from heathaze.metrics.emd import Distance, emd
 from heathaze.metrics.sinkhorn import sinkhorn_w2
-from heathaze.metrics.sliced import sliced
-from heathaze.metrics.wasserstein import w1, w2
+from heathaze.metrics.wasserstein import sliced, w1, w2
 
 __all__ = [
     "Distance",

@@ -65,7 +65,7 @@ def upper_by_plan(f: Floats, guess: Guess, blur: float) -> float:
     The plan is a list of parts (from, to, mass) with mass > 0; what it takes and brings is summed part by part, so
     f − taken + brought is what is left to level, up to the rounding of those sums (at most one for each part).
     """
-    from heathaze.metrics._plan_kernels import carry
+    from heathaze.metrics._kernels import carry
 
     order = np.argsort(-guess.potential.ravel(), kind="stable")
     cost, taken, brought, parts = carry(f, guess.right, guess.down, guess.potential, order)

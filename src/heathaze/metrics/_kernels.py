@@ -13,7 +13,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.types import Integers
+from heathaze.types import Floats, Integers
 
 Reals = npt.NDArray[np.floating]
 
@@ -129,3 +129,192 @@ def steepest(g: Integers, rays: Integers, lengths: Integers) -> float:
                 rise = max(rise, abs(g[i, j] - g[i + down, j + across]))
         steep = max(steep, rise / lengths[k])
     return steep
+
+
+# TODO-merged from metrics._plan_kernels: Compiled core of the upper bound for the Euclidean metric: a flow over borders becomes a plan from cell to cell.
+#
+# Parcels of mass start in the cells that have too much and are carried along the flow, downhill on φ, until cells that
+# have too little take them. A parcel that went over many borders pays only the straight line from where it began to where
+# it ended. Where parcels part ways, those that have drifted to one side of the flow's direction take the border that
+# leads back to the other side, so a path stays within about a cell of a straight line.
+
+ROOM = 8
+"""Parcels under way at one time, for each cell; what does not fit stays where it began."""
+
+CRUMB = 1e-15
+"""Parcels are not split to leave less than this."""
+
+FAINT = 1e-9
+"""Flows below this part of all mass are the solver's noise; following them would grind the parcels to dust."""
+
+_DOWN = np.array([0, 1, 0, -1])
+_ACROSS = np.array([1, 0, -1, 0])
+
+
+@nb.njit(cache=True)
+def _outflow(i: int, j: int, right: Floats, down: Floats, phi: Floats, out: Floats) -> tuple[float, float, float]:
+    """Fills the flow out of a cell by direction, downhill only; returns its sum and its two components."""
+    rows, cols = phi.shape
+    total, along, across = 0.0, 0.0, 0.0
+    for d in range(4):
+        out[d] = 0.0
+        y, x = i + _DOWN[d], j + _ACROSS[d]
+        if 0 <= y < rows and 0 <= x < cols and phi[i, j] > phi[y, x]:
+            if d == 0:
+                flow = right[i, j]
+            elif d == 1:
+                flow = down[i, j]
+            elif d == 2:
+                flow = -right[i, j - 1]
+            else:
+                flow = -down[i - 1, j]
+            if flow > FAINT:
+                out[d] = flow
+                total += flow
+                along += flow * _DOWN[d]
+                across += flow * _ACROSS[d]
+    return total, along, across
+
+
+@nb.njit(cache=True)
+def _absorb(
+    sink: float, cell: int, cols: int, origins: Integers, masses: Floats, drift: Floats, order: Integers,
+    sent: Floats, got: Floats,
+) -> float:  # fmt: skip
+    """The cell takes what it lacks, from the parcels with the least drift first; returns what that costs."""
+    count = len(order)
+    start = 0
+    for c in range(count):
+        if abs(drift[order[c]]) < abs(drift[order[start]]):
+            start = c
+    low, high = start, start + 1
+    cost = 0.0
+    while sink > 0 and (low >= 0 or high < count):
+        if low >= 0 and (high >= count or abs(drift[order[low]]) <= abs(drift[order[high]])):
+            c = order[low]
+            low -= 1
+        else:
+            c = order[high]
+            high += 1
+        part = min(sink, masses[c])
+        if part <= 0:
+            continue
+        sink -= part
+        masses[c] -= part
+        sent[origins[c]] += part
+        got[cell] += part
+        down, across = origins[c] // cols - cell // cols, origins[c] % cols - cell % cols
+        cost += part * math.sqrt(float(down * down + across * across))
+    return cost
+
+
+@nb.njit(cache=True)
+def carry(f: Floats, right: Floats, down: Floats, phi: Floats, order: Integers) -> tuple[float, Floats, Floats, int]:
+    """Carry the mass of f > 0 along the flow to f < 0.
+
+    Args:
+        f: What each cell has too much.
+        right: Flow over the right borders.
+        down: Flow over the lower borders.
+        phi: A potential; mass moves only to where it is lower, so nothing runs in circles.
+        order: The cells (row · cols + column) from the highest potential to the lowest.
+
+    Returns:
+        Cost of the plan in cells, what it takes from each cell, what it brings to each, and how many parts were summed.
+    """
+    rows, cols = f.shape
+    cells = rows * cols
+    room = ROOM * cells + 64
+    origin, mass, following = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64)
+    head, waiting = np.full(cells, -1, np.int64), np.zeros(cells, np.int64)
+    free, used, moves = -1, 0, 0
+    sent, got, out = np.zeros(cells), np.zeros(cells), np.zeros(4)
+    cost = 0.0
+    for cell in order:
+        i, j = cell // cols, cell % cols
+        count = waiting[cell] + (1 if f[i, j] > 0 else 0)
+        if count == 0:
+            continue
+        origins, masses = np.empty(count, np.int64), np.empty(count)
+        c = 0
+        slot = head[cell]
+        while slot >= 0:
+            origins[c], masses[c] = origin[slot], mass[slot]
+            c += 1
+            after = following[slot]
+            following[slot] = free
+            free = slot
+            slot = after
+        if f[i, j] > 0:
+            origins[c], masses[c] = cell, f[i, j]
+        total, along, across = _outflow(i, j, right, down, phi, out)
+        # How far the parcel lies beside the line from its origin in the direction of the flow (times a constant).
+        drift = np.empty(count)
+        for c in range(count):
+            drift[c] = across * (i - origins[c] // cols) - along * (j - origins[c] % cols)
+        by_drift = np.argsort(drift) if count > 1 else np.zeros(1, np.int64)
+        for c in range(1, count):  # Parcels of one origin that meet again have the same drift, and become one.
+            p, before = by_drift[c], by_drift[c - 1]
+            if origins[p] == origins[before]:
+                masses[p] += masses[before]
+                masses[before] = 0.0
+        moves += count
+        if f[i, j] < 0:
+            cost += _absorb(-f[i, j], cell, cols, origins, masses, drift, by_drift, sent, got)
+        here = masses.sum()
+        if total <= 0 or here <= 0:
+            continue  # Nothing leads on: what is left was never sent, so it counts as still lying at its origin.
+        turn = np.empty(4)
+        last = -1
+        for d in range(4):
+            turn[d] = along * _ACROSS[d] - across * _DOWN[d]
+        turns = np.argsort(turn)  # The least drift gets the border that adds most to it.
+        for d in turns:
+            if out[d] > 0:
+                last = d
+        c = 0
+        for d in turns:
+            if out[d] <= 0:
+                continue
+            wanted = out[d] * (here / total)
+            there = (i + _DOWN[d]) * cols + j + _ACROSS[d]
+            while c < count and (wanted > 0 or d == last):
+                p = by_drift[c]
+                if masses[p] <= 0:
+                    c += 1
+                    continue
+                part = masses[p] if d == last else min(masses[p], wanted)
+                if masses[p] - part < CRUMB:
+                    part = masses[p]
+                masses[p] -= part
+                wanted -= part
+                if free >= 0:
+                    slot = free
+                    free = following[slot]
+                elif used < room:
+                    slot = used
+                    used += 1
+                else:
+                    continue  # No room: this part stays at its origin.
+                origin[slot], mass[slot], following[slot] = origins[p], part, head[there]
+                head[there] = slot
+                waiting[there] += 1
+    return cost, sent.reshape(f.shape), got.reshape(f.shape), moves
+
+
+# TODO-merged from metrics._softmin_kernels: Compiled part of sinkhorn: single soft minima in logarithms, where products of floats underflow.
+
+
+@nb.njit(cache=True)
+def logsumexp_at(h: Floats, weight: float, rows: Integers, cols: Integers, out: Floats) -> None:
+    """out[i, j] = log Σ_k exp(h[i, k] − weight·(j − k)²) for the given (i, j); −∞ counts for nothing."""
+    for i, j in zip(rows, cols):  # noqa: B905 - numba knows no strict
+        best = -np.inf
+        for k in range(h.shape[1]):
+            best = max(best, h[i, k] - weight * (j - k) * (j - k))
+        out[i, j] = best
+        if best > -np.inf:
+            total = 0.0
+            for k in range(h.shape[1]):
+                total += math.exp(h[i, k] - weight * (j - k) * (j - k) - best)
+            out[i, j] = best + math.log(total)

@@ -7,6 +7,73 @@ import numpy as np
 from heathaze.metrics.pair import Map, pair
 from heathaze.types import Floats
 
+# TODO-merged from metrics.heatmap: The measures of heat maps that the study of saliency uses (Bylinskii et al., TPAMI 41(3), 2019, section 4).
+#
+# The paper on central heat maps reports SIM, CC and KL on maps smoothed with :meth:`heathaze.Density.smooth`.
+
+KL_REGULARISER = 2.0**-52
+"""The distance from 1 to the next float (2.22e-16), which the saliency benchmark adds to both denominators of KL."""
+
+
+def similarity(truth: Map, estimate: Map) -> float:
+    """SIM, the mass both maps share: 0 (disjoint) to 1 (equal).
+
+        SIM(p, q) = Σ min(p_i, q_i) = 1 − TV(p, q)
+
+    >>> similarity([[3, 1]], [[1, 1]])
+    0.75
+    """
+    p, q = pair(truth, estimate)
+    return float(np.minimum(p, q).sum())
+
+
+def total_variation(truth: Map, estimate: Map) -> float:
+    """TV, the mass that would have to move: 0 (equal) to 1 (disjoint).
+
+        TV(p, q) = ½ Σ |p_i − q_i|
+
+    >>> total_variation([[3, 1]], [[1, 1]])
+    0.25
+    """
+    p, q = pair(truth, estimate)
+    return float(np.abs(p - q).sum() / 2)
+
+
+def pearson(truth: Map, estimate: Map) -> float:
+    """CC, the correlation of the two maps cell by cell: −1 to 1.
+
+        CC(p, q) = cov(p, q) / (sd(p) sd(q)),   0 when either map is the same everywhere
+
+    >>> round(pearson([[1, 2, 3]], [[2, 4, 6]]), 12), round(pearson([[1, 2, 3]], [[3, 2, 1]]), 12)
+    (1.0, -1.0)
+    """
+    p, q = pair(truth, estimate)
+    p, q = p - 1 / p.size, q - 1 / q.size  # Both sum to 1, so this is their mean.
+    flat = 1e-14 / p.size  # What rounding leaves of a map that is the same everywhere.
+    if np.abs(p).max() <= flat or np.abs(q).max() <= flat:
+        return 0.0
+    p, q = p / np.abs(p).max(), q / np.abs(q).max()
+    return float(np.clip((p * q).sum() / np.sqrt((p * p).sum() * (q * q).sum()), -1.0, 1.0))
+
+
+def kl(truth: Map, estimate: Map) -> float:
+    """KL, the surprise of the truth when the estimate was expected, in nats: 0 (equal) to about 36.
+
+        KL(p ‖ q) = Σ p_i · ln(η + p_i / (η + q_i)),   η = 2^−52
+
+    Not symmetric: a cell with truth and no estimate costs p_i·ln(p_i/η), a cell with estimate and no truth nothing. η
+    keeps the first kind finite. It is the saliency benchmark's, so values are comparable with the paper's; they depend
+    on η wherever the estimate is zero or nearly so, which includes a Gaussian heat map far from its mass.
+
+    >>> round(kl([[1, 1]], [[1, 1]]), 12)
+    0.0
+    >>> round(kl([[1, 0]], [[1, 1]]), 6)    # ln 2
+    0.693147
+    """
+    p, q = pair(truth, estimate)
+    terms = p * np.log(KL_REGULARISER + p / (KL_REGULARISER + q))
+    return float(max(terms.sum(), 0.0))
+
 
 def mse(truth: Map, estimate: Map) -> float:
     """Mean squared error: (1/cells) Σ (p_i − q_i)².

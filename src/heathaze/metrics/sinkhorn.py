@@ -138,7 +138,7 @@ def _logsumexp(h: Floats, weight: float) -> Floats:
     so that no product is denormal (those take a hundred times as long); a sum above 1e-130 does not miss the terms lost
     that way. The other sums are done one by one in logarithms.
     """
-    from heathaze.metrics._softmin_kernels import logsumexp_at
+    from heathaze.metrics._kernels import logsumexp_at
 
     top = h.max(axis=1, keepdims=True)
     top[top == -np.inf] = 0.0

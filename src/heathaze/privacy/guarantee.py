@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +11,115 @@ from typing import Any
 
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.loss import Loss, decimal, decimal_up
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
+
+# TODO-merged from privacy.unit: Whom a guarantee protects: the rows that count as one.
+
+
+class Unit(enum.Enum):
+    """The protected unit: everything of one unit may change, and the release hardly notices."""
+
+    PERSON = "person"
+    PERSON_DAY = "person-day"
+    VISIT = "visit"
+    SOURCE = "source"
+    RECORD = "record"
+
+    @classmethod
+    def parse(cls, name: str | Unit) -> Unit:
+        """A unit of visits by its name; sensors (sources) and marketplaces (records) name their unit themselves.
+
+        >>> Unit.parse("person-day")
+        <Unit.PERSON_DAY: 'person-day'>
+        """
+        unit = next((unit for unit in (cls.PERSON, cls.PERSON_DAY, cls.VISIT) if name in (unit, unit.value)), None)
+        if unit is None:
+            raise InvalidInput(f"There is no unit {name!r}; choose 'person', 'person-day' or 'visit'.")
+        return unit
+
+    @property
+    def described(self) -> str:
+        """What is protected, in words that end in 'in the data'."""
+        return {
+            Unit.PERSON: "one person, with all of their visits",
+            Unit.PERSON_DAY: "one day of one person, with all visits of that day (a person's days add up)",
+            Unit.VISIT: "one single visit (a person's visits add up)",
+            Unit.SOURCE: "sources of heat",
+            Unit.RECORD: "one record (a person's records add up)",
+        }[self]
+
+
+# TODO-merged from privacy.trust: Who is trusted, and which two datasets count as neighbours.
+
+
+class Trust(enum.Enum):
+    """Who has to be trusted for the guarantee to hold."""
+
+    CENTRAL = "central"
+    SECURE_SUM = "secure-sum"
+    LOCAL = "local"
+    SENSORS = "sensors"
+    ESCROW = "escrow"
+    CURATOR = "curator"
+
+    @property
+    def described(self) -> str:
+        """The trust in words."""
+        return {
+            Trust.CENTRAL: "a trusted curator held the raw data and ran Heathaze",
+            Trust.SECURE_SUM: "a secure sum; the server follows the protocol and sees only noisy sums of many devices",
+            Trust.LOCAL: "nobody; each device randomised its own position before anything left it",
+            Trust.SENSORS: "nobody but the sensors; each added its own noise before anything left it",
+            Trust.CURATOR: "a curator, who saw the target and all points that were offered",
+            Trust.ESCROW: "the sensors and whoever holds the escrow key, who can take the noise off again; nobody else",
+        }[self]
+
+    @property
+    def computational(self) -> bool:
+        """Does the promise hold only against those who cannot break its keys?"""
+        return self in (Trust.SECURE_SUM, Trust.ESCROW)
+
+
+class Adjacency(enum.Enum):
+    """Which change of the data the guarantee speaks of (errata X1).
+
+    ZERO_OUT: the person still takes part and still adds their share of the noise, and sends nothing else; literally
+    removing a device would also remove its noise, which no proof covers.
+
+    EARTH_MOVER: sources move by at most α in all, strength times distance, and their total strength stays the same
+    (errata E4-4). How many there are and how strong they are is not protected.
+
+    REPLACE: one record becomes any other, and how many there are is public; it costs twice what adding one does.
+
+    The last two are distances, not changes: their ε is a price for each metre (or each unit of length of a plane)
+    between two positions, so it never adds up with an ε of another kind.
+    """
+
+    ADD_REMOVE = "add-remove"
+    ZERO_OUT = "zero-out"
+    REPLACE = "replace-one"
+    ANY_TWO = "any-two-positions"
+    EARTH_MOVER = "earth-mover"
+    PER_METRE = "per-metre"
+    PER_LENGTH = "per-unit-of-length"
+
+    @property
+    def described(self) -> str:
+        """The change in words."""
+        return {
+            Adjacency.ADD_REMOVE: "adding or removing",
+            Adjacency.ZERO_OUT: "replacing by nothing what is sent about",
+            Adjacency.REPLACE: "replacing",
+            Adjacency.ANY_TWO: "exchanging any position for any other",
+            Adjacency.EARTH_MOVER: "moving",
+            Adjacency.PER_METRE: "moving a position by a metre",
+            Adjacency.PER_LENGTH: "moving a position by a unit of length",
+        }[self]
+
+    @property
+    def length(self) -> str | None:
+        """The unit of length in which ε is counted, or None where ε is a plain number."""
+        return {Adjacency.PER_METRE: "metre", Adjacency.PER_LENGTH: "unit of length"}.get(self)
+
 
 _MORE = "each further report of the same person adds to it"
 

@@ -38,10 +38,8 @@ from heathaze.errors import (
     expect,
 )
 from heathaze.privacy.events import DiscreteLaplace, Event, describe, is_gaussian, price, undescribe
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Unit
 from heathaze.privacy.loss import Number, decimal, exact, parse_epsilon, warn_if_weak
-from heathaze.privacy.trust import Adjacency
-from heathaze.privacy.unit import Unit
 
 _FORMAT = 1
 

@@ -81,7 +81,7 @@ def noise_share(scale: Number, shape: Number, size: int, randomness: Randomness)
         return share
     for _ in range(math.floor(part)):  # shape 1 is discrete Laplace
         share += discrete_laplace(ratio, size, randomness)
-    from heathaze.privacy._share_samplers import fill_terms
+    from heathaze.privacy._samplers import fill_terms
 
     blocks = _blocks(ratio)
     proposals = _poisson(2 * size * (part % 1) * (blocks + 2), randomness)
@@ -101,7 +101,7 @@ def _blocks(scale: Fraction) -> int:
 
 def _poisson(mean: Fraction, randomness: Randomness) -> int:
     """One Poisson number: the sum of one for each whole unit of the mean, and one for the rest."""
-    from heathaze.privacy._share_samplers import fill_poisson
+    from heathaze.privacy._samplers import fill_poisson
 
     whole, rest = divmod(mean, 1)
     one = np.uint64(1)

@@ -10,10 +10,8 @@ import re
 
 from heathaze.errors import PromiseBroken
 from heathaze.privacy.events import Elementary, Event, NoiseShares, RandomizedReport, flatten, is_gaussian, price
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import decimal
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 
 _BY_LENGTH = (Adjacency.PER_METRE, Adjacency.PER_LENGTH)
 

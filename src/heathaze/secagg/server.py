@@ -11,7 +11,7 @@ A step ends when all who were asked have answered, or when :meth:`Server.close_s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
-from heathaze.secagg import graph, keys, masks
+from heathaze.secagg import keys, masks
 from heathaze.secagg import shamir as shares
 from heathaze.secagg.client import survivors_digest
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
@@ -41,6 +41,40 @@ from heathaze.secagg.messages import (
 )
 from heathaze.secagg.parameters import Terms
 from heathaze.types import Words
+
+# TODO-merged from secagg.graph: Who masks with whom: everyone takes a seat on a circle at random, neighbours are those who sit near.
+
+Graph = Mapping[int, tuple[int, ...]]
+"""For each member its neighbours, in ascending order."""
+
+
+def draw_graph(members: Sequence[int], degree: int, randomness: Randomness) -> Graph:
+    """The Harary graph on a uniformly random order of the members.
+
+    Args:
+        members: Distinct clients.
+        degree: An even number of neighbours each; with no more members than that, everybody is everybody's neighbour.
+        randomness: Where the order comes from.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> {len(near) for near in draw_graph(range(100), 6, Simulation(1)).values()}
+    {6}
+    """
+    if degree >= len(members) - 1:
+        return {one: tuple(sorted(other for other in members if other != one)) for one in members}
+    seats = [members[k] for k in permutation(len(members), randomness)]
+    around = [step for step in range(-(degree // 2), degree // 2 + 1) if step]
+    count = len(seats)
+    return {one: tuple(sorted(seats[(seat + step) % count] for step in around)) for seat, one in enumerate(seats)}
+
+
+def permutation(count: int, randomness: Randomness) -> list[int]:
+    """A uniformly random order: sort by random words, and draw all of them again should two be equal."""
+    while True:
+        words = randomness.words(count)
+        if len(np.unique(words)) == count:
+            return [int(k) for k in np.argsort(words)]
+
 
 _KIND = {
     Step.ADVERTISE: Advertise,
@@ -98,7 +132,7 @@ class Server(Secret):
         self._waiting = set(range(terms.clients))
         self._heard: dict[tuple[int, type[Message]], bytes] = {}
         self._mask_keys: dict[int, bytes] = {}
-        self._neighbours: graph.Neighbours = {}
+        self._neighbours: Graph = {}
         self._places: dict[int, dict[int, int]] = {}
         self._shares: dict[int, Shares] = {}
         self._included: frozenset[int] = frozenset()
@@ -202,7 +236,7 @@ class Server(Secret):
         """Everyone who came gets neighbours."""
         present = sorted(self._mask_keys)
         self._enough(len(present), "advertised a key")
-        self._neighbours = graph.draw(present, self.terms.neighbours, self._randomness)
+        self._neighbours = draw_graph(present, self.terms.neighbours, self._randomness)
         self._places = {
             one: {other: place for place, other in enumerate(near)} for one, near in self._neighbours.items()
         }

@@ -15,13 +15,11 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, PromiseBroken, TooLarge
 from heathaze.privacy.events import DiscreteLaplace, Event, FineGaussian, price
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Loss, Number, decimal, exact, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise import discrete_gaussian, discrete_laplace
 from heathaze.privacy.randomness import Randomness, SecureRandomness
-from heathaze.privacy.trust import Adjacency, Trust
-from heathaze.privacy.unit import Unit
 from heathaze.sensors.device import MOST_STEPS, Card
 from heathaze.sensors.noisy_readings import NoisyReadings
 from heathaze.sensors.physics.field import Field

@@ -30,8 +30,8 @@ from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, PureSteps, RandomizedReport, flatten, price
+from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.privacy.unit import Unit
 from heathaze.testing.neighbours import neighbouring_counts
 from heathaze.types import Floats, Integers
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from heathaze.domain.grid import Grid
 from heathaze.ingest.counts import Counts
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 
 Cells = Sequence[tuple[int, int]]
 Visits = dict[str, list[int] | list[float]]

@@ -18,8 +18,7 @@ from heathaze.errors import InvalidInput, TooLarge, UnreadableData
 from heathaze.ingest.columns import Flaw, Kind, locate
 from heathaze.ingest.engine import RAW, SOURCE, Answer
 from heathaze.ingest.memory import arrays, is_arrow, is_pandas
-from heathaze.ingest.parquet_schema import check_parquet
-from heathaze.ingest.source import Files, Format
+from heathaze.ingest.source import Files, Format, check_parquet
 
 GIVEN = "heathaze_given"
 
@@ -144,7 +143,7 @@ class DuckDB:
         """Only the wanted columns, under names that need no quoting."""
         aliases = [f"r{place}" for place in range(len(wanted))]
         if is_arrow(source):
-            from heathaze.ingest.arrow import plain_table
+            from heathaze.ingest.memory import plain_table
 
             self.connection.register(GIVEN, plain_table(source, wanted, self.where).rename_columns(aliases))
         elif is_pandas(source) or isinstance(source, dict):

@@ -9,7 +9,7 @@ from typing import Any
 from heathaze.domain.density import Density
 from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.maps.uncertainty import smoothed_deviations
-from heathaze.privacy.unit import Unit
+from heathaze.privacy.guarantee import Unit
 from heathaze.release.formats.cells import knows_uncertainty
 from heathaze.release.release import Release
 from heathaze.types import Floats

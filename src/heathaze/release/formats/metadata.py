@@ -18,7 +18,7 @@ from heathaze.errors import PromiseBroken, UnreadableData
 from heathaze.privacy.events import undescribe
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
-from heathaze.release.formats import draws, noise
+from heathaze.release.formats import _posterior
 from heathaze.release.promise import check_promise, check_sentence
 from heathaze.release.release import FILE_VERSION, Release
 from heathaze.types import Integers
@@ -38,9 +38,9 @@ def to_json(release: Release) -> str:
     """Everything but the numbers of the map, as ASCII; with the noisy counts or drawn maps behind it."""
     form = "tree" if isinstance(release.estimate, TreeDensity) else "dense"
     fields = {**release.to_dict(), "form": form}
-    if (noisy := noise.to_fields(release.noisy, release.grid)) is not None:
+    if (noisy := _posterior.noisy_to_fields(release.noisy, release.grid)) is not None:
         fields["noisy"] = noisy
-    if (drawn := draws.to_fields(release.drawn, release.grid)) is not None:
+    if (drawn := _posterior.drawn_to_fields(release.drawn, release.grid)) is not None:
         fields["drawn"] = drawn
     return json.dumps(fields, allow_nan=False, default=_plain)
 
@@ -102,8 +102,8 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
         raise PromiseBroken("It was made with simulated randomness, whose noise anyone can repeat; do not rely on it.")
     check_sentence(guarantee, promised.get("sentence"))
     check_promise(guarantee, undescribe(provenance.event))
-    noisy = noise.from_fields(estimate.grid, fields["noisy"]) if "noisy" in fields else None
-    drawn = draws.from_fields(estimate.grid, fields["drawn"]) if "drawn" in fields else None
+    noisy = _posterior.noisy_from_fields(estimate.grid, fields["noisy"]) if "noisy" in fields else None
+    drawn = _posterior.drawn_from_fields(estimate.grid, fields["drawn"]) if "drawn" in fields else None
     return Release(estimate, float(total), guarantee, provenance, noisy, drawn)
 
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.errors import UnreadableData
 from heathaze.release.formats import metadata
+from heathaze.release.formats._posterior import LONGEST_TEXT
 from heathaze.release.formats.cells import deviations_of
-from heathaze.release.formats.noise import LONGEST_TEXT
 from heathaze.release.release import Release
 
 

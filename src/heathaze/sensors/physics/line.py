@@ -12,8 +12,7 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.sensors.physics._checks import block, coordinates, kept_rows, sensor_places, spread, whole
 from heathaze.sensors.physics._checks import length as parse_length
-from heathaze.sensors.physics._kernel import Axis
-from heathaze.sensors.physics._taylor import Taylor
+from heathaze.sensors.physics._kernel import Axis, Taylor
 from heathaze.types import Floats
 
 MOST_ENTRIES = 2**26

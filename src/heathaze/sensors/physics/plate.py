@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.sensors.physics._checks import block, coordinates, kept_rows, length, sensor_places, shown, spread, whole
-from heathaze.sensors.physics._kernel import Axis
-from heathaze.sensors.physics._taylor import Taylor
+from heathaze.sensors.physics._kernel import Axis, Taylor
 from heathaze.types import Floats
 
 Walls = Literal["open", "insulated"]

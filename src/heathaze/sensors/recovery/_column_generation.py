@@ -9,14 +9,246 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heathaze.sensors.physics.field import Field
-from heathaze.sensors.recovery._basis_pursuit_neighbours import neighbours
-from heathaze.sensors.recovery._basis_pursuit_polish import exact, thin
-from heathaze.sensors.recovery._basis_pursuit_span import Span
 from heathaze.sensors.recovery._interior_point import Solved, least_residual, least_sum
 from heathaze.types import Booleans, Floats, Indices
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+
+# TODO-merged from sensors.recovery._basis_pursuit_neighbours: Which candidate places lie next to each other: on a graph by its edges, elsewhere by how far apart they are.
+
+ON_A_LINE = 2.1
+"""In steps from place to place: a peak may leave one candidate between two others empty."""
+
+IN_THE_PLANE = 1.6
+"""In steps: the eight places around one on a grid."""
+
+
+def neighbours(field: Field) -> csr_array:
+    """A symmetric matrix of true values between places next to each other.
+
+    A network says it by its edges. Positions that form a lattice count in steps of the lattice, axis by axis; others in
+    the median distance to the nearest. Where a field knows neither, no two places are neighbours.
+    """
+    from scipy.sparse import coo_array
+
+    count = field.shape[1]
+    pairs = np.empty((0, 2), dtype=np.int64)
+    if field.network is not None:
+        pairs = field.network.edges
+    elif field.positions is not None and count > 1:
+        from scipy.spatial import cKDTree
+
+        steps = _in_steps(np.asarray(field.positions, dtype=np.float64).reshape(count, -1))
+        reach = ON_A_LINE if steps.shape[1] == 1 else IN_THE_PLANE
+        pairs = cKDTree(steps).query_pairs(reach, output_type="ndarray")
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    return coo_array((np.ones(len(both), dtype=bool), (both[:, 0], both[:, 1])), shape=(count, count)).tocsr()
+
+
+def _in_steps(positions: Floats) -> Floats:
+    """Positions in units of the distance from one place to the next."""
+    axes = [np.unique(axis) for axis in positions.T]
+    if np.prod([len(axis) for axis in axes]) == len(positions):
+        # A step from a to b is at most the widest gap, so that slightly uneven lattices hold together.
+        step = [float(np.diff(axis).max()) if len(axis) > 1 else 1.0 for axis in axes]
+        return np.asarray(positions / np.array(step))
+    from scipy.spatial import cKDTree
+
+    nearest = cKDTree(positions).query(positions, k=2)[0][:, 1]
+    step_length = float(np.median(nearest))
+    return np.asarray(positions / (step_length if step_length > 0 else 1.0))
+
+
+# TODO-merged from sensors.recovery._basis_pursuit_span: The columns that basis pursuit has asked for so far, in an orthonormal basis of what they span.
+#
+# Columns of a heat kernel are nearly dependent: a hundred of them span some twenty dimensions as far as floats can tell.
+# So M_A = Q R with a short R, and ‖M_A f − y‖² = ‖R f − z‖² + ‖y − Q z‖² with z = Qᵀy: the small problem never sees the
+# length of the readings.
+
+DEPENDENT = 1e-11
+"""A column whose part outside the span is this small, against its length, adds no direction to it."""
+
+
+class Span:
+    """Chosen places, their columns R in the basis, the readings z in the basis, and what the basis cannot explain."""
+
+    def __init__(self, readings: Floats) -> None:
+        self.places: Indices = np.empty(0, dtype=np.intp)
+        self.columns: Floats = np.empty((0, 0))
+        self.wanted: Floats = np.empty(0)
+        self._rest = readings.copy()
+        self._basis: Floats = np.empty((len(readings), 0))
+
+    @property
+    def beyond(self) -> float:
+        """‖y − Q z‖²."""
+        return float(self._rest @ self._rest)
+
+    def ball(self, radius: float) -> float:
+        """ρ = √(r² − ‖y − Q z‖²), zero if the basis leaves more than the radius unexplained."""
+        return math.sqrt(max(radius**2 - self.beyond, 0.0))
+
+    def residual(self, strengths: Floats) -> float:
+        """‖M_A f − y‖."""
+        return math.sqrt(float(np.sum((self.columns @ strengths - self.wanted) ** 2)) + self.beyond)
+
+    def pulled_in(self, strengths: Floats, inside: Floats, radius: float) -> Floats:
+        """Strengths moved towards others that are within the radius, no further than it takes to be within it."""
+        here, there = self.columns @ strengths - self.wanted, self.columns[:, : len(inside)] @ inside - self.wanted
+        ball = self.ball(radius)
+        c = float(here @ here) - ball**2
+        if c <= 0:
+            return strengths
+        # ‖here + t (there − here)‖² = ρ², the root between 0 and 1.
+        way = there - here
+        a, b = float(way @ way), float(here @ way)
+        t = min(c / max(math.sqrt(max(b * b - a * c, 0.0)) - b, np.finfo(float).tiny), 1.0)
+        pulled = (1 - t) * strengths
+        pulled[: len(inside)] += t * inside
+        return pulled
+
+    def lifted(self, coefficients: Floats, share: float) -> Floats:
+        """Q times coefficients, plus a share of what the basis cannot explain: a vector of readings."""
+        return np.asarray(self._basis @ coefficients + share * self._rest)
+
+    def add(self, places: Indices, columns: Floats) -> None:
+        """Take in the columns of further places."""
+        fresh = self._fresh_directions(columns)
+        old = np.vstack([self.columns, np.zeros((fresh.shape[1], len(self.places)))])
+        new = np.vstack([self._basis.T @ columns, fresh.T @ columns])
+        self.columns = np.hstack([old, new])
+        self.places = np.concatenate([self.places, places])
+        self._basis = np.hstack([self._basis, fresh])
+        part = fresh.T @ self._rest
+        self.wanted = np.concatenate([self.wanted, part])
+        self._rest = self._rest - fresh @ part
+
+    def _fresh_directions(self, columns: Floats) -> Floats:
+        """An orthonormal basis of what the columns have outside the span."""
+        outside = self._without_basis(columns)
+        left, sizes, _ = np.linalg.svd(outside, full_matrices=False)
+        longest = float(np.linalg.norm(columns, axis=0).max(initial=0.0))
+        fresh = left[:, sizes > DEPENDENT * longest]
+        # What was small is now of length 1, and so is the rounding in it: once more, or the basis is none.
+        return np.asarray(np.linalg.qr(self._without_basis(fresh))[0])
+
+    def _without_basis(self, columns: Floats) -> Floats:
+        """The part outside the span; taken away twice, since once leaves rounding behind."""
+        for _ in range(2):
+            columns = columns - self._basis @ (self._basis.T @ columns)
+        return columns
+
+
+# TODO-merged from sensors.recovery._basis_pursuit_polish: From an interior point to the optimum itself: few places, exact strengths, zeros that are zero.
+#
+# An interior point spreads what belongs to two neighbouring candidates over a dozen, and leaves dust everywhere else.
+
+INSIDE = 1e-11
+"""The exact answer is put this part of the radius inside the ball, so that rounding does not carry it out."""
+
+
+EMPTY = 1e-10
+"""A strength below this part of the largest is what the interior-point method leaves of zero."""
+
+UNCHANGED = 1e-12
+"""Readings that differ by this part count as the same."""
+
+
+def exact(columns: Floats, wanted: Floats, ball: float, at_most: float, found: Floats, slack: Floats) -> Floats | None:
+    """Strengths that satisfy the optimality conditions exactly, or nothing if that does not succeed.
+
+    Args:
+        columns: R, the columns of the chosen places.
+        wanted: z.
+        ball: ρ.
+        at_most: b.
+        found: An interior point close to the optimum.
+        slack: 1 − price of each place there.
+    """
+    top = float(found.max())
+    # On the path the product of a strength and its slack is the same for all: the larger says which one vanishes.
+    full = (at_most - found < -slack * top) & (slack < 0)
+    free = (found / top > np.abs(slack)) & ~full
+    fixed = np.where(full, at_most, 0.0) if full.any() else np.zeros(len(found))
+    rest = wanted - columns @ fixed
+    few = thin(columns, np.where(free, found, 0.0), at_most)
+    for start in (free, (few > 0) & (few < at_most)):
+        values = _drop_negative(columns, rest, ball * (1 - INSIDE), start)
+        if values is not None and values.max() <= at_most:
+            return fixed + values
+    return None
+
+
+def thin(columns: Floats, found: Floats, at_most: float) -> Floats:
+    """Strengths with the same readings and the same sum at few places: what Carathéodory's theorem promises.
+
+    Along a combination of columns that changes neither, strengths move until one is zero or at the bound; then about
+    one more is left between them than R has rows, or than floats can tell.
+    """
+    few = np.where(found < EMPTY * found.max(initial=0.0), 0.0, found)
+    length = float(np.linalg.norm(columns @ found)) or 1.0
+    weight = length / max(float(found.sum()), np.finfo(float).tiny)  # The sum counts like a reading.
+    stacked = np.vstack([columns, np.full(len(found), weight)])
+    between = np.flatnonzero((few > 0) & (few < at_most))
+    while between.size > 1:
+        block = between[: len(stacked) + 1]
+        _, sizes, right = np.linalg.svd(stacked[:, block])
+        ways = [_to_the_wall(few[block], way * right[-1], at_most) for way in (1.0, -1.0)]
+        step, moved = min(ways, key=lambda way: way[0])
+        changed = step * (float(sizes[-1]) if len(sizes) == len(block) else 0.0)
+        if changed > UNCHANGED * length:
+            break
+        few[block] = moved
+        between = np.flatnonzero((few > 0) & (few < at_most))
+    return few
+
+
+def _to_the_wall(here: Floats, way: Floats, at_most: float) -> tuple[float, Floats]:
+    """How far strengths can go along a way until one is zero or at the bound, and where they are then."""
+    room = np.where(way < 0, here, at_most - here)
+    steps = np.divide(room, np.abs(way), out=np.full(len(here), np.inf), where=way != 0)
+    first = int(np.argmin(steps))
+    moved = np.clip(here + steps[first] * way, 0.0, at_most)
+    moved[first] = 0.0 if way[first] < 0 else at_most
+    return float(steps[first]), moved
+
+
+def _drop_negative(columns: Floats, wanted: Floats, ball: float, free: Booleans) -> Floats | None:
+    """The optimum on the free places, after giving up those that would be negative there, one by one."""
+    free = free.copy()
+    while free.any():
+        values = _on_the_ball(columns[:, free], wanted, ball)
+        if values is None:
+            return None
+        if values.min() >= 0:
+            result = np.zeros(columns.shape[1])
+            result[free] = values
+            return result
+        free[np.flatnonzero(free)[np.argmin(values)]] = False
+    return None
+
+
+def _on_the_ball(columns: Floats, wanted: Floats, ball: float) -> Floats | None:
+    """The least sum with ‖R f − z‖ = ρ and no bound on f, or nothing if the ball is out of reach.
+
+    f = the least squares − λ (RᵀR)⁻¹ 1,   λ ≥ 0 such that λ² · 1ᵀ(RᵀR)⁻¹1 fills up what they leave of ρ²
+    """
+    from scipy.linalg import solve_triangular
+
+    left, triangle = np.linalg.qr(columns)
+    diagonal = np.abs(np.diag(triangle))
+    if columns.shape[0] < columns.shape[1] or diagonal.min() <= 1e-13 * diagonal.max():
+        return None
+    part = left.T @ wanted
+    missed = wanted - left @ part
+    unused = ball**2 - float(missed @ missed)
+    if unused < 0:
+        return None
+    half = solve_triangular(triangle, np.ones(columns.shape[1]), trans="T")
+    weight = math.sqrt(unused / float(half @ half))
+    return np.asarray(solve_triangular(triangle, part - weight * half))
 
 
 ROUNDS = 60

@@ -19,8 +19,7 @@ import numpy as np
 
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.recovery._prior import ODDS, SPREADS, Prior
-from heathaze.sensors.recovery._source_guesses import Guesses
-from heathaze.sensors.recovery._space import Places, Space, normals
+from heathaze.sensors.recovery._space import Guesses, Places, Space, normals
 from heathaze.types import Booleans, Floats, Integers
 
 _ANYWHERE = 0.1

@@ -14,8 +14,7 @@ import numpy as np
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.recovery._moves import Moves
 from heathaze.sensors.recovery._prior import Prior
-from heathaze.sensors.recovery._source_guesses import Guesses
-from heathaze.sensors.recovery._space import Space
+from heathaze.sensors.recovery._space import Guesses, Space
 from heathaze.types import Floats, Integers
 
 _BORNE = 0.5

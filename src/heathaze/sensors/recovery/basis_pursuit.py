@@ -27,8 +27,7 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
 from heathaze.sensors.physics.field import Field
-from heathaze.sensors.recovery._basis_pursuit_neighbours import neighbours
-from heathaze.sensors.recovery._column_generation import Search
+from heathaze.sensors.recovery._column_generation import Search, neighbours
 from heathaze.types import Floats, Indices
 
 DUST = 1e-6

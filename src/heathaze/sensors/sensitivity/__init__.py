@@ -104,7 +104,7 @@ def sensitivity(
 
         rate, rate_l1, failure = steepest_edge(field, field.network, randomness or SecureRandomness())
         return Sensitivity(alpha, rate, rate_l1, unit, failure)
-    from heathaze.sensors.sensitivity._places import steepest_pair
+    from heathaze.sensors.sensitivity._discrete import steepest_pair
 
     if field.positions is None:
         raise InvalidInput("The field has neither positions nor a network, so distances are unknown; give one of them.")
@@ -113,7 +113,7 @@ def sensitivity(
 
 def _anywhere(field: Field) -> tuple[Rate, Rate]:
     """Both rates where sources may lie between candidates."""
-    from heathaze.sensors.physics._taylor import SmoothField
+    from heathaze.sensors.physics._kernel import SmoothField
     from heathaze.sensors.sensitivity._continuous import (
         MOST_WORK_L1,
         absolute,

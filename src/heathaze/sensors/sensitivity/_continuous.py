@@ -16,8 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from heathaze.sensors.physics._kernel import Axis
-from heathaze.sensors.physics._taylor import SmoothField
+from heathaze.sensors.physics._kernel import Axis, SmoothField
 from heathaze.sensors.physics.plate import Plate
 from heathaze.sensors.physics.snapshots import Snapshots
 from heathaze.sensors.sensitivity._box_kernels import plate_bounds
