@@ -171,8 +171,8 @@ BUGS = (
         "reports-for-the-price-of-one",
         "Several reports of one person cost as many times epsilon.",
         DEVICE,
-        "return Guarantee(Loss(mechanism.epsilon * reports), unit,",
-        "return Guarantee(Loss(mechanism.epsilon * min(reports, 1)), unit,",
+        "return Guarantee(PrivacyLoss(mechanism.epsilon * reports), unit,",
+        "return Guarantee(PrivacyLoss(mechanism.epsilon * min(reports, 1)), unit,",
         "tests/local/test_device.py::test_reports_of_one_person_are_promised_together",
     ),
     Bug(

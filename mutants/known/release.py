@@ -96,8 +96,8 @@ BUGS = (
         "gaussian-loaded-as-pure",
         "A file that states no δ for noise that costs one is refused.",
         "src/heathaze/release/promise.py",
-        "    if is_gaussian(event) and guarantee.loss.delta == 0:\n",
-        "    if is_gaussian(event) and guarantee.loss.delta < 0:\n",
+        "    if needs_delta(event) and guarantee.loss.delta == 0:\n",
+        "    if needs_delta(event) and guarantee.loss.delta < 0:\n",
         "tests/release/test_promise.py::test_a_guarantee_that_does_not_follow_is_refused",
     ),
     Bug(

@@ -11,7 +11,8 @@ import numpy as np
 
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.greedy import marginal_gain
-from heathaze.privacy.events import PureSteps, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import PureSteps
 from heathaze.privacy.randomness import Randomness
 
 # ── the bid, Algorithm 3 line 6 ─────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +157,7 @@ def composed(steps: Sequence[tuple[float, int]], delta: float) -> tuple[float, f
 def concentrated(steps: int, delta: Fraction) -> float:
     """What steps of h₂ with ε = 0.01 cost in zCDP where one record is replaced: 4ε for the choice, 2ε for the noise."""
     choices, noises = PureSteps(Fraction(1, 25), steps, True), PureSteps(Fraction(1, 50), steps, False)
-    return float(price([choices, noises], delta).epsilon)
+    return float(compose([choices, noises], delta).epsilon)
 
 
 def summary_epsilon(points: int, iterations: int = 5) -> float:

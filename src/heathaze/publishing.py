@@ -9,10 +9,11 @@ from heathaze.central.mechanism import Mechanism
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
-from heathaze.privacy.events import describe, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import event_to_dict
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Entry, Ledger
-from heathaze.privacy.loss import Loss, warn_if_weak
+from heathaze.privacy.loss import PrivacyLoss, warn_if_weak
 from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.release.release import Release
@@ -55,9 +56,9 @@ def promise(mechanism: Mechanism, counts: Counts) -> Guarantee:
         raise InvalidInput("The mechanism and the counts lie on different grids; make both with the same Grid.")
     if not math.isfinite(mechanism.epsilon):
         raise PromiseBroken("An infinite epsilon promises nothing, so there is nothing to publish.")
-    if price([mechanism.event(counts.bound)]).epsilon > mechanism.epsilon:
+    if compose([mechanism.event(counts.bound)]).epsilon > mechanism.epsilon:
         raise PromiseBroken(f"{type(mechanism).__name__} spends more than the epsilon it declares; do not use it.")
-    return Guarantee(Loss(mechanism.epsilon), counts.unit)
+    return Guarantee(PrivacyLoss(mechanism.epsilon), counts.unit)
 
 
 def _wrap(
@@ -68,7 +69,7 @@ def _wrap(
         parameters=mechanism.parameters(),
         weight=counts.weight,
         at_most=counts.at_most,
-        event=describe(mechanism.event(counts.bound)),
+        event=event_to_dict(mechanism.event(counts.bound)),
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),
         ledger_entry=None if entry is None else entry.reference(),
         simulated=simulated,

@@ -19,7 +19,7 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.ingest.counts import Counts
-from heathaze.privacy.events import price
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
 from heathaze.testing import noiseless
@@ -172,7 +172,7 @@ def test_the_guess_sets_the_size_and_saves_the_count(kind: type[UniformGrid | Ad
 def test_many_grids_spend_all_they_declare_and_no_more(kind: type[UniformGrid | AdaptiveGrid]) -> None:
     for epsilon, bound, guess in itertools.product(("0.001", "1/3", 1, 50), (1, 5, MASS), (None, 1000)):
         mechanism = kind(plane(8, 8), epsilon, people=guess)
-        spent = price([mechanism.event(bound)]).epsilon
+        spent = compose([mechanism.event(bound)]).epsilon
         assert mechanism.epsilon * Fraction(999_999, 1_000_000) <= spent <= mechanism.epsilon
 
 

@@ -15,7 +15,8 @@ from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.ingest.counts import Counts
-from heathaze.privacy.events import DiscreteLaplace, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import DiscreteLaplace
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
 from heathaze.testing import noiseless
@@ -74,7 +75,7 @@ def test_many_pyramids_never_spend_more_than_they_declare() -> None:
         for size in (1, 2, 100, 4096, 2**20):
             for bound in (1, 5, MASS):
                 pyramid = Pyramid(square(size), epsilon=epsilon)
-                spent = price([pyramid.event(bound)]).epsilon
+                spent = compose([pyramid.event(bound)]).epsilon
                 assert pyramid.epsilon * Fraction(999_999, 1_000_000) <= spent <= pyramid.epsilon
 
 

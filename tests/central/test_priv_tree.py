@@ -18,7 +18,8 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import children, deinterleave, exists, nodes_at
 from heathaze.errors import InvalidInput
 from heathaze.ingest.counts import Counts
-from heathaze.privacy.events import BiasedSplits, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import BiasedSplits
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
 from heathaze.testing import noiseless
@@ -221,7 +222,7 @@ def test_many_trees_spend_all_they_declare_and_no_more(share: str | float) -> No
     for epsilon, bound in itertools.product(("0.001", "0.1", "1/3", 1, 7.3, 50, 1000), (1, 5, 1000, MASS)):
         tree = PrivTree(plane(8, 8), epsilon, share=share)
         event = tree.event(bound)
-        assert tree.epsilon * Fraction(999_999, 1_000_000) <= price([event]).epsilon <= tree.epsilon
+        assert tree.epsilon * Fraction(999_999, 1_000_000) <= compose([event]).epsilon <= tree.epsilon
         structure = event.events[0]
         assert isinstance(structure, BiasedSplits)
         assert float(structure.epsilon / tree.epsilon) == pytest.approx(float(tree.share), rel=1e-5)

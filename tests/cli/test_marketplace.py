@@ -20,7 +20,7 @@ from heathaze.marketplace.study import Study
 from heathaze.privacy.events import DiscreteLaplace
 from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import PrivacyLoss
 from tests.cli.conftest import Heathaze, Said
 
 OWNERS = ("coast.parquet", "hills.parquet", "new_suburbs.parquet")
@@ -236,7 +236,7 @@ def test_if_one_cannot_pay_nobody_is_charged(town: Heathaze, poor: str, total: f
     ledgers = [Ledger.open(name, **({"total": 9, "delta": 1e-6} | _only(name == poor, total, delta))) for name in names]
     if "visit" in words:
         broke = ledgers[names.index(poor)]
-        broke.charge(Guarantee(Loss(Fraction(1, 8)), Unit.VISIT), DiscreteLaplace(1, Fraction(8)))
+        broke.charge(Guarantee(PrivacyLoss(Fraction(1, 8)), Unit.VISIT), DiscreteLaplace(1, Fraction(8)))
     before = [ledger.entries() for ledger in ledgers]
     said = town(*BUY, *PRICE, "--ledger-target", names[0], "--ledger-owners", *names[1:])
     assert said.code == 1

@@ -165,10 +165,10 @@ def test_a_factor_at_most_is_rounded_up() -> None:
     from fractions import Fraction
 
     from heathaze.privacy.guarantee import Guarantee
-    from heathaze.privacy.loss import Loss
+    from heathaze.privacy.loss import PrivacyLoss
 
-    assert "e^0.7 ≈ 2.02" in str(Guarantee(Loss(Fraction(7, 10)), Unit.PERSON))
-    assert "e^0.001 ≈ 1.01" in str(Guarantee(Loss(Fraction(1, 1000)), Unit.PERSON))
+    assert "e^0.7 ≈ 2.02" in str(Guarantee(PrivacyLoss(Fraction(7, 10)), Unit.PERSON))
+    assert "e^0.001 ≈ 1.01" in str(Guarantee(PrivacyLoss(Fraction(1, 1000)), Unit.PERSON))
 
 
 @pytest.mark.parametrize(

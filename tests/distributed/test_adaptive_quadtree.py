@@ -18,7 +18,7 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput
-from heathaze.privacy.events import price
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.noise_shares import sigma_from_epsilon
 from heathaze.privacy.randomness import Simulation
 from tests.distributed.parties import GRID, epsilons, quadtree, run, spread, told
@@ -124,7 +124,7 @@ def test_whatever_the_sums_say_it_ends_and_never_overspends(
         assert spent == [mechanism.epsilon] * len(rounds)
     else:
         assert sum(spent, Fraction(0)) == mechanism.epsilon, "in exact rationals, the last round spends the rest"
-    assert price([survey.event]).epsilon <= mechanism.epsilon
+    assert compose([survey.event]).epsilon <= mechanism.epsilon
     assert survey.guarantee.loss.epsilon <= mechanism.epsilon
     partitions = [partition_of(told.question) for told in rounds]
     for partition in partitions:

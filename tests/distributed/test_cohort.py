@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from heathaze.distributed import Cohort, Survey, cohort, plan_terms
 from heathaze.distributed.cohort import most_in_a_shard
 from heathaze.errors import InvalidInput, PromiseBroken
-from heathaze.privacy.events import price
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.noise_shares import realised_epsilon, surviving_shape
 from tests.distributed.parties import quadtree, question, run, spread
 
@@ -81,7 +81,7 @@ def test_random_shards_hold_more_colluders_than_their_even_part(shards: int, mos
     asked = question(cohort=cohort)
     assert (asked.guarantee.colluders, asked.guarantee.excess) == (most, cohort.excess)
     assert plan_terms(asked).corrupt_at_most == most
-    assert price([asked.event()]).epsilon == 1
+    assert compose([asked.event()]).epsilon == 1
 
 
 def test_noise_shaped_on_the_even_part_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_noise_shaped_on_the_even_part_has_no_price(monkeypatch: pytest.MonkeyPa
     asked = question(cohort=Cohort(10_000, 10, dropout=0.1, colluding=0.05))
     monkeypatch.setattr(Cohort, "shape", property(lambda cohort: Fraction(1, cohort.threshold - 50)))
     with pytest.raises(PromiseBroken, match=r"shape 0\.9365 and must have at least 1"):
-        price([asked.event()])
+        compose([asked.event()])
 
 
 @settings(deadline=None)
@@ -143,10 +143,10 @@ def test_a_survey_counts_every_dealing() -> None:
 def test_noise_shaped_on_those_invited_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
     """The known bug put back: the shape of a share made from the shard, not from its threshold."""
     asked = question(cohort=Cohort(20, dropout="1/5", colluding="1/10"))
-    assert price([asked.event()]).epsilon == 1
+    assert compose([asked.event()]).epsilon == 1
     monkeypatch.setattr(Cohort, "shape", property(lambda cohort: Fraction(1, cohort.shard)))
     with pytest.raises(PromiseBroken, match=r"shape 0\.7 and must have at least 1"):
-        price([asked.event()])
+        compose([asked.event()])
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from heathaze.errors import (
 from heathaze.privacy.events import DiscreteLaplace, NoiseShares, flatten
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import PrivacyLoss
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Simulation
 from heathaze.secagg import Client, Identity, Terms
@@ -445,7 +445,9 @@ def test_a_ledger_remembers_what_was_answered_before_a_restart(case: str, tmp_pa
 
 def test_a_ledger_of_another_promise_is_not_touched(tmp_path: Path) -> None:
     ledger = Ledger.open(tmp_path / "mine.ledger", total=5)
-    ledger.charge(Guarantee(Loss(Fraction(1)), Unit.PERSON), DiscreteLaplace(1, Fraction(1)), note="survey of my own")
+    ledger.charge(
+        Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON), DiscreteLaplace(1, Fraction(1)), note="survey of my own"
+    )
     device = Device(HERE, ledger=ledger)
     with pytest.raises(LedgerMismatch, match="adjacency"):
         device.answer(question())

@@ -18,7 +18,8 @@ from heathaze.distributed.question import LONGEST, Part
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.errors import HeathazeError, InvalidInput, PromiseBroken, TooLarge
-from heathaze.privacy.events import NoiseShares, flatten, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import NoiseShares, flatten
 from heathaze.privacy.guarantee import Adjacency, Trust
 from tests.distributed.parties import COHORT, GRID, question
 
@@ -46,7 +47,7 @@ def test_parts_lie_one_after_the_other_and_add_up() -> None:
 @given(st.fractions(Fraction(1, 1000), 20, max_denominator=10**6), st.integers(1, 2**20))
 def test_the_event_never_costs_more_than_is_declared_and_little_less(epsilon: Fraction, mass: int) -> None:
     asked = question(epsilon=epsilon, mass=mass)
-    cost = price([asked.event()]).epsilon
+    cost = compose([asked.event()]).epsilon
     assert epsilon * (1 - Fraction(1, 10**6)) <= cost <= epsilon
 
 
@@ -60,7 +61,7 @@ def test_the_event_is_restated_from_those_who_delivered() -> None:
     assert asked.event() == asked.event(16)
     for delivered in (15, 2, 1):
         with pytest.raises(PromiseBroken, match="must not be opened"):
-            price([asked.event(delivered)])
+            compose([asked.event(delivered)])
 
 
 @pytest.mark.parametrize("shard", [20, 2000])
@@ -211,7 +212,7 @@ def test_a_damaged_question_is_refused_with_a_sentence_or_is_another_whole_quest
     except HeathazeError:
         return
     assert found.length <= LONGEST
-    assert price([found.event()]).epsilon <= found.epsilon
+    assert compose([found.event()]).epsilon <= found.epsilon
     assert Question.from_dict(found.to_dict()).fingerprint == found.fingerprint
 
 

@@ -12,7 +12,8 @@ import heathaze as hz
 from heathaze.distributed import Cohort, Device, Round, Survey, conduct
 from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted, SimulatedRelease
-from heathaze.privacy.events import Composition, NoiseShares, flatten, price, undescribe
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import Composition, NoiseShares, event_from_dict, flatten
 from heathaze.privacy.guarantee import Adjacency, Trust, Unit
 from heathaze.privacy.randomness import Simulation
 from heathaze.secagg import Sum
@@ -176,7 +177,7 @@ def test_the_promise_is_restated_from_those_who_delivered(survey: Survey) -> Non
         (event,) = flatten(found.event)
         assert event == NoiseShares(1, asked.scales[0], Fraction(min(delivered) - 2, 6))
         assert event.shape >= 1
-        assert found.guarantee.loss.epsilon == price([event]).epsilon <= asked.epsilon
+        assert found.guarantee.loss.epsilon == compose([event]).epsilon <= asked.epsilon
     assert found.guarantee.colluders == TWO.colluders == 2
     assert (found.guarantee.unit, found.guarantee.trust) == (Unit.PERSON, Trust.SECURE_SUM)
     assert found.guarantee.adjacency is Adjacency.ZERO_OUT
@@ -188,7 +189,7 @@ def test_a_sum_of_too_few_makes_no_round(survey: Survey) -> None:
     with pytest.raises(PromiseBroken, match="expected 8 to 10, the size of a shard"):
         Round(asked, np.full(4, 2), (10, 7))
     with pytest.raises(PromiseBroken, match=r"shape 0\.8333 and must have at least 1"):
-        price([asked.event(7)])
+        compose([asked.event(7)])
 
 
 def test_rounds_add_up_unless_nobody_was_asked_twice() -> None:
@@ -238,8 +239,8 @@ def test_a_release_tells_its_rounds_and_survives_its_file(conducted: Survey, tmp
     assert sum(Fraction(told["epsilon"]) for told in found["extra"]["rounds"]) == 40
     assert [told["delivered"] for told in found["extra"]["rounds"]] == [[10, 10]] * len(conducted.rounds)
     assert found["parameters"]["epsilon"] == "40"
-    assert undescribe(dict(found["event"])) == conducted.event
-    assert price([undescribe(dict(found["event"]))]) == again.guarantee.loss
+    assert event_from_dict(dict(found["event"])) == conducted.event
+    assert compose([event_from_dict(dict(found["event"]))]) == again.guarantee.loss
     assert np.allclose(again.density.values, release.density.values)
     assert again.total == release.total
 

@@ -8,8 +8,9 @@ import pytest
 
 from heathaze.errors import InvalidInput
 from heathaze.marketplace.auction import AskAll, AskSome, Coins, LogisticAuction, default_asking
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.audit import lower_bound
-from heathaze.privacy.events import PureSteps, price
+from heathaze.privacy.events import PureSteps
 from heathaze.privacy.randomness import Simulation
 
 DELTA = Fraction(1, 10**6)
@@ -107,8 +108,8 @@ def test_the_event_charges_every_coin_of_every_other_owner() -> None:
     # (1 + e^ε) times the chance of a miss is its share of δ, a tenth, and a thousandth less for what is rounded up.
     assert 0.997 * 1e-7 < float(event.missed) * (1 + math.exp(2)) <= 1e-7
     # One owner who listens alone sees a thousand coins: a quarter of the errata's ρ, which knew no bounded range.
-    alone = price([LogisticAuction("1/100", owners=2).event(1000, Fraction(2), DELTA)], DELTA).epsilon
-    assert alone < price([PureSteps(Fraction(1, 100), 1000, False)], DELTA).epsilon < 1.66
+    alone = compose([LogisticAuction("1/100", owners=2).event(1000, Fraction(2), DELTA)], DELTA).epsilon
+    assert alone < compose([PureSteps(Fraction(1, 100), 1000, False)], DELTA).epsilon < 1.66
 
 
 @pytest.mark.parametrize(

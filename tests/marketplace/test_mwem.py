@@ -12,8 +12,9 @@ from heathaze.marketplace.features import Features
 from heathaze.marketplace.mwem import GRID, Mwem, MwemSum, choice_rate_of, laplace_scale_of
 from heathaze.marketplace.private_greedy import Rounds
 from heathaze.marketplace.roles import summarize
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.audit import lower_bound
-from heathaze.privacy.events import PureSteps, flatten, price
+from heathaze.privacy.events import PureSteps, flatten
 from heathaze.privacy.randomness import Simulation
 
 FEATURES = Features(columns=2, gamma=0.5, frequencies=2)
@@ -71,7 +72,7 @@ def test_both_releases_of_every_step_are_in_the_event() -> None:
 
 def test_the_whole_budget_is_spent_unless_a_step_says_otherwise() -> None:
     told = MwemSum(FEATURES, Mwem(30), Fraction(2), DELTA)
-    assert 1.999 < price([told.event], DELTA).epsilon <= 2
+    assert 1.999 < compose([told.event], DELTA).epsilon <= 2
     assert MwemSum(FEATURES, Mwem(30, "1/50"), Fraction(2), DELTA).epsilon_per_step == Fraction(1, 50)
     with pytest.raises(InvalidInput, match=r"30 steps at 1 cost ε = \S+, and the plan promises 2; give a smaller"):
         _ = MwemSum(FEATURES, Mwem(30, 1), Fraction(2), DELTA).event
@@ -134,7 +135,7 @@ def test_a_purchase_by_mwem() -> None:
     bought = summarize(plan, rng.normal(size=(200, 2)) * 0.3, owners, randomness=Simulation(4))
     assert len(bought.rows) == 40
     assert sum(name == "near" for name in bought.owners) > 30
-    assert price([plan.event_for_owners], plan.delta).epsilon <= 50
+    assert compose([plan.event_for_owners], plan.delta).epsilon <= 50
 
 
 # ── attacked ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,8 +9,8 @@ from scipy import stats
 
 from heathaze.errors import InvalidInput, SensitivityExceeded, TooLarge
 from heathaze.marketplace.noisy_sum import NoisySum
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.audit import lower_bound
-from heathaze.privacy.events import price
 from heathaze.privacy.randomness import Simulation
 
 DELTA = 1e-6
@@ -20,7 +20,7 @@ DELTA = 1e-6
 @pytest.mark.parametrize("epsilon", ["1/10", 1, 2, 8, 40])
 def test_the_event_costs_what_is_declared_and_hardly_less(epsilon: float, sums: int) -> None:
     noisy = NoisySum(140, 1.0, 2, epsilon, DELTA, sums)
-    cost = price([noisy.event], noisy.delta).epsilon
+    cost = compose([noisy.event], noisy.delta).epsilon
     assert noisy.epsilon * Fraction(999, 1000) < cost <= noisy.epsilon
 
 
@@ -35,7 +35,7 @@ def test_noise_that_starts_too_small_is_raised_to_its_price(monkeypatch: pytest.
     ratio = NoisySum(140, 1.0, 2, 1, DELTA)._ratio
     monkeypatch.setattr(NoisySum, "_ratio", property(lambda _: ratio * 0.6))
     noisy = NoisySum(140, 1.0, 2, 1, DELTA)
-    assert price([noisy.event], noisy.delta).epsilon <= 1
+    assert compose([noisy.event], noisy.delta).epsilon <= 1
 
 
 def test_without_noise_to_speak_of_it_is_the_sum() -> None:

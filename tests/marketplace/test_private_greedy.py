@@ -17,8 +17,9 @@ from heathaze.marketplace.mwem import Mwem
 from heathaze.marketplace.private_greedy import Rounds
 from heathaze.marketplace.private_greedy_parties import Bidder
 from heathaze.marketplace.roles import summarize
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.audit import lower_bound
-from heathaze.privacy.events import FineGaussian, flatten, price
+from heathaze.privacy.events import FineGaussian, flatten
 from heathaze.privacy.guarantee import Adjacency, Trust, Unit
 from heathaze.privacy.noise import discrete_gaussian
 from heathaze.privacy.randomness import Simulation
@@ -111,7 +112,7 @@ def test_the_papers_rounds_come_near_greedy_and_far_from_uniform() -> None:
 def test_neither_side_costs_more_than_declared_and_hardly_less(epsilon: int, more: dict[str, Any]) -> None:
     plan = Rounds(FEATURES, 2000, 251, epsilon, **more)
     for event in (plan.event_for_target, plan.event_for_owners):
-        cost = price([event], plan.delta).epsilon
+        cost = compose([event], plan.delta).epsilon
         assert 0.999 * epsilon < cost <= epsilon
 
 
@@ -145,10 +146,10 @@ def test_an_auction_leaves_less_for_the_broadcasts() -> None:
     assert free.summary_sum is not None
     assert paid.summary_sum.deviation > 1.1 * free.summary_sum.deviation
     assert paid.target_deviation == free.target_deviation
-    cost = price([paid.event_for_owners], paid.delta).epsilon
+    cost = compose([paid.event_for_owners], paid.delta).epsilon
     assert 3.99 < cost <= 4
     # The part of δ that a missed bid takes is not there for the rest.
-    assert cost > price([*flatten(paid.event_for_owners)[:-1]], paid.delta).epsilon
+    assert cost > compose([*flatten(paid.event_for_owners)[:-1]], paid.delta).epsilon
 
 
 def test_an_auction_that_alone_costs_too_much_is_refused() -> None:
@@ -162,7 +163,7 @@ def test_an_auction_that_alone_costs_too_much_is_refused() -> None:
 def test_without_broadcasts_nothing_of_owners_is_told() -> None:
     plan = Rounds(SMALL, 50, 200, 4, broadcasts=0)
     assert plan.marks == ()
-    assert price([plan.event_for_owners]).epsilon == 0
+    assert compose([plan.event_for_owners]).epsilon == 0
     assert len(plan.noise_to_signals) == 1
     owners = {"a": np.random.default_rng(4).normal(size=(80, 2))}
     assert len(summarize(plan, np.zeros((200, 2)), owners, randomness=Simulation(1)).rows) == 50

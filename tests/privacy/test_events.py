@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput, PromiseBroken
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import (
     BiasedSplits,
     Composition,
@@ -23,10 +24,9 @@ from heathaze.privacy.events import (
     NoiseShares,
     PureSteps,
     RandomizedReport,
-    describe,
+    event_from_dict,
+    event_to_dict,
     flatten,
-    price,
-    undescribe,
 )
 
 RATIONALS = st.fractions(min_value=Fraction(1, 1000), max_value=1000)
@@ -46,13 +46,13 @@ DELTA = Fraction(1, 10**6)
 
 @given(st.lists(LAPLACE, max_size=8))
 def test_pure_prices_add_up_exactly(events: list[DiscreteLaplace]) -> None:
-    assert price(events).epsilon == sum((Fraction(e.sensitivity) / e.scale for e in events), Fraction(0))
-    assert price([Composition(tuple(events))]) == price(events)
-    assert price(events).delta == 0
+    assert compose(events).epsilon == sum((Fraction(e.sensitivity) / e.scale for e in events), Fraction(0))
+    assert compose([Composition(tuple(events))]) == compose(events)
+    assert compose(events).delta == 0
 
 
 def test_ten_tenths_are_one() -> None:
-    assert price([DiscreteLaplace(1, Fraction(10))] * 10).epsilon == 1
+    assert compose([DiscreteLaplace(1, Fraction(10))] * 10).epsilon == 1
 
 
 @pytest.mark.parametrize("sigma", [1, 4, 20, 100])
@@ -60,7 +60,7 @@ def test_ten_tenths_are_one() -> None:
 def test_a_gaussian_price_lies_between_the_exact_loss_and_the_simple_bound(sigma: int, count: int) -> None:
     rho = count / (2 * sigma**2)
     delta = float(DELTA)
-    found = price([DiscreteGaussian(1, Fraction(sigma))] * count, DELTA)
+    found = compose([DiscreteGaussian(1, Fraction(sigma))] * count, DELTA)
     # Bun and Steinke 2016, Proposition 1.3: ρ-zCDP is (ρ + 2 √(ρ ln 1/δ), δ)-DP.
     assert float(found.epsilon) <= rho + 2 * math.sqrt(rho * math.log(1 / delta))
     assert float(found.epsilon) >= _least_gaussian_epsilon(math.sqrt(2 * rho), delta)
@@ -81,37 +81,37 @@ def _least_gaussian_epsilon(mu: float, delta: float) -> float:
 
 def test_mixed_noise_costs_no_more_than_its_parts() -> None:
     pure, gaussian = DiscreteLaplace(1, Fraction(10)), DiscreteGaussian(1, Fraction(5))
-    alone = price([gaussian], DELTA).epsilon
-    assert alone < price([pure, gaussian], DELTA).epsilon <= alone + Fraction(1, 10)
+    alone = compose([gaussian], DELTA).epsilon
+    assert alone < compose([pure, gaussian], DELTA).epsilon <= alone + Fraction(1, 10)
 
 
 def test_more_noise_costs_less() -> None:
-    prices = [price([DiscreteGaussian(1, Fraction(sigma))], DELTA).epsilon for sigma in (2, 4, 8, 16)]
+    prices = [compose([DiscreteGaussian(1, Fraction(sigma))], DELTA).epsilon for sigma in (2, 4, 8, 16)]
     assert prices == sorted(prices, reverse=True)
     assert len(set(prices)) == 4
 
 
 def test_gaussian_noise_needs_a_delta() -> None:
     with pytest.raises(InvalidInput, match="no pure epsilon; give the ledger a delta"):
-        price([DiscreteGaussian(1, Fraction(5))])
+        compose([DiscreteGaussian(1, Fraction(5))])
 
 
 @pytest.mark.parametrize("event", [DiscreteLaplace(1, Fraction(0)), DiscreteGaussian(1, Fraction(0))])
 def test_no_noise_has_no_price(event: DiscreteLaplace | DiscreteGaussian) -> None:
     with pytest.raises(PromiseBroken, match="without noise has no finite price"):
-        price([event], DELTA)
+        compose([event], DELTA)
 
 
 @given(EVENTS)
 def test_descriptions_are_complete(event) -> None:
     import json
 
-    assert undescribe(json.loads(json.dumps(describe(event)))) == event
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
 
 
 def test_an_unknown_event_is_refused() -> None:
     with pytest.raises(InvalidInput, match="Nobody knows the event 'teleport'"):
-        undescribe({"kind": "teleport"})
+        event_from_dict({"kind": "teleport"})
 
 
 @given(SPLITS)
@@ -131,7 +131,7 @@ def test_splits_with_the_papers_bias_cost_seven_thirds() -> None:
 
 def test_more_noise_or_more_bias_makes_splits_cheaper() -> None:
     def cost(scale: int, bias: int) -> Fraction:
-        return price([BiasedSplits(1, Fraction(scale), bias)]).epsilon
+        return compose([BiasedSplits(1, Fraction(scale), bias)]).epsilon
 
     assert cost(10, 14) > cost(20, 14) > cost(40, 14) > cost(40, 28) > cost(40, 10**6) > Fraction(2, 40)
 
@@ -139,35 +139,35 @@ def test_more_noise_or_more_bias_makes_splits_cheaper() -> None:
 @pytest.mark.parametrize("event", [BiasedSplits(1, Fraction(0), 5), BiasedSplits(1, Fraction(5), 0)])
 def test_splits_without_noise_or_bias_have_no_price(event: BiasedSplits) -> None:
     with pytest.raises(PromiseBroken, match="without noise or without bias has no finite price"):
-        price([event])
+        compose([event])
 
 
 def test_a_bias_far_below_the_noise_has_no_price() -> None:
     with pytest.raises(PromiseBroken, match="too small beside its noise"):
-        price([BiasedSplits(1, Fraction(2**62), 1)])
+        compose([BiasedSplits(1, Fraction(2**62), 1)])
 
 
 @given(st.lists(REPORT, max_size=8))
 def test_reports_add_up_exactly(events: list[RandomizedReport]) -> None:
-    assert price(events).epsilon == sum((event.epsilon for event in events), Fraction(0))
-    assert price(events).delta == 0
+    assert compose(events).epsilon == sum((event.epsilon for event in events), Fraction(0))
+    assert compose(events).delta == 0
     assert flatten(Composition(tuple(events))) == events
 
 
 def test_a_report_is_told_in_two_words() -> None:
     event = RandomizedReport(Fraction(7, 2))
-    assert price([event]).epsilon == Fraction(7, 2)
-    assert describe(event) == {"kind": "randomized-report", "epsilon": "7/2"}
-    assert undescribe({"kind": "randomized-report", "epsilon": "7/2"}) == event
+    assert compose([event]).epsilon == Fraction(7, 2)
+    assert event_to_dict(event) == {"kind": "randomized-report", "epsilon": "7/2"}
+    assert event_from_dict({"kind": "randomized-report", "epsilon": "7/2"}) == event
     by_length = RandomizedReport(Fraction(1, 100), "metre")
-    assert describe(by_length) == {"kind": "randomized-report", "epsilon": "1/100", "per": "metre"}
-    assert undescribe(describe(by_length)) == by_length
+    assert event_to_dict(by_length) == {"kind": "randomized-report", "epsilon": "1/100", "per": "metre"}
+    assert event_from_dict(event_to_dict(by_length)) == by_length
 
 
 def test_a_report_beside_gaussian_noise_costs_its_epsilon_on_top() -> None:
     gaussian = DiscreteGaussian(1, Fraction(5))
-    alone = price([gaussian], DELTA).epsilon
-    assert price([gaussian, RandomizedReport(Fraction(1, 2))], DELTA).epsilon == alone + Fraction(1, 2)
+    alone = compose([gaussian], DELTA).epsilon
+    assert compose([gaussian, RandomizedReport(Fraction(1, 2))], DELTA).epsilon == alone + Fraction(1, 2)
 
 
 # ── a secure sum ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,45 +177,45 @@ def test_a_report_beside_gaussian_noise_costs_its_epsilon_on_top() -> None:
 def test_shares_cost_what_discrete_laplace_costs_or_have_no_price(event: NoiseShares) -> None:
     """From shape 1 on the noise is discrete Laplace plus something independent; below it is less than promised."""
     if event.shape >= 1:
-        assert price([event]).epsilon == price([DiscreteLaplace(event.sensitivity, event.scale)]).epsilon
-        assert price([event]).delta == 0
+        assert compose([event]).epsilon == compose([DiscreteLaplace(event.sensitivity, event.scale)]).epsilon
+        assert compose([event]).delta == 0
     else:
         with pytest.raises(PromiseBroken, match="must have at least 1; too few devices added their share"):
-            price([event])
+            compose([event])
 
 
 def test_just_below_shape_one_there_is_no_price() -> None:
     tiny = Fraction(1, 10**15)
-    assert price([NoiseShares(7, Fraction(7), Fraction(1))]).epsilon == 1
-    assert price([NoiseShares(7, Fraction(7), 1 + tiny)]).epsilon == 1
+    assert compose([NoiseShares(7, Fraction(7), Fraction(1))]).epsilon == 1
+    assert compose([NoiseShares(7, Fraction(7), 1 + tiny)]).epsilon == 1
     for shape in (1 - tiny, Fraction(0)):
         with pytest.raises(PromiseBroken, match="must not be opened"):
-            price([NoiseShares(7, Fraction(7), shape)])
+            compose([NoiseShares(7, Fraction(7), shape)])
 
 
 def test_a_broken_round_spoils_the_whole_composition() -> None:
     good, bad = NoiseShares(1, Fraction(2), Fraction(1)), NoiseShares(1, Fraction(2), Fraction(1, 2))
-    assert price([Composition((good, Composition((good,))))]).epsilon == 1
+    assert compose([Composition((good, Composition((good,))))]).epsilon == 1
     with pytest.raises(PromiseBroken, match=r"shape 0\.5"):
-        price([Composition((good, Composition((good, bad))))])
+        compose([Composition((good, Composition((good, bad))))])
 
 
 def test_shares_without_noise_have_no_price() -> None:
     with pytest.raises(PromiseBroken, match="without noise has no finite price"):
-        price([NoiseShares(1, Fraction(0), Fraction(2))])
+        compose([NoiseShares(1, Fraction(0), Fraction(2))])
 
 
 def test_shares_are_told_with_sensitivity_scale_and_shape() -> None:
     event = NoiseShares(10_000, Fraction(20_001, 2), Fraction(95, 70))
     wanted = {"kind": "noise-shares", "sensitivity": 10_000, "scale": "20001/2", "shape": "19/14"}
-    assert describe(event) == wanted
-    assert undescribe(wanted) == event
+    assert event_to_dict(event) == wanted
+    assert event_from_dict(wanted) == event
 
 
 def test_shares_beside_gaussian_noise_cost_their_epsilon_on_top() -> None:
     gaussian = DiscreteGaussian(1, Fraction(5))
-    alone = price([gaussian], DELTA).epsilon
-    assert price([NoiseShares(1, Fraction(2), Fraction(1)), gaussian], DELTA).epsilon == alone + Fraction(1, 2)
+    alone = compose([gaussian], DELTA).epsilon
+    assert compose([NoiseShares(1, Fraction(2), Fraction(1)), gaussian], DELTA).epsilon == alone + Fraction(1, 2)
 
 
 # ── fine Gaussian noise ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -238,31 +238,31 @@ def test_shares_beside_gaussian_noise_cost_their_epsilon_on_top() -> None:
 def test_fine_noise_costs_what_continuous_noise_costs(epsilon: float, delta: float, sigma: float) -> None:
     """The errata's golden numbers; at ε = 10 the classical formula would have failed."""
     steps = 2**22
-    found = float(price([FineGaussian(round(steps / sigma), steps, 500)], Fraction(delta)).epsilon)
+    found = float(compose([FineGaussian(round(steps / sigma), steps, 500)], Fraction(delta)).epsilon)
     assert found == pytest.approx(epsilon, rel=1e-5)
-    assert found < float(price([DiscreteGaussian(round(steps / sigma), Fraction(steps))], Fraction(delta)).epsilon)
+    assert found < float(compose([DiscreteGaussian(round(steps / sigma), Fraction(steps))], Fraction(delta)).epsilon)
 
 
 @given(st.lists(FINE, min_size=1, max_size=4))
 def test_fine_noise_never_costs_more_than_its_concentration(events: list[FineGaussian]) -> None:
     plain = [DiscreteGaussian(event.sensitivity, Fraction(event.sigma)) for event in events]
-    assert price(events, DELTA).epsilon <= price(plain, DELTA).epsilon
-    assert price(events, DELTA).epsilon >= 0
+    assert compose(events, DELTA).epsilon <= compose(plain, DELTA).epsilon
+    assert compose(events, DELTA).epsilon >= 0
 
 
 def test_fine_releases_compose_to_one() -> None:
     """Four releases are one with half the noise, but for what the integers may add."""
-    four = price([FineGaussian(1000, 2**22, 10)] * 4, DELTA).epsilon
-    one = price([FineGaussian(2000, 2**22, 40)], DELTA).epsilon
+    four = compose([FineGaussian(1000, 2**22, 10)] * 4, DELTA).epsilon
+    one = compose([FineGaussian(2000, 2**22, 40)], DELTA).epsilon
     assert float(four) == pytest.approx(float(one), rel=1e-6)
-    other = price([FineGaussian(1000, 2**22, 10), DiscreteGaussian(1000, Fraction(2**22))], DELTA).epsilon
-    assert other == price([DiscreteGaussian(1000, Fraction(2**22))] * 2, DELTA).epsilon
+    other = compose([FineGaussian(1000, 2**22, 10), DiscreteGaussian(1000, Fraction(2**22))], DELTA).epsilon
+    assert other == compose([DiscreteGaussian(1000, Fraction(2**22))] * 2, DELTA).epsilon
 
 
 def test_the_price_of_fine_noise_covers_the_discrete_law() -> None:
     """The coarsest noise that is allowed, one number: δ summed over all integers, at the ε of the price."""
     sigma, sensitivity = 2**16, 2**15
-    epsilon = float(price([FineGaussian(sensitivity, sigma, 1)], DELTA).epsilon)
+    epsilon = float(compose([FineGaussian(sensitivity, sigma, 1)], DELTA).epsilon)
     x = np.arange(-12 * sigma, 12 * sigma + 1)
     weight = np.exp(-(x**2) / (2.0 * sigma**2))
     loss = (2.0 * x * sensitivity + sensitivity**2) / (2.0 * sigma**2)  # against noise moved by the sensitivity
@@ -273,10 +273,10 @@ def test_the_price_of_fine_noise_covers_the_discrete_law() -> None:
 def test_a_delta_that_the_integers_use_up_falls_back() -> None:
     tiny = Fraction(1, 2**100)
     fine, plain = FineGaussian(2**19, 2**20, 3), DiscreteGaussian(2**19, Fraction(2**20))
-    assert price([fine], tiny) == price([plain], tiny)
+    assert compose([fine], tiny) == compose([plain], tiny)
     # So does a sensitivity so small that the difference of two normal probabilities would be rounding alone.
     fine, plain = FineGaussian(1, 2**20, 3), DiscreteGaussian(1, Fraction(2**20))
-    assert price([fine], DELTA) == price([plain], DELTA)
+    assert compose([fine], DELTA) == compose([plain], DELTA)
 
 
 def test_coarse_noise_is_not_fine() -> None:
@@ -313,12 +313,12 @@ def _fields(kind: str) -> list[Any]:
 
 def test_two_paths_of_opposite_losses_do_not_cancel() -> None:
     """The known bug: −5 beside 5 was charged as zero."""
-    assert price([LaplaceOnPaths(1, Fraction(5))]).epsilon == 5
+    assert compose([LaplaceOnPaths(1, Fraction(5))]).epsilon == 5
     with pytest.raises(InvalidInput, match="epsilon of LaplaceOnPaths is -5; expected an exact fraction above 0"):
         LaplaceOnPaths(1, Fraction(-5))
     described = {"kind": "laplace-on-paths", "sensitivity": 1, "epsilon": "-5"}
     with pytest.raises(InvalidInput, match="epsilon of LaplaceOnPaths is -5"):
-        undescribe({"kind": "composition", "events": [described | {"epsilon": "5"}, described]})
+        event_from_dict({"kind": "composition", "events": [described | {"epsilon": "5"}, described]})
 
 
 @pytest.mark.parametrize(("event", "name"), _fields("int"))
@@ -330,8 +330,8 @@ def test_whole_numbers_that_cannot_be_are_refused(event: Any, name: str) -> None
             dataclasses.replace(event, **{name: wrong})
         assert str(refusal.value).endswith(".")
         with pytest.raises((InvalidInput, PromiseBroken)):
-            undescribe(describe(event) | {name: wrong})
-    assert undescribe(describe(event) | {name: least}) == dataclasses.replace(event, **{name: least})
+            event_from_dict(event_to_dict(event) | {name: wrong})
+    assert event_from_dict(event_to_dict(event) | {name: least}) == dataclasses.replace(event, **{name: least})
 
 
 @pytest.mark.parametrize(("event", "name"), _fields("Fraction"))
@@ -341,7 +341,7 @@ def test_rationals_that_cannot_be_are_refused(event: Any, name: str) -> None:
             dataclasses.replace(event, **{name: wrong})
     for wrong in ("-1", "1/0", "1e999999999", "0.5", "nan", "inf", "", "1/2/3", " 1", "٣", "9" * 5000, 0.5, True, None):
         with pytest.raises(InvalidInput, match=rf"{name} of {type(event).__name__} is .*; expected an exact fraction"):
-            undescribe(describe(event) | {name: wrong})
+            event_from_dict(event_to_dict(event) | {name: wrong})
     if name in MAY_BE_ZERO:
         assert getattr(dataclasses.replace(event, **{name: 0}), name) == 0
     else:
@@ -352,7 +352,7 @@ def test_rationals_that_cannot_be_are_refused(event: Any, name: str) -> None:
 def test_a_whole_number_becomes_a_fraction() -> None:
     """1 / 3 of Python's integers is a float; a price never is."""
     event = DiscreteLaplace(1, 3)  # type: ignore[arg-type]
-    assert price([event]).epsilon == Fraction(1, 3)
+    assert compose([event]).epsilon == Fraction(1, 3)
     assert isinstance(event.scale, Fraction)
 
 
@@ -364,14 +364,26 @@ def test_a_whole_number_becomes_a_fraction() -> None:
         (lambda: RandomizedReport(ONE, "mile"), "per of RandomizedReport is 'mile'; expected metre or unit of length"),
         (lambda: Composition([DiscreteLaplace(1, ONE)]), "list of events is of the kind list; expected tuple"),
         (lambda: Composition((DiscreteLaplace(1, ONE), ONE)), "A part of a composition is of the kind Fraction"),
-        (lambda: undescribe(None), "The description of an event is of the kind NoneType"),
-        (lambda: undescribe({}), "Nobody knows the event None"),
-        (lambda: undescribe({"kind": ["composition"]}), "Nobody knows the event"),
-        (lambda: undescribe({"kind": "composition", "events": "all"}), "list of events is of the kind str"),
-        (lambda: undescribe({"kind": "composition", "events": ["all"]}), "The description of an event is of the kind"),
-        (lambda: undescribe({"kind": "discrete-laplace", "scale": "1"}), "described by 'scale'; expected scale, sens"),
-        (lambda: undescribe({"kind": "randomized-report", "epsilon": "1", "seed": 7}), "described by 'epsilon', 'seed"),
-        (lambda: undescribe(describe(PureSteps(ONE, 1, True)) | {"bounded_range": "false"}), "bounded_range of PureS"),
+        (lambda: event_from_dict(None), "The description of an event is of the kind NoneType"),
+        (lambda: event_from_dict({}), "Nobody knows the event None"),
+        (lambda: event_from_dict({"kind": ["composition"]}), "Nobody knows the event"),
+        (lambda: event_from_dict({"kind": "composition", "events": "all"}), "list of events is of the kind str"),
+        (
+            lambda: event_from_dict({"kind": "composition", "events": ["all"]}),
+            "The description of an event is of the kind",
+        ),
+        (
+            lambda: event_from_dict({"kind": "discrete-laplace", "scale": "1"}),
+            "described by 'scale'; expected scale, sens",
+        ),
+        (
+            lambda: event_from_dict({"kind": "randomized-report", "epsilon": "1", "seed": 7}),
+            "described by 'epsilon', 'seed",
+        ),
+        (
+            lambda: event_from_dict(event_to_dict(PureSteps(ONE, 1, True)) | {"bounded_range": "false"}),
+            "bounded_range of PureS",
+        ),
     ],
 )
 def test_what_is_no_event_is_refused(make: Callable[[], Event], sentence: str) -> None:

@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import (
     Composition,
     DiscreteGaussian,
     DiscreteLaplace,
     FineGaussian,
     PureSteps,
-    describe,
-    is_gaussian,
-    price,
-    undescribe,
+    event_from_dict,
+    event_to_dict,
+    needs_delta,
 )
 from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import PrivacyLoss
 
 DELTA = Fraction(1, 10**6)
 STEPS = st.builds(
@@ -68,12 +68,12 @@ def test_the_papers_accounting_recomputed(steps: list[tuple[int, float]], delta:
 def test_the_papers_target_costs_what_the_errata_say(delta: Fraction, epsilon: float) -> None:
     """1,656 steps at 0.01, replace-one: choices of 4 · 0.01, of bounded range, and numbers of 2 · 0.01 (E2-3)."""
     steps = Composition((PureSteps(Fraction(4, 100), 1656, True), PureSteps(Fraction(2, 100), 1656, False)))
-    assert float(price([steps], delta).epsilon) == pytest.approx(epsilon, abs=0.005)
+    assert float(compose([steps], delta).epsilon) == pytest.approx(epsilon, abs=0.005)
 
 
 def test_concentration_is_cheaper_than_the_papers_theorem() -> None:
     for epsilon in (0.01, 0.05):
-        ours = float(price([PureSteps(Fraction(str(epsilon)), 1000, False)], DELTA).epsilon)
+        ours = float(compose([PureSteps(Fraction(str(epsilon)), 1000, False)], DELTA).epsilon)
         assert 0.8 * min(theorem_7([(1000, epsilon)], 1e-6)) < ours < min(theorem_7([(1000, epsilon)], 1e-6))
 
 
@@ -84,32 +84,32 @@ def test_bounded_range_costs_a_quarter() -> None:
     epsilon = Fraction(1, 50)
     assert PureSteps(epsilon, 300, True).rho == Fraction(300, 2500 * 8)
     assert PureSteps(epsilon, 300, False).rho == 4 * PureSteps(epsilon, 300, True).rho
-    assert price([PureSteps(epsilon, 300, True)], DELTA) == price([PureSteps(epsilon / 2, 300, False)], DELTA)
+    assert compose([PureSteps(epsilon, 300, True)], DELTA) == compose([PureSteps(epsilon / 2, 300, False)], DELTA)
 
 
 def test_steps_and_gaussian_noise_add_up_as_rho() -> None:
     steps, gaussian = PureSteps(Fraction(1, 10), 200, False), DiscreteGaussian(1, Fraction(1))
     assert (steps.rho, gaussian.rho) == (1, Fraction(1, 2))
-    assert price([steps, gaussian], DELTA) == price([PureSteps(Fraction(1, 10), 300, False)], DELTA)
-    assert price([gaussian, gaussian], DELTA) == price([steps], DELTA)
+    assert compose([steps, gaussian], DELTA) == compose([PureSteps(Fraction(1, 10), 300, False)], DELTA)
+    assert compose([gaussian, gaussian], DELTA) == compose([steps], DELTA)
 
 
 def test_fine_noise_beside_steps_is_priced_by_concentration() -> None:
     fine, plain = FineGaussian(2**18, 2**20, 5), DiscreteGaussian(2**18, Fraction(2**20))
     steps = PureSteps(Fraction(1, 10), 5, True)
-    assert price([fine, steps], DELTA) == price([plain, steps], DELTA)
-    assert price([fine], DELTA).epsilon < price([plain], DELTA).epsilon
+    assert compose([fine, steps], DELTA) == compose([plain, steps], DELTA)
+    assert compose([fine], DELTA).epsilon < compose([plain], DELTA).epsilon
 
 
 def test_pure_noise_costs_its_epsilon_on_top() -> None:
     steps = PureSteps(Fraction(1, 10), 50, True)
-    alone = price([steps], DELTA).epsilon
-    assert price([steps, DiscreteLaplace(1, Fraction(4))], DELTA).epsilon == alone + Fraction(1, 4)
+    alone = compose([steps], DELTA).epsilon
+    assert compose([steps, DiscreteLaplace(1, Fraction(4))], DELTA).epsilon == alone + Fraction(1, 4)
 
 
 def test_together_many_steps_cost_far_less_than_one_by_one() -> None:
-    assert price([PureSteps(Fraction(1, 10), 0, True)], DELTA).epsilon < Fraction(1, 1000)
-    assert price([PureSteps(Fraction(1, 100), 10**4, True)], DELTA).epsilon < 3
+    assert compose([PureSteps(Fraction(1, 10), 0, True)], DELTA).epsilon < Fraction(1, 1000)
+    assert compose([PureSteps(Fraction(1, 100), 10**4, True)], DELTA).epsilon < 3
 
 
 # ── a part of δ ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,20 +118,20 @@ def test_together_many_steps_cost_far_less_than_one_by_one() -> None:
 def test_what_is_missed_is_taken_from_delta() -> None:
     """δ holds (1 + e^ε) times the chance of a miss, with the ε of all events together."""
     missed = DELTA / 100
-    found = price([PureSteps(Fraction(1, 10), 100, True, missed)], DELTA)
+    found = compose([PureSteps(Fraction(1, 10), 100, True, missed)], DELTA)
     assert found.delta == DELTA
     left = float(DELTA) - float(missed) * (1 + math.exp(float(found.epsilon)))
-    exactly = price([PureSteps(Fraction(1, 10), 100, True)], Fraction(left)).epsilon
+    exactly = compose([PureSteps(Fraction(1, 10), 100, True)], Fraction(left)).epsilon
     assert exactly <= found.epsilon <= exactly * Fraction(1001, 1000)
-    assert found.epsilon > price([PureSteps(Fraction(1, 10), 100, True)], DELTA).epsilon
+    assert found.epsilon > compose([PureSteps(Fraction(1, 10), 100, True)], DELTA).epsilon
 
 
 def test_a_second_purchase_makes_the_first_miss_dearer() -> None:
     """At twice the loss the same chance of a miss takes a larger part of δ; a pure charge beside it counts as well."""
     missed = DELTA / 10**5
     auction = PureSteps(Fraction(1, 10), 400, True, missed)
-    together = price([auction, auction], DELTA).epsilon
-    beside = price([auction, DiscreteLaplace(1, Fraction(1, 2))], DELTA)
+    together = compose([auction, auction], DELTA).epsilon
+    beside = compose([auction, DiscreteLaplace(1, Fraction(1, 2))], DELTA)
     for loss, missed_in_all, conversion in (
         (together, 2 * missed, together),
         (beside.epsilon, missed, beside.epsilon - 2),
@@ -139,7 +139,7 @@ def test_a_second_purchase_makes_the_first_miss_dearer() -> None:
         left = float(DELTA) - float(missed_in_all) * (1 + math.exp(float(loss)))
         steps = PureSteps(Fraction(1, 10), 800 if loss is together else 400, True)
         assert left > 0
-        assert price([steps], Fraction(left)).epsilon <= conversion
+        assert compose([steps], Fraction(left)).epsilon <= conversion
 
 
 @pytest.mark.parametrize(("missed", "more"), [(DELTA, 0), (DELTA / 1000, 8), (Fraction(1, 10**320), 750)])
@@ -148,13 +148,13 @@ def test_nothing_left_of_delta_is_refused(missed: Fraction, more: int) -> None:
     if more:
         events.append(DiscreteLaplace(more, Fraction(1)))
     with pytest.raises(InvalidInput, match=r"goes amiss with a chance of .* give a larger delta"):
-        price(events, DELTA)
+        compose(events, DELTA)
 
 
 def test_steps_need_a_delta() -> None:
-    assert is_gaussian(PureSteps(Fraction(1), 1, True))
+    assert needs_delta(PureSteps(Fraction(1), 1, True))
     with pytest.raises(InvalidInput, match="give the ledger a delta"):
-        price([PureSteps(Fraction(1), 1, True)])
+        compose([PureSteps(Fraction(1), 1, True)])
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_impossible_steps_are_no_event(wrong: tuple[Fraction, int, bool]) -> Non
 
 @given(STEPS)
 def test_descriptions_of_steps_are_complete(event: PureSteps) -> None:
-    assert undescribe(json.loads(json.dumps(describe(event)))) == event
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
 
 
 def test_a_ledger_adds_steps_up_with_everything_else(tmp_path) -> None:
     ledger = Ledger.open(tmp_path / "records.ledger", total=5, delta=DELTA)
     steps = PureSteps(Fraction(1, 10), 100, True, DELTA / 1000)
-    cost = price([steps], DELTA).epsilon
-    ledger.charge(Guarantee(Loss(cost, DELTA), Unit.PERSON), steps)
-    ledger.charge(Guarantee(Loss(cost, DELTA), Unit.PERSON), steps)
+    cost = compose([steps], DELTA).epsilon
+    ledger.charge(Guarantee(PrivacyLoss(cost, DELTA), Unit.PERSON), steps)
+    ledger.charge(Guarantee(PrivacyLoss(cost, DELTA), Unit.PERSON), steps)
     assert cost < ledger.spent < 2 * cost
-    assert ledger.spent == price([steps, steps], DELTA).epsilon
+    assert ledger.spent == compose([steps, steps], DELTA).epsilon

@@ -8,15 +8,20 @@ import pytest
 
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.loss import Loss, decimal
+from heathaze.privacy.loss import PrivacyLoss, decimal
 
 VISITS = [Unit.PERSON, Unit.PERSON_DAY, Unit.VISIT]
-LOSSES = [Loss(Fraction(1)), Loss(Fraction(1, 3)), Loss(Fraction(5, 2), Fraction(1, 10**6)), Loss(Fraction(100))]
+LOSSES = [
+    PrivacyLoss(Fraction(1)),
+    PrivacyLoss(Fraction(1, 3)),
+    PrivacyLoss(Fraction(5, 2), Fraction(1, 10**6)),
+    PrivacyLoss(Fraction(100)),
+]
 
 
 @pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_the_sentence_says_everything(loss: Loss, unit: Unit) -> None:
+def test_the_sentence_says_everything(loss: PrivacyLoss, unit: Unit) -> None:
     sentence = str(Guarantee(loss, unit))
     assert f"ε = {decimal(loss.epsilon)} (" in sentence
     assert loss.delta == 0 or f"δ = {decimal(loss.delta)}" in sentence
@@ -27,22 +32,22 @@ def test_the_sentence_says_everything(loss: Loss, unit: Unit) -> None:
 
 
 def test_epsilon_is_never_shown_smaller_than_it_is() -> None:
-    assert "ε = 0.333334" in str(Guarantee(Loss(Fraction(1, 3)), Unit.PERSON))
+    assert "ε = 0.333334" in str(Guarantee(PrivacyLoss(Fraction(1, 3)), Unit.PERSON))
 
 
 def test_the_factor_is_spelled_out() -> None:
-    assert "e^1 ≈ 2.72" in str(Guarantee(Loss(Fraction(1)), Unit.PERSON))
+    assert "e^1 ≈ 2.72" in str(Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON))
 
 
 @pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_round_trip(loss: Loss, unit: Unit) -> None:
+def test_round_trip(loss: PrivacyLoss, unit: Unit) -> None:
     guarantee = Guarantee(loss, unit)
     assert Guarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
 
 
 def test_the_caption_names_all_four() -> None:
-    short = Guarantee(Loss(Fraction(1)), Unit.VISIT).short
+    short = Guarantee(PrivacyLoss(Fraction(1)), Unit.VISIT).short
     assert all(part in short for part in ("ε = 1", "unit: visit", "adjacency: add-remove", "trust: central"))
 
 
@@ -70,7 +75,7 @@ WHOSE = {
 
 @pytest.mark.parametrize("unit", VISITS)
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if not loss.delta], ids=str)
-def test_the_local_sentence_says_everything(loss: Loss, unit: Unit) -> None:
+def test_the_local_sentence_says_everything(loss: PrivacyLoss, unit: Unit) -> None:
     sentence = str(Guarantee(loss, unit, Adjacency.ANY_TWO, Trust.LOCAL))
     assert sentence.startswith(
         f"Local differential privacy with ε = {decimal(loss.epsilon)} (pure, δ = 0): exchanging "
@@ -91,7 +96,7 @@ def test_the_local_sentence_says_everything(loss: Loss, unit: Unit) -> None:
     ("adjacency", "length"), [(Adjacency.PER_METRE, "metre"), (Adjacency.PER_LENGTH, "unit of length")]
 )
 def test_the_sentence_of_a_price_for_each_metre_claims_no_more(adjacency: Adjacency, length: str, unit: Unit) -> None:
-    guarantee = Guarantee(Loss(Fraction(1, 5000)), unit, adjacency, Trust.LOCAL)
+    guarantee = Guarantee(PrivacyLoss(Fraction(1, 5000)), unit, adjacency, Trust.LOCAL)
     sentence = str(guarantee)
     assert sentence.startswith(f"Geo-indistinguishability with ε = 0.0002 per {length} (no differential privacy across")
     assert f"moving {WHOSE[unit]}by r {length}s" in sentence
@@ -103,14 +108,14 @@ def test_the_sentence_of_a_price_for_each_metre_claims_no_more(adjacency: Adjace
 
 
 def test_the_caption_of_a_local_map() -> None:
-    short = Guarantee(Loss(Fraction(7, 2)), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL).short
+    short = Guarantee(PrivacyLoss(Fraction(7, 2)), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL).short
     assert short == "ε = 3.5 differential privacy · unit: person · adjacency: any-two-positions · trust: local"
 
 
 @pytest.mark.parametrize("adjacency", LOCAL)
 @pytest.mark.parametrize("unit", VISITS)
 def test_local_round_trip(adjacency: Adjacency, unit: Unit) -> None:
-    guarantee = Guarantee(Loss(Fraction(1, 3)), unit, adjacency, Trust.LOCAL)
+    guarantee = Guarantee(PrivacyLoss(Fraction(1, 3)), unit, adjacency, Trust.LOCAL)
     fields = json.loads(json.dumps(guarantee.to_dict()))
     assert (fields["trust"], fields["adjacency"]) == ("local", adjacency.value)
     assert fields["sentence"] == str(guarantee)
@@ -126,7 +131,7 @@ def test_only_a_price_for_each_length_has_a_length() -> None:
 
 
 def summed(epsilon: Fraction = Fraction(1), colluders: int = 500, unit: Unit = Unit.PERSON) -> Guarantee:
-    return Guarantee(Loss(epsilon), unit, Adjacency.ZERO_OUT, Trust.SECURE_SUM, colluders)
+    return Guarantee(PrivacyLoss(epsilon), unit, Adjacency.ZERO_OUT, Trust.SECURE_SUM, colluders)
 
 
 @pytest.mark.parametrize("unit", VISITS)
@@ -151,14 +156,14 @@ def test_the_sentence_of_a_secure_sum_says_everything(unit: Unit, colluders: int
 
 def test_only_a_secure_sum_speaks_of_colluders_and_of_computation() -> None:
     for trust in (Trust.CENTRAL, Trust.LOCAL):
-        guarantee = Guarantee(Loss(Fraction(1)), Unit.PERSON, Adjacency.ANY_TWO, trust)
+        guarantee = Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, Adjacency.ANY_TWO, trust)
         assert "omputational" not in str(guarantee)
         assert "tell it their noise" not in str(guarantee)
         assert "colluders" not in guarantee.to_dict()
 
 
 def test_the_chance_of_more_colluders_is_in_the_sentence_and_the_file() -> None:
-    certain = Guarantee(Loss(Fraction(1)), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, 104)
+    certain = Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, 104)
     likely = dataclasses.replace(certain, excess=Fraction(6, 2**40))
     assert "tell it their noise, which random shards exceed with probability at most 5.5e-12;" in str(likely)
     assert "exceed" not in str(certain)
@@ -173,15 +178,15 @@ def test_the_chance_of_more_colluders_is_in_the_sentence_and_the_file() -> None:
 )
 def test_impossible_colluders_are_refused(wrong: dict) -> None:
     with pytest.raises(InvalidInput, match="expected a whole number, 0 or larger, and a probability below 1"):
-        Guarantee(Loss(Fraction(1)), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, **wrong)
+        Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, **wrong)
     with pytest.raises((InvalidInput, PromiseBroken)):
-        Guarantee(Loss(Fraction(1)), Unit.PERSON, **wrong)
+        Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, **wrong)
 
 
 def test_nobody_colludes_with_a_curator() -> None:
     for more in ({"colluders": 1}, {"excess": Fraction(1, 2)}):
         with pytest.raises(PromiseBroken, match="Colluders belong to the trust 'secure-sum'"):
-            Guarantee(Loss(Fraction(1)), Unit.PERSON, **more)
+            Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, **more)
 
 
 @pytest.mark.parametrize("unit", VISITS)
@@ -203,7 +208,7 @@ def test_the_caption_of_a_secure_sum() -> None:
 
 
 def hidden(trust: Trust = Trust.SENSORS, reach: str = "0.5 metres") -> Guarantee:
-    loss = Loss(Fraction(1), Fraction(1, 10**5))
+    loss = PrivacyLoss(Fraction(1), Fraction(1, 10**5))
     return Guarantee(loss, Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
 
 
@@ -226,9 +231,9 @@ def test_the_sentence_of_readings_says_what_is_not_protected(trust: Trust) -> No
 
 def test_a_reach_belongs_to_sensors_alone() -> None:
     with pytest.raises(PromiseBroken, match="A reach belongs to the adjacency"):
-        Guarantee(Loss(Fraction(1)), Unit.PERSON, reach="0.5 metres")
+        Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, reach="0.5 metres")
     with pytest.raises(PromiseBroken, match="A reach belongs to the adjacency"):
-        Guarantee(Loss(Fraction(1)), Unit.SOURCE, Adjacency.EARTH_MOVER)
+        Guarantee(PrivacyLoss(Fraction(1)), Unit.SOURCE, Adjacency.EARTH_MOVER)
     assert "within 0.5 metres" in hidden().short
 
 

@@ -28,6 +28,7 @@ from heathaze.errors import (
     PromiseBroken,
 )
 from heathaze.privacy import ledger as ledger_module
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import (
     Composition,
     DiscreteGaussian,
@@ -36,11 +37,10 @@ from heathaze.privacy.events import (
     FineGaussian,
     NoiseShares,
     RandomizedReport,
-    price,
 )
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Entry, Ledger
-from heathaze.privacy.loss import Loss, Number, exact
+from heathaze.privacy.loss import Number, PrivacyLoss, exact
 
 DELTA = Fraction(1, 10**6)
 
@@ -48,12 +48,12 @@ DELTA = Fraction(1, 10**6)
 def pay(ledger: Ledger, epsilon: Number, unit: Unit = Unit.PERSON, note: str = "") -> Entry:
     """Charge a pure ε with Laplace noise that costs exactly that."""
     amount = exact(epsilon)
-    return ledger.charge(Guarantee(Loss(amount), unit), DiscreteLaplace(1, 1 / amount), note)
+    return ledger.charge(Guarantee(PrivacyLoss(amount), unit), DiscreteLaplace(1, 1 / amount), note)
 
 
 def pay_gaussian(ledger: Ledger, sigma: int) -> Entry:
     event = DiscreteGaussian(1, Fraction(sigma))
-    return ledger.charge(Guarantee(price([event], DELTA), Unit.PERSON), event)
+    return ledger.charge(Guarantee(compose([event], DELTA), Unit.PERSON), event)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def ledger(path: Path) -> Ledger:
 
 def pay_for_a_sum(ledger: Ledger, shape: Fraction = Fraction(1)) -> Entry:
     """Charge ε = 1/3 for one round of a survey."""
-    guarantee = Guarantee(Loss(Fraction(1, 3)), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, 3)
+    guarantee = Guarantee(PrivacyLoss(Fraction(1, 3)), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, 3)
     return ledger.charge(guarantee, NoiseShares(5, Fraction(15), shape), note="a round")
 
 
@@ -83,7 +83,7 @@ def test_a_new_ledger_is_full(ledger: Ledger, path: Path) -> None:
 
 def test_a_charge_is_kept(ledger: Ledger, path: Path) -> None:
     entry = pay(ledger, 0.5, note="first map")
-    assert (entry.number, entry.note, entry.guarantee.loss) == (1, "first map", Loss(Fraction(1, 2)))
+    assert (entry.number, entry.note, entry.guarantee.loss) == (1, "first map", PrivacyLoss(Fraction(1, 2)))
     again = Ledger.open(path)
     assert again.entries() == [entry]
     assert (again.total, again.spent, again.remaining, again.unit) == (2, Fraction(1, 2), Fraction(3, 2), Unit.PERSON)
@@ -113,7 +113,7 @@ def test_rounds_of_a_survey_are_charged_and_kept(ledger: Ledger, path: Path) -> 
 
 
 def test_something_is_charged_once_if_asked_for(ledger: Ledger) -> None:
-    guarantee, event = Guarantee(Loss(Fraction(1, 10)), Unit.PERSON), DiscreteLaplace(1, Fraction(10))
+    guarantee, event = Guarantee(PrivacyLoss(Fraction(1, 10)), Unit.PERSON), DiscreteLaplace(1, Fraction(10))
     ledger.charge(guarantee, event, note="round 1 final", once="round 1 ")
     with pytest.raises(AlreadyCharged, match="charged for 'round 1' before; nothing was charged"):
         ledger.charge(guarantee, event, note="round 1 of more", once="round 1 ")
@@ -167,11 +167,11 @@ def test_a_charge_may_be_looked_at_before_it_is_made(ledger: Ledger) -> None:
     """Whatever charging refuses is refused, whatever it takes is not; and nothing is charged either way."""
     pay(ledger, 1)
     for loss, unit, event, refusal in (
-        (Loss(Fraction(1)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), None),
-        (Loss(Fraction(3, 2)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), BudgetExceeded),
-        (Loss(Fraction(1)), Unit.VISIT, DiscreteLaplace(1, Fraction(1)), LedgerMismatch),
-        (Loss(Fraction(1, 2)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), PromiseBroken),
-        (Loss(Fraction(1), DELTA), Unit.PERSON, DiscreteGaussian(1, Fraction(50)), BudgetExceeded),
+        (PrivacyLoss(Fraction(1)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), None),
+        (PrivacyLoss(Fraction(3, 2)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), BudgetExceeded),
+        (PrivacyLoss(Fraction(1)), Unit.VISIT, DiscreteLaplace(1, Fraction(1)), LedgerMismatch),
+        (PrivacyLoss(Fraction(1, 2)), Unit.PERSON, DiscreteLaplace(1, Fraction(1)), PromiseBroken),
+        (PrivacyLoss(Fraction(1), DELTA), Unit.PERSON, DiscreteGaussian(1, Fraction(50)), BudgetExceeded),
     ):
         charge = Guarantee(loss, unit), event
         if refusal is None:
@@ -186,21 +186,21 @@ def test_a_charge_may_be_looked_at_before_it_is_made(ledger: Ledger) -> None:
 
 
 def test_the_declared_loss_counts_even_if_the_event_costs_less(ledger: Ledger) -> None:
-    ledger.charge(Guarantee(Loss(Fraction(1)), Unit.PERSON), DiscreteLaplace(1, Fraction(4)))
+    ledger.charge(Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON), DiscreteLaplace(1, Fraction(4)))
     assert ledger.spent == 1
 
 
 @pytest.mark.parametrize(
     ("event", "loss"),
     [
-        (DiscreteLaplace(1, Fraction(1)), Loss(Fraction(99, 100))),
-        (Composition((DiscreteLaplace(1, Fraction(1)),) * 2), Loss(Fraction(1))),
-        (DiscreteGaussian(1, Fraction(5)), Loss(Fraction(100))),
-        (DiscreteGaussian(1, Fraction(5)), Loss(Fraction(1, 10), DELTA)),
-        (DiscreteLaplace(1, Fraction(0)), Loss(Fraction(1))),
+        (DiscreteLaplace(1, Fraction(1)), PrivacyLoss(Fraction(99, 100))),
+        (Composition((DiscreteLaplace(1, Fraction(1)),) * 2), PrivacyLoss(Fraction(1))),
+        (DiscreteGaussian(1, Fraction(5)), PrivacyLoss(Fraction(100))),
+        (DiscreteGaussian(1, Fraction(5)), PrivacyLoss(Fraction(1, 10), DELTA)),
+        (DiscreteLaplace(1, Fraction(0)), PrivacyLoss(Fraction(1))),
     ],
 )
-def test_an_event_dearer_than_declared_breaks_the_promise(ledger: Ledger, event: Event, loss: Loss) -> None:
+def test_an_event_dearer_than_declared_breaks_the_promise(ledger: Ledger, event: Event, loss: PrivacyLoss) -> None:
     with pytest.raises(PromiseBroken):
         ledger.charge(Guarantee(loss, Unit.PERSON), event)
     assert ledger.entries() == []
@@ -209,7 +209,7 @@ def test_an_event_dearer_than_declared_breaks_the_promise(ledger: Ledger, event:
 def report(ledger: Ledger, epsilon: Number, adjacency: Adjacency = Adjacency.ANY_TWO) -> Entry:
     """Charge one report of a device."""
     amount = exact(epsilon)
-    return ledger.charge(Guarantee(Loss(amount), Unit.PERSON, adjacency, Trust.LOCAL), RandomizedReport(amount))
+    return ledger.charge(Guarantee(PrivacyLoss(amount), Unit.PERSON, adjacency, Trust.LOCAL), RandomizedReport(amount))
 
 
 def test_reports_of_a_device_add_up(ledger: Ledger, path: Path) -> None:
@@ -239,7 +239,7 @@ def test_losses_of_different_kinds_do_not_add_up(ledger: Ledger, adjacency: Adja
 
 
 def test_a_report_dearer_than_declared_breaks_the_promise(ledger: Ledger) -> None:
-    declared = Guarantee(Loss(Fraction(1, 2)), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL)
+    declared = Guarantee(PrivacyLoss(Fraction(1, 2)), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL)
     with pytest.raises(PromiseBroken, match="more than the declared"):
         ledger.charge(declared, RandomizedReport(Fraction(1)))
     assert ledger.spent == 0
@@ -277,10 +277,10 @@ def test_any_sequence_of_charges_adds_up(path: Path, total: Fraction, amounts: l
 def test_gaussian_charges_count_together(path: Path) -> None:
     ledger = Ledger.open(path, total=2, delta=1e-6)
     entries = [pay_gaussian(ledger, 10) for _ in range(3)]
-    assert ledger.spent == price([DiscreteGaussian(1, Fraction(10))] * 3, DELTA).epsilon
+    assert ledger.spent == compose([DiscreteGaussian(1, Fraction(10))] * 3, DELTA).epsilon
     assert ledger.spent < sum(entry.guarantee.loss.epsilon for entry in entries)
     pay(ledger, 0.1)
-    assert ledger.spent <= price([DiscreteGaussian(1, Fraction(10))] * 3, DELTA).epsilon + Fraction(1, 10)
+    assert ledger.spent <= compose([DiscreteGaussian(1, Fraction(10))] * 3, DELTA).epsilon + Fraction(1, 10)
     with pytest.raises(BudgetExceeded, match="left of 2"):
         pay_gaussian(ledger, 2)
     assert len(ledger.entries()) == 4
@@ -568,10 +568,10 @@ FULL_DISK = """
 import resource, sys
 from fractions import Fraction
 from heathaze.errors import CannotWrite
-from heathaze.privacy.events import DiscreteLaplace
+from heathaze.privacy.events import (DiscreteLaplace)
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import PrivacyLoss
 from heathaze.privacy.guarantee import Unit
 path, begin = sys.argv[1], sys.argv[2] == "begin"
 ledger = None if begin else Ledger.open(path)
@@ -580,7 +580,7 @@ try:
     if ledger is None:
         Ledger.open(path, total=1)
     else:
-        ledger.charge(Guarantee(Loss(Fraction(1)), Unit.PERSON), DiscreteLaplace(1, Fraction(1)))
+        ledger.charge(Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON), DiscreteLaplace(1, Fraction(1)))
 except CannotWrite as error:
     print(error)
     sys.exit(0)
@@ -608,16 +608,16 @@ PREAMBLE = """
 import pathlib, sys, time
 from fractions import Fraction
 from heathaze.errors import BudgetExceeded
-from heathaze.privacy.events import DiscreteLaplace
+from heathaze.privacy.events import (DiscreteLaplace)
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import PrivacyLoss
 from heathaze.privacy.guarantee import Unit
 
 path = pathlib.Path(sys.argv[1])
 
 def pay(ledger, amount):
-    return ledger.charge(Guarantee(Loss(amount), Unit.PERSON), DiscreteLaplace(1, 1 / amount))
+    return ledger.charge(Guarantee(PrivacyLoss(amount), Unit.PERSON), DiscreteLaplace(1, 1 / amount))
 """
 
 RACER = (
@@ -721,7 +721,7 @@ def test_the_first_charge_fixes_how_far_sources_may_move(path: Path) -> None:
     ledger = Ledger.open(path, total=3, delta=1e-5)
 
     def moved(reach: str) -> Guarantee:
-        loss = Loss(Fraction(1), Fraction(1, 10**5))
+        loss = PrivacyLoss(Fraction(1), Fraction(1, 10**5))
         return Guarantee(loss, Unit.SOURCE, Adjacency.EARTH_MOVER, Trust.SENSORS, reach=reach)
 
     event = FineGaussian(2**19, 2**21, 50)
@@ -730,4 +730,4 @@ def test_the_first_charge_fixes_how_far_sources_may_move(path: Path) -> None:
         ledger.charge(moved("1 metre"), event)
     ledger.charge(moved("0.5 metres"), event)
     # Two releases cost less than twice one: Gaussian noise composes by the square.
-    assert ledger.spent == price([event, event], Fraction(1, 10**5)).epsilon < 2
+    assert ledger.spent == compose([event, event], Fraction(1, 10**5)).epsilon < 2

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput
-from heathaze.privacy.loss import Loss, decimal, exact, parse_epsilon
+from heathaze.privacy.loss import PrivacyLoss, decimal, exact, parse_epsilon
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_what_is_shown_is_never_less_than_the_loss(value: Fraction) -> None:
 
 
 def test_losses_add_up() -> None:
-    assert sum([Loss(Fraction(1, 10), Fraction(1, 100))] * 9, Loss(Fraction(1, 10))) == Loss(
+    assert sum([PrivacyLoss(Fraction(1, 10), Fraction(1, 100))] * 9, PrivacyLoss(Fraction(1, 10))) == PrivacyLoss(
         Fraction(1), Fraction(9, 100)
     )
-    assert str(Loss(Fraction(1, 2))) == "ε = 0.5"
-    assert str(Loss(Fraction(1, 2), Fraction(1, 10**6))) == "ε = 0.5, δ = 1e-06"
+    assert str(PrivacyLoss(Fraction(1, 2))) == "ε = 0.5"
+    assert str(PrivacyLoss(Fraction(1, 2), Fraction(1, 10**6))) == "ε = 0.5, δ = 1e-06"
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0), (1, -1), (1, 1)])
 def test_an_impossible_loss_is_refused(epsilon: int, delta: int) -> None:
     with pytest.raises(InvalidInput, match="epsilon ≥ 0 and 0 ≤ delta < 1"):
-        Loss(Fraction(epsilon), Fraction(delta))
+        PrivacyLoss(Fraction(epsilon), Fraction(delta))

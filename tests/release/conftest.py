@@ -14,7 +14,7 @@ from heathaze.domain.quadtree import nodes_at
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import posterior
 from heathaze.privacy.guarantee import Guarantee, Unit
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import PrivacyLoss
 from heathaze.privacy.provenance import Provenance
 from heathaze.release.release import Release
 
@@ -41,7 +41,7 @@ def _wrap(
         ledger_entry={"number": 1, "hash": "00ff"},
         simulated=simulated,
     )
-    return Release(estimate, total, Guarantee(Loss(Fraction(1, 3)), Unit.PERSON), provenance, noisy)
+    return Release(estimate, total, Guarantee(PrivacyLoss(Fraction(1, 3)), Unit.PERSON), provenance, noisy)
 
 
 def noisy_counts(grid: Grid, depth: int) -> NoisyCounts:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.errors import SimulatedRelease
-from heathaze.privacy.events import DiscreteLaplace, describe
+from heathaze.privacy.events import DiscreteLaplace, event_to_dict
 from heathaze.privacy.guarantee import Guarantee, Unit
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import PrivacyLoss
 from heathaze.release.formats import ENDINGS, LOADABLE, load
 from heathaze.release.release import Release
 
@@ -78,8 +78,8 @@ def test_any_density_and_any_epsilon_come_back(
     cells = shape[0] * shape[1]
     mass = data.draw(st.lists(st.floats(0, 1e9, allow_subnormal=False), min_size=cells, max_size=cells))
     density = Density.from_mass(Grid.plane(x=(0, 1), y=(0, 1), shape=shape), np.reshape(mass, shape))
-    promised = Guarantee(Loss(epsilon), Unit.VISIT)
-    made = dataclasses.replace(small.provenance, event=describe(DiscreteLaplace(1, 1 / epsilon)))
+    promised = Guarantee(PrivacyLoss(epsilon), Unit.VISIT)
+    made = dataclasses.replace(small.provenance, event=event_to_dict(DiscreteLaplace(1, 1 / epsilon)))
     back = load(Release(density, sum(mass), promised, made).save(tmp_path / f"a{ending}"))
     assert np.array_equal(back.density.values, density.values)
     assert (back.guarantee, back.total) == (promised, sum(mass))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from heathaze.errors import UnreadableData
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import (
     Composition,
     DiscreteGaussian,
@@ -19,11 +20,10 @@ from heathaze.privacy.events import (
     LaplaceOnPaths,
     NoiseShares,
     RandomizedReport,
-    describe,
-    price,
+    event_to_dict,
 )
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.loss import Loss
+from heathaze.privacy.loss import PrivacyLoss
 from heathaze.release.formats import LOADABLE, load
 from heathaze.release.release import Release
 
@@ -35,22 +35,22 @@ REPORT = RandomizedReport(THIRD)
 METRE = RandomizedReport(THIRD, "metre")
 SUMS = Composition((NoiseShares(1, Fraction(6), Fraction(1)), NoiseShares(1, Fraction(6), Fraction(5, 4))))
 
-CENTRAL = Guarantee(Loss(THIRD), Unit.PERSON)
-LOCAL = Guarantee(Loss(THIRD), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL)
-SUM = Guarantee(Loss(THIRD), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, 5)
+CENTRAL = Guarantee(PrivacyLoss(THIRD), Unit.PERSON)
+LOCAL = Guarantee(PrivacyLoss(THIRD), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL)
+SUM = Guarantee(PrivacyLoss(THIRD), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, 5)
 
 
 def stated(release: Release, guarantee: Guarantee, event: Event) -> Release:
-    made = dataclasses.replace(release.provenance, event=describe(event))
+    made = dataclasses.replace(release.provenance, event=event_to_dict(event))
     return dataclasses.replace(release, guarantee=guarantee, provenance=made)
 
 
 FOLLOWS: dict[str, tuple[Guarantee, Event]] = {
     "as it costs": (CENTRAL, LAPLACE),
-    "more than it costs": (dataclasses.replace(CENTRAL, loss=Loss(Fraction(1))), LAPLACE),
-    "a delta that is not needed": (dataclasses.replace(CENTRAL, loss=Loss(THIRD, DELTA)), LAPLACE),
+    "more than it costs": (dataclasses.replace(CENTRAL, loss=PrivacyLoss(Fraction(1))), LAPLACE),
+    "a delta that is not needed": (dataclasses.replace(CENTRAL, loss=PrivacyLoss(THIRD, DELTA)), LAPLACE),
     "of a visit": (dataclasses.replace(CENTRAL, unit=Unit.VISIT), LAPLACE),
-    "Gaussian": (dataclasses.replace(CENTRAL, loss=price([GAUSSIAN], DELTA)), GAUSSIAN),
+    "Gaussian": (dataclasses.replace(CENTRAL, loss=compose([GAUSSIAN], DELTA)), GAUSSIAN),
     "a report": (LOCAL, REPORT),
     "by the metre": (dataclasses.replace(LOCAL, adjacency=Adjacency.PER_METRE), METRE),
     "by the metre, before events said so": (dataclasses.replace(LOCAL, adjacency=Adjacency.PER_METRE), REPORT),
@@ -69,13 +69,13 @@ def _less(guarantee: Guarantee, **loss: Fraction) -> Guarantee:
     return dataclasses.replace(guarantee, loss=dataclasses.replace(guarantee.loss, **loss))
 
 
-COST = price([GAUSSIAN], DELTA)
+COST = compose([GAUSSIAN], DELTA)
 REFUSED: dict[str, tuple[Guarantee, Event, str]] = {
     "a little less": (_less(CENTRAL, epsilon=THIRD - Fraction(1, 10**9)), LAPLACE, "its event costs ε = 0.333334"),
     "a tenth": (_less(CENTRAL, epsilon=THIRD / 10), LAPLACE, r"states ε = 0\.0333334, and its event costs ε = 0\.33"),
-    "Gaussian for less": (Guarantee(Loss(COST.epsilon * Fraction(99, 100), DELTA), Unit.PERSON), GAUSSIAN, "costs ε ="),
-    "a smaller delta": (Guarantee(Loss(COST.epsilon, DELTA / 2), Unit.PERSON), GAUSSIAN, "costs ε ="),
-    "no delta": (Guarantee(Loss(Fraction(1)), Unit.PERSON), GAUSSIAN, "states δ = 0, and its event has noise that"),
+    "Gaussian for less": (Guarantee(PrivacyLoss(COST.epsilon * Fraction(99, 100), DELTA), Unit.PERSON), GAUSSIAN, "costs ε ="),
+    "a smaller delta": (Guarantee(PrivacyLoss(COST.epsilon, DELTA / 2), Unit.PERSON), GAUSSIAN, "costs ε ="),
+    "no delta": (Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON), GAUSSIAN, "states δ = 0, and its event has noise that"),
     "a report for less": (_less(LOCAL, epsilon=THIRD / 2), REPORT, "its event costs ε = 0.333334"),
     "sums for less": (_less(SUM, epsilon=THIRD / 2), SUMS, "its event costs ε = 0.333334"),
     "a sum of too few": (SUM, NoiseShares(1, Fraction(3), Fraction(99, 100)), "must have at least 1"),

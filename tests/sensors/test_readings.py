@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from heathaze.errors import BudgetExceeded, InvalidInput, LedgerMismatch, PromiseBroken, SimulatedRelease, TooLarge
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.audit import lower_bound
-from heathaze.privacy.events import price
 from heathaze.privacy.guarantee import Trust
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.noise import discrete_gaussian, discrete_laplace
@@ -45,7 +45,7 @@ def test_the_noise_is_that_of_the_analytic_mechanism(reach: float, sigma: float)
 @pytest.mark.parametrize("epsilon", ["1/10", 1, 8, 40])
 def test_the_event_never_costs_more_than_declared_and_hardly_less(epsilon: Any, delta: float) -> None:
     mechanism = Readings(LINE, 0.01, epsilon, delta)
-    cost = price([mechanism.event], mechanism.delta).epsilon
+    cost = compose([mechanism.event], mechanism.delta).epsilon
     assert mechanism.epsilon * Fraction(999, 1000) < cost <= mechanism.epsilon
 
 
@@ -54,7 +54,7 @@ def test_noise_that_starts_too_small_is_raised_to_its_price(monkeypatch: pytest.
     ratio = readings_module._gaussian_ratio
     monkeypatch.setattr(readings_module, "_gaussian_ratio", lambda *told: ratio(*told) * 0.6)
     mechanism = Readings(LINE, 0.01, 1, DELTA)
-    assert price([mechanism.event], mechanism.delta).epsilon <= 1
+    assert compose([mechanism.event], mechanism.delta).epsilon <= 1
 
 
 def test_the_step_is_a_power_of_two_far_below_the_noise() -> None:
@@ -337,7 +337,7 @@ def test_a_small_epsilon_gets_its_noise_or_a_sentence_at_once(
         nonlocal turns
         turns += 1
         assert turns < 30
-        return price(*told)
+        return compose(*told)
 
     monkeypatch.setattr(readings_module, "price", counted)
     mechanism = Readings(LINE, 0.02, epsilon, delta)
@@ -347,7 +347,7 @@ def test_a_small_epsilon_gets_its_noise_or_a_sentence_at_once(
         assert "give a larger epsilon, or protect fewer readings" in str(refusal)  # noqa: PT017
     else:
         assert scale.bit_length() <= 24
-        assert price([mechanism._event(sensitivity, scale)], mechanism.delta).epsilon <= mechanism.epsilon
+        assert compose([mechanism._event(sensitivity, scale)], mechanism.delta).epsilon <= mechanism.epsilon
 
 
 def test_a_price_that_never_falls_ends_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from heathaze.distributed.question import Question
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import interleave
 from heathaze.errors import AlreadyCharged, BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded, expect
-from heathaze.privacy.events import price
+from heathaze.privacy.accountant import compose
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import Number, decimal, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise_shares import noise_share
@@ -195,7 +195,7 @@ class Device(Secret):
                     f"The answer costs ε = {decimal(question.epsilon)}, and the device has "
                     f"ε = {float(self._budget):g} left; nothing was paid and nothing leaves."
                 )
-            cost = price([question.event()]).epsilon  # refuses noise that is too small to have a price
+            cost = compose([question.event()]).epsilon  # refuses noise that is too small to have a price
             if cost > question.epsilon:
                 raise PromiseBroken(
                     f"The answer costs ε = {decimal(cost)}, more than the ε = {decimal(question.epsilon)} it declares; "

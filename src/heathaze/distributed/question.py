@@ -17,7 +17,7 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, InvalidInput
 from heathaze.privacy.events import Composition, Event, NoiseShares
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.loss import Loss, parse_epsilon
+from heathaze.privacy.loss import PrivacyLoss, parse_epsilon
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.noise_shares import wrap_bits
 
@@ -140,7 +140,7 @@ class Question:
         """What answering promises."""
         cohort = self.cohort
         trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, cohort.colluders)
-        return Guarantee(Loss(self.epsilon), Unit.PERSON, *trust, excess=cohort.excess)
+        return Guarantee(PrivacyLoss(self.epsilon), Unit.PERSON, *trust, excess=cohort.excess)
 
     @functools.cached_property
     def fingerprint(self) -> bytes:

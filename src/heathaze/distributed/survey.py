@@ -22,7 +22,8 @@ from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted, expect
 from heathaze.inference.estimate import Estimate
-from heathaze.privacy.events import Composition, Event, describe, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import Composition, Event, event_to_dict
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import warn_if_weak
 from heathaze.privacy.noise_shares import decode, share_deviation
@@ -211,7 +212,7 @@ class Survey:
     @property
     def guarantee(self) -> Guarantee:
         """What the rounds so far promise, from the people who really delivered."""
-        loss = price([self.event])
+        loss = compose([self.event])
         trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, self.cohort.colluders)
         # Shards are dealt anew in every round, and each dealing may go wrong.
         return Guarantee(loss, Unit.PERSON, *trust, excess=len(self.rounds) * self.cohort.excess)
@@ -221,7 +222,7 @@ class Survey:
         """What happened to the data of one person in all rounds, or in the dearest if nobody was asked twice."""
         events = [told.event for told in self.rounds]
         if self.mechanism.disjoint and events:
-            return max(events, key=lambda event: price([event]).epsilon)
+            return max(events, key=lambda event: compose([event]).epsilon)
         return Composition(tuple(events))
 
     @property
@@ -245,7 +246,7 @@ class Survey:
             parameters=self.mechanism.parameters(),
             weight="share",
             at_most=None,
-            event=describe(self.event),
+            event=event_to_dict(self.event),
             day=datetime.datetime.now(datetime.UTC).date().isoformat(),
             simulated=self.simulated,
             extra={

@@ -21,14 +21,14 @@ from heathaze.local.mechanism import Estimator
 from heathaze.local.reports import DEVICE, Reports, fingerprint
 from heathaze.privacy.guarantee import Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss, decimal, warn_if_weak
+from heathaze.privacy.loss import PrivacyLoss, decimal, warn_if_weak
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.types import Floats, Integers
 
 
 def promise(mechanism: Estimator, unit: Unit = Unit.PERSON, reports: int = 1) -> Guarantee:
     """What some reports of one unit promise together: their losses add up."""
-    return Guarantee(Loss(mechanism.epsilon * reports), unit, mechanism.adjacency, Trust.LOCAL)
+    return Guarantee(PrivacyLoss(mechanism.epsilon * reports), unit, mechanism.adjacency, Trust.LOCAL)
 
 
 def warn_of(mechanism: Estimator) -> None:

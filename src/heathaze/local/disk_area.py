@@ -34,7 +34,7 @@ class DiskArea(WindowMechanism):
 
     Args:
         grid: The public frame; d × d cells in the paper, any rectangle here.
-        epsilon: Loss of one report.
+        epsilon: PrivacyLoss of one report.
         radius: Of the disc, in cells. Left out, the one that tells the server most (:func:`best_radius`); 0 is
             randomised response. The paper's own choice is :func:`paper_radius`.
         shrink: Give a cell that the circle cuts a part of the weight (the paper's DAM), or none (DAM-NS).

@@ -13,7 +13,7 @@ from heathaze.local.device import promise, warn_of
 from heathaze.local.reports import Reports
 from heathaze.local.smooth_map import smooth_map
 from heathaze.local.tally import Tally
-from heathaze.privacy.events import describe
+from heathaze.privacy.events import event_to_dict
 from heathaze.privacy.provenance import Provenance
 from heathaze.release.release import Release
 
@@ -47,7 +47,7 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
         parameters=mechanism.parameters(),
         weight="share",
         at_most=None,
-        event=describe(mechanism.event),
+        event=event_to_dict(mechanism.event),
         day=datetime.datetime.now(datetime.UTC).date().isoformat(),
         simulated=tally.simulated,
     )

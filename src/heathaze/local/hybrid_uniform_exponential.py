@@ -32,7 +32,7 @@ class HybridUniformExponential(WindowMechanism):
 
     Args:
         grid: The public frame.
-        epsilon: Loss of one report.
+        epsilon: PrivacyLoss of one report.
         radius: Of the outermost ring, in cells. Left out, the one that tells the server most; 0 is randomised response.
     """
 

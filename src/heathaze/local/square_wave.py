@@ -28,7 +28,7 @@ class SquareWave2D(OneReport):
 
     Args:
         grid: The public frame.
-        epsilon: Loss of one report.
+        epsilon: PrivacyLoss of one report.
         split: ``"budget"`` reports both coordinates with ε/2 each; ``"users"`` reports one of them, which a fair coin
             chooses, with all of ε.
     """

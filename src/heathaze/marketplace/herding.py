@@ -25,7 +25,7 @@ from heathaze.marketplace.noisy_sum import NoisySum, parse_delta
 from heathaze.marketplace.protocol import check_signal, named_once, whole
 from heathaze.privacy.events import Composition
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.loss import Loss, Number, parse_epsilon
+from heathaze.privacy.loss import Number, PrivacyLoss, parse_epsilon
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
 
@@ -127,12 +127,12 @@ class Herding:
     @property
     def guarantee_for_target(self) -> Guarantee:
         """What is promised to each record of the target."""
-        return Guarantee(Loss(self.epsilon, self.delta), Unit.RECORD, Adjacency.REPLACE, Trust.CURATOR)
+        return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.RECORD, Adjacency.REPLACE, Trust.CURATOR)
 
     @property
     def guarantee_for_owners(self) -> Guarantee:
         """What is promised to each record of an owner."""
-        return Guarantee(Loss(self.epsilon, self.delta), Unit.RECORD, Adjacency.ADD_REMOVE, Trust.CURATOR)
+        return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.RECORD, Adjacency.ADD_REMOVE, Trust.CURATOR)
 
     def target_hash(self, hashes: Floats, randomness: Randomness) -> Floats:
         """The mean hash of the target, with noise."""

@@ -16,7 +16,8 @@ import numpy as np
 
 from heathaze.errors import InvalidInput, SensitivityExceeded
 from heathaze.marketplace.features import Features
-from heathaze.privacy.events import Composition, PureSteps, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import Composition, PureSteps
 from heathaze.privacy.loss import SMALLEST_EPSILON, Number, decimal, parse_epsilon
 from heathaze.privacy.noise import discrete_laplace
 from heathaze.privacy.randomness import Randomness
@@ -83,7 +84,7 @@ class MwemSum:
         """What a choice, and a number, costs: as declared, or the most that the budget allows."""
         if self.mwem.epsilon_per_step is not None:
             declared = self.mwem.epsilon_per_step
-            cost = price([self._event(declared)], self.delta).epsilon
+            cost = compose([self._event(declared)], self.delta).epsilon
             if cost > self.epsilon:
                 raise InvalidInput(
                     f"{self.sums} times {self.mwem.steps} steps at {decimal(declared)} cost ε = {decimal(cost)}, and "
@@ -94,7 +95,7 @@ class MwemSum:
         low, high = 0, math.ceil(self.epsilon) * 2**40
         while high - low > max(1, low >> 20):
             middle = (low + high) // 2
-            fits = price([self._event(Fraction(middle, 2**40))], self.delta).epsilon <= self.epsilon
+            fits = compose([self._event(Fraction(middle, 2**40))], self.delta).epsilon <= self.epsilon
             low, high = (middle, high) if fits else (low, middle)
         if Fraction(low, 2**40) < SMALLEST_EPSILON:
             raise InvalidInput(f"{self.mwem.steps} steps leave next to nothing for each; take fewer steps.")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heathaze.errors import InvalidInput, SensitivityExceeded, TooLarge
-from heathaze.privacy.events import Composition, FineGaussian, price
-from heathaze.privacy.loss import Loss, Number, exact, parse_epsilon
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import Composition, FineGaussian
+from heathaze.privacy.loss import Number, PrivacyLoss, exact, parse_epsilon
 from heathaze.privacy.noise import discrete_gaussian
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
@@ -80,13 +81,13 @@ class NoisySum:
             sigma = max(sigma + 1, math.ceil(sigma * cost / self.epsilon))
         if sigma.bit_length() > _BITS:
             raise TooLarge(
-                f"Sums of {self.numbers} numbers at {Loss(self.epsilon, self.delta)} need noise of more than 2^{_BITS} "
+                f"Sums of {self.numbers} numbers at {PrivacyLoss(self.epsilon, self.delta)} need noise of more than 2^{_BITS} "
                 "steps, too much to draw exactly; give a larger epsilon."
             )
         return steps, longest, sigma
 
     def _price(self, longest: int, sigma: int) -> Fraction:
-        return price([self._event(longest, sigma)], self.delta).epsilon
+        return compose([self._event(longest, sigma)], self.delta).epsilon
 
     def _event(self, longest: int, sigma: int) -> Composition:
         return Composition((FineGaussian(self.vectors * longest, sigma, self.numbers),) * self.sums)

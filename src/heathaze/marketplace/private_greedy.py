@@ -28,9 +28,10 @@ from heathaze.marketplace.features import Features
 from heathaze.marketplace.mwem import Mwem, MwemSum
 from heathaze.marketplace.noisy_sum import NoisySum, parse_delta
 from heathaze.marketplace.protocol import check_signal, named_once, whole
-from heathaze.privacy.events import Composition, Event, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import Composition, Event
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.loss import Loss, Number, decimal, parse_epsilon
+from heathaze.privacy.loss import Number, PrivacyLoss, decimal, parse_epsilon
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.types import Floats
 
@@ -141,7 +142,7 @@ class Rounds:
         for _ in range(20):
             middle = (low + high) / 2
             try:
-                fits = price([self._sum(middle, count).event, self._auction], self.delta).epsilon <= self.epsilon
+                fits = compose([self._sum(middle, count).event, self._auction], self.delta).epsilon <= self.epsilon
             except (InvalidInput, TooLarge):  # so little that no noise would do
                 fits = True
             low, high = (middle, high) if fits else (low, middle)
@@ -154,7 +155,7 @@ class Rounds:
             return None
         event = self.asking.event(self.points, self.epsilon, self.delta)
         # What is missed takes its share of δ at a loss of ε; beyond, it has no price.
-        cost = price([replace(event, missed=Fraction(0))], self.delta * (1 - self.asking.share)).epsilon
+        cost = compose([replace(event, missed=Fraction(0))], self.delta * (1 - self.asking.share)).epsilon
         if cost >= self.epsilon:
             raise InvalidInput(
                 f"The auction's coins alone cost ε = {decimal(cost)}, and {decimal(self.epsilon)} is promised in all; "
@@ -268,12 +269,12 @@ class Rounds:
     @property
     def guarantee_for_target(self) -> Guarantee:
         """What is promised to each record of the target."""
-        return Guarantee(Loss(self.epsilon, self.delta), Unit.RECORD, Adjacency.REPLACE, Trust.CURATOR)
+        return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.RECORD, Adjacency.REPLACE, Trust.CURATOR)
 
     @property
     def guarantee_for_owners(self) -> Guarantee:
         """What is promised to each record of an owner."""
-        return Guarantee(Loss(self.epsilon, self.delta), Unit.RECORD, Adjacency.ADD_REMOVE, Trust.CURATOR)
+        return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.RECORD, Adjacency.ADD_REMOVE, Trust.CURATOR)
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────
 

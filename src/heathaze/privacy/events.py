@@ -1,7 +1,6 @@
 """What happened to the data, told so completely that a stranger can price it.
 
-A mechanism describes itself as an event; :func:`price` is the accountant. Pure ε adds up in exact rationals; whatever
-has a δ goes through Google's dp-accounting.
+A mechanism describes itself as an event; :func:`heathaze.privacy.accountant.compose` adds events up.
 
 Every event checks its own numbers when it is made, by a mechanism or from a file: a loss of −5 beside one of 5 would
 otherwise be priced at zero. Noise of scale 0 can be written down, for checks of the plumbing, and has no price.
@@ -12,14 +11,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
 from heathaze.errors import InvalidInput, PromiseBroken, expect
-from heathaze.privacy.loss import Loss
 
 _LENGTHS = ("metre", "unit of length")
 
@@ -281,79 +279,9 @@ def flatten(event: Event) -> list[Elementary]:
     return [event]
 
 
-def is_gaussian(event: Event) -> bool:
+def needs_delta(event: Event) -> bool:
     """Does the event cost a δ? Gaussian noise does, and so do many small steps accounted together."""
     return any(isinstance(part, Concentrated) for part in flatten(event))
-
-
-def price(events: Sequence[Event], delta: Fraction = Fraction(0)) -> Loss:
-    """The loss of all events together, at the given δ.
-
-    >>> price([DiscreteLaplace(1, Fraction(2)), DiscreteLaplace(1, Fraction(4))])
-    Loss(epsilon=Fraction(3, 4), delta=Fraction(0, 1))
-    """
-    parts = [part for event in events for part in flatten(event)]
-    concentrated = [part for part in parts if isinstance(part, Concentrated)]
-    pure = sum((part.epsilon for part in parts if not isinstance(part, Concentrated)), Fraction(0))
-    if not concentrated:
-        return Loss(pure)
-    if delta <= 0:
-        raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
-    # Concentrated events add up as ρ and are converted once at δ; the pure part adds to that, so a pure charge always
-    # costs what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view
-    # of what.
-    rho = sum((part.rho for part in concentrated), Fraction(0))
-    missed = sum((part.missed for part in concentrated if isinstance(part, PureSteps)), Fraction(0))
-    epsilon = _epsilon_of_zcdp(rho, delta) if not missed else _epsilon_with_missed(rho, delta, missed, pure)
-    fine = [part for part in concentrated if isinstance(part, FineGaussian)]
-    if len(fine) == len(concentrated):
-        epsilon = min(epsilon, _epsilon_of_fine(fine, rho, delta))
-    return Loss(epsilon + pure, delta)
-
-
-def _epsilon_with_missed(rho: Fraction, delta: Fraction, missed: Fraction, pure: Fraction) -> Fraction:
-    """ε of ρ where δ also holds (1 + e^ε) · missed: the ε that is declared decides what is left of δ to convert at."""
-    epsilon = _epsilon_of_zcdp(rho, delta)
-    while True:
-        loss = float(epsilon + pure)
-        left = float(delta) - float(missed) * (1 + math.exp(min(loss, 700.0))) * (1 + 1e-9)
-        if left <= 0 or loss > 700:
-            raise InvalidInput(
-                f"Something goes amiss with a chance of {float(missed):.3g}, which at this loss is more than the delta "
-                f"of {float(delta):.3g} holds; give a larger delta, or charge another ledger."
-            )
-        needed = _epsilon_of_zcdp(rho, Fraction(left))
-        if needed <= epsilon:
-            return epsilon
-        epsilon = needed * Fraction(1000001, 1000000)
-
-
-def _epsilon_of_fine(fine: Sequence[FineGaussian], rho: Fraction, delta: Fraction) -> Fraction:
-    """ε of continuous noise, and what the integers may add: Gaussian mechanisms compose to one with μ² = Σ μ² = 2ρ."""
-    import numpy as np
-    from dp_accounting import get_epsilon_gaussian
-
-    numbers, sigma = sum(part.numbers for part in fine), min(part.sigma for part in fine)
-    mu = math.sqrt(2 * rho)
-    # Outside a ball of √B standard deviations less than 2^−99 of the noise lies.
-    radius = math.sqrt(2 * math.log(2) * (numbers + 200 * len(fine))) + mu
-    more = numbers / (23 * sigma**2) + radius**2 / (8 * sigma**2) + 1e-15
-    less = float(delta) * math.exp(-numbers / (23 * sigma**2)) - len(fine) * 2.0**-99
-    if less <= 0 or mu < 2.0**-12:  # smaller, the formula is a difference of equal floats
-        return _epsilon_of_zcdp(rho, delta)
-    with np.errstate(divide="ignore"):  # far from the solution δ is zero, and its logarithm infinite
-        epsilon = get_epsilon_gaussian(1 / mu, less * (1 - 1e-9))
-    return Fraction((epsilon + more) * (1 + 1e-9))
-
-
-def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:
-    from dp_accounting import dp_event
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant()
-    accountant.compose(dp_event.ZCDpEvent(float(rho) * (1 + 1e-12)))
-    # Rounded up: the accountant computes in floats.
-    return Fraction(float(accountant.get_epsilon(float(delta))) * (1 + 1e-9))
 
 
 _KINDS: dict[str, type[Elementary]] = {
@@ -371,23 +299,23 @@ _KINDS: dict[str, type[Elementary]] = {
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
-def describe(event: Event) -> dict[str, Any]:
+def event_to_dict(event: Event) -> dict[str, Any]:
     """The event as plain numbers and texts, for ledgers and releases."""
     if isinstance(event, Composition):
-        return {"kind": "composition", "events": [describe(part) for part in event.events]}
+        return {"kind": "composition", "events": [event_to_dict(part) for part in event.events]}
     fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     plain = {name: str(value) if isinstance(value, Fraction) else value for name, value in fields.items()}
     return {"kind": _NAMES[type(event)]} | {name: value for name, value in plain.items() if value is not None}
 
 
-def undescribe(fields: Mapping[str, Any]) -> Event:
-    """Undo :func:`describe`; the fields may come from a stranger's file, so every one is looked at."""
+def event_from_dict(fields: Mapping[str, Any]) -> Event:
+    """Undo :func:`event_to_dict`; the fields may come from a stranger's file, so every one is looked at."""
     expect(Mapping, fields, "The description of an event")
     found = dict(fields)
     kind = found.pop("kind", None)
     if kind == "composition":
         expect(list, found.get("events"), "A composition's list of events")
-        return Composition(tuple(undescribe(part) for part in found["events"]))
+        return Composition(tuple(event_from_dict(part) for part in found["events"]))
     if not isinstance(kind, str) or kind not in _KINDS:
         raise InvalidInput(f"Nobody knows the event {_shown(kind)}; it may come from a newer version.")
     known = dataclasses.fields(_KINDS[kind])
@@ -400,7 +328,7 @@ def undescribe(fields: Mapping[str, Any]) -> Event:
 
 
 def _read(text: Any) -> Any:
-    """A rational as :func:`describe` writes it; anything else stays as it is, and the event refuses it.
+    """A rational as :func:`event_to_dict` writes it; anything else stays as it is, and the event refuses it.
 
     ``Fraction`` would take 1e999999999 too, and compute for years.
     """

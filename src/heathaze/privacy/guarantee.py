@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from heathaze.errors import InvalidInput, PromiseBroken
-from heathaze.privacy.loss import Loss, decimal, decimal_up
+from heathaze.privacy.loss import PrivacyLoss, decimal, decimal_up
 
 # TODO-merged from privacy.unit: Whom a guarantee protects: the rows that count as one.
 
@@ -132,11 +132,11 @@ class Guarantee:
     ``colluders`` is how many devices of a shard may tell the server their noise, and ``excess`` bounds the probability
     that shards dealt at random hold more; they are for a secure sum alone.
 
-    >>> print(Guarantee(Loss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
+    >>> print(Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
     Differential privacy with ε = 1 (pure, δ = 0): adding or removing one person, with all of their visits, changes ...
     """
 
-    loss: Loss
+    loss: PrivacyLoss
     unit: Unit
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     trust: Trust = Trust.CENTRAL
@@ -263,7 +263,7 @@ class Guarantee:
     def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
         """Undo :meth:`to_dict`."""
         return cls(
-            Loss(Fraction(fields["epsilon"]), Fraction(fields["delta"])),
+            PrivacyLoss(Fraction(fields["epsilon"]), Fraction(fields["delta"])),
             Unit(fields["unit"]),
             Adjacency(fields["adjacency"]),
             Trust(fields["trust"]),
@@ -273,7 +273,7 @@ class Guarantee:
         )
 
 
-def _factor(loss: Loss) -> str:
+def _factor(loss: PrivacyLoss) -> str:
     value = float(loss.epsilon)
     # "At most" is rounded up, never to nearest.
     rounded = f" ≈ {decimal_up(math.exp(value), 3)}" if value < 20 else ""

@@ -37,7 +37,8 @@ from heathaze.errors import (
     PromiseBroken,
     expect,
 )
-from heathaze.privacy.events import DiscreteLaplace, Event, describe, is_gaussian, price, undescribe
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import DiscreteLaplace, Event, event_from_dict, event_to_dict, needs_delta
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Unit
 from heathaze.privacy.loss import Number, decimal, exact, parse_epsilon, warn_if_weak
 
@@ -162,7 +163,7 @@ class Ledger:
                 {
                     "number": number,
                     "guarantee": {name: text for name, text in guarantee.to_dict().items() if name != "sentence"},
-                    "event": describe(event),
+                    "event": event_to_dict(event),
                     "note": note,
                     "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 }
@@ -310,9 +311,9 @@ def _check_one_name(path: Path) -> None:
 
 def _check_declared(guarantee: Guarantee, event: Event) -> None:
     """The event, priced at the declared δ, must not cost more than the declared ε."""
-    if is_gaussian(event) and guarantee.loss.delta == 0:
+    if needs_delta(event) and guarantee.loss.delta == 0:
         raise PromiseBroken("A pure epsilon is declared, and the event has Gaussian noise, which has none.")
-    cost = price([event], guarantee.loss.delta).epsilon
+    cost = compose([event], guarantee.loss.delta).epsilon
     if cost > guarantee.loss.epsilon:
         raise PromiseBroken(
             f"The event costs ε = {decimal(cost)}, more than the declared ε = {decimal(guarantee.loss.epsilon)}; "
@@ -334,12 +335,12 @@ def _check_note(note: str) -> None:
 
 def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fraction:
     """ε of all charges together: the sum of what was declared, or the joint price once there is Gaussian noise."""
-    pure = [guarantee.loss.epsilon for guarantee, event in charges if not is_gaussian(event)]
-    gaussian = [event for _, event in charges if is_gaussian(event)]
+    pure = [guarantee.loss.epsilon for guarantee, event in charges if not needs_delta(event)]
+    gaussian = [event for _, event in charges if needs_delta(event)]
     if not gaussian:
         return sum(pure, Fraction(0))
     # Laplace noise of scale 1/ε stands for a pure charge of ε as declared, which may be more than its event costs.
-    return price([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in pure if epsilon)], delta).epsilon
+    return compose([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in pure if epsilon)], delta).epsilon
 
 
 def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
@@ -431,7 +432,7 @@ def _first(content: str, link: str) -> _First:
 def _entry(content: str, link: str) -> Entry:
     fields = json.loads(content)
     guarantee = Guarantee.from_dict(fields["guarantee"])
-    return Entry(fields["number"], link, guarantee, undescribe(fields["event"]), fields["note"], fields["time"])
+    return Entry(fields["number"], link, guarantee, event_from_dict(fields["event"]), fields["note"], fields["time"])
 
 
 def _canonical(fields: Mapping[str, Any]) -> str:

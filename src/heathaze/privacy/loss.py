@@ -85,11 +85,11 @@ def _outside() -> int:
 
 
 @dataclass(frozen=True, order=True)
-class Loss:
+class PrivacyLoss:
     """Privacy loss (ε, δ).
 
-    >>> Loss(Fraction(1, 10)) + Loss(Fraction(2, 10))
-    Loss(epsilon=Fraction(3, 10), delta=Fraction(0, 1))
+    >>> PrivacyLoss(Fraction(1, 10)) + PrivacyLoss(Fraction(2, 10))
+    PrivacyLoss(epsilon=Fraction(3, 10), delta=Fraction(0, 1))
     """
 
     epsilon: Fraction
@@ -99,9 +99,9 @@ class Loss:
         if self.epsilon < 0 or not 0 <= self.delta < 1:
             raise InvalidInput(f"A privacy loss has epsilon ≥ 0 and 0 ≤ delta < 1; found {self}.")
 
-    def __add__(self, other: Loss) -> Loss:
+    def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         """Basic composition: both losses together."""
-        return Loss(self.epsilon + other.epsilon, self.delta + other.delta)
+        return PrivacyLoss(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def __str__(self) -> str:
         text = f"ε = {decimal(self.epsilon)}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from heathaze.errors import PromiseBroken
-from heathaze.privacy.events import Elementary, Event, NoiseShares, RandomizedReport, flatten, is_gaussian, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import Elementary, Event, NoiseShares, RandomizedReport, flatten, needs_delta
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import decimal
 
@@ -30,9 +31,9 @@ def check_promise(guarantee: Guarantee, event: Event) -> None:
         PromiseBroken: with what is stated and what follows from the event.
     """
     _check_terms(guarantee, flatten(event))
-    if is_gaussian(event) and guarantee.loss.delta == 0:
+    if needs_delta(event) and guarantee.loss.delta == 0:
         raise PromiseBroken("It states δ = 0, and its event has noise that costs a δ; do not rely on it.")
-    cost = price([event], guarantee.loss.delta)
+    cost = compose([event], guarantee.loss.delta)
     if guarantee.loss.epsilon < cost.epsilon:
         raise PromiseBroken(
             f"It states {guarantee.loss}, and its event costs ε = {decimal(cost.epsilon)}; do not rely on it."

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, PromiseBroken, TooLarge
-from heathaze.privacy.events import DiscreteLaplace, Event, FineGaussian, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import DiscreteLaplace, Event, FineGaussian
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Loss, Number, decimal, exact, parse_epsilon, warn_if_weak
+from heathaze.privacy.loss import Number, PrivacyLoss, decimal, exact, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise import discrete_gaussian, discrete_laplace
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.sensors.device import MOST_STEPS, Card
@@ -75,7 +76,7 @@ class Readings:
         object.__setattr__(self, "delta", _delta(self.delta))
 
     def __repr__(self) -> str:
-        rows, loss = self.field.shape[0], Loss(self.epsilon, self.delta)
+        rows, loss = self.field.shape[0], PrivacyLoss(self.epsilon, self.delta)
         return f"<Readings: {rows} readings, reach {_exactly(self.reach)}, {loss}>"
 
     # ── how much noise ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,13 +105,13 @@ class Readings:
             least *= 2
         if scale.bit_length() > _BITS:
             raise TooLarge(
-                f"{self.field.shape[0]} readings at {Loss(self.epsilon, self.delta)} need noise of more than 2^{_BITS} "
+                f"{self.field.shape[0]} readings at {PrivacyLoss(self.epsilon, self.delta)} need noise of more than 2^{_BITS} "
                 "steps, too much to draw exactly; give a larger epsilon, or protect fewer readings at a time."
             )
         return steps, counted, scale
 
     def _price(self, counted: int, scale: int) -> Fraction:
-        return price([self._event(counted, scale)], self._delta).epsilon
+        return compose([self._event(counted, scale)], self._delta).epsilon
 
     def _counted(self, steps: int) -> int:
         """The sensitivity in steps of 2^steps, and what rounding adds to it: ROUNDING for each reading."""
@@ -162,7 +163,7 @@ class Readings:
     def guarantee(self, trust: Trust = Trust.CENTRAL) -> Guarantee:
         """What the readings promise: trusting whoever adds the noise."""
         reach = f"{_exactly(self.reach)} {several(self.field.unit, self.reach)}"
-        return Guarantee(Loss(self.epsilon, self.delta), Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
+        return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters."""

@@ -29,7 +29,8 @@ from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
-from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, PureSteps, RandomizedReport, flatten, price
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, PureSteps, RandomizedReport, flatten
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
 from heathaze.testing.neighbours import neighbouring_counts
@@ -103,7 +104,7 @@ def check_event(factory: Factory) -> None:
 
 def _check_price(mechanism: Mechanism, bound: int) -> None:
     event = mechanism.event(bound)
-    cost, declared = price([event]).epsilon, Fraction(mechanism.epsilon)
+    cost, declared = compose([event]).epsilon, Fraction(mechanism.epsilon)
     assert cost <= declared, f"The event costs {float(cost)}, more than the declared epsilon {float(declared)}."
     # The rest is owed to accuracy: noise is rounded up by far less than this.
     assert cost >= declared * (1 - Fraction(1, 10**6)), f"The event costs {float(cost)} of {float(declared)}: wasteful."
@@ -157,7 +158,7 @@ def check_noise(factory: Factory) -> None:
         adaptive = not all(isinstance(part, DiscreteLaplace | DiscreteGaussian) for part in flatten(event))
         if adaptive:
             assert drawn, f"{type(mechanism).__name__} draws no noise."
-            declared = {scale for scale in drawn if _BOUND / scale <= price([event]).epsilon} | declared
+            declared = {scale for scale in drawn if _BOUND / scale <= compose([event]).epsilon} | declared
         assert drawn == declared, f"{type(mechanism).__name__} declares noise of other scales than it draws."
 
 

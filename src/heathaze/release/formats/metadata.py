@@ -15,7 +15,7 @@ from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import exists
 from heathaze.errors import PromiseBroken, UnreadableData
-from heathaze.privacy.events import undescribe
+from heathaze.privacy.events import event_from_dict
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
 from heathaze.release.formats import _posterior
@@ -101,7 +101,7 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
     if provenance.simulated:
         raise PromiseBroken("It was made with simulated randomness, whose noise anyone can repeat; do not rely on it.")
     check_sentence(guarantee, promised.get("sentence"))
-    check_promise(guarantee, undescribe(provenance.event))
+    check_promise(guarantee, event_from_dict(provenance.event))
     noisy = _posterior.noisy_from_fields(estimate.grid, fields["noisy"]) if "noisy" in fields else None
     drawn = _posterior.drawn_from_fields(estimate.grid, fields["drawn"]) if "drawn" in fields else None
     return Release(estimate, float(total), guarantee, provenance, noisy, drawn)

@@ -1,0 +1,84 @@
+"""The accountant: the privacy loss of several events together.
+
+Pure ε adds up in exact rationals; whatever has a δ goes through Google's dp-accounting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from heathaze.errors import InvalidInput
+from heathaze.privacy.events import Concentrated, Event, FineGaussian, PureSteps, flatten
+from heathaze.privacy.loss import PrivacyLoss
+
+
+def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLoss:
+    """The loss of all events together, at the given δ.
+
+    >>> compose([DiscreteLaplace(1, Fraction(2)), DiscreteLaplace(1, Fraction(4))])
+    PrivacyLoss(epsilon=Fraction(3, 4), delta=Fraction(0, 1))
+    """
+    parts = [part for event in events for part in flatten(event)]
+    concentrated = [part for part in parts if isinstance(part, Concentrated)]
+    pure = sum((part.epsilon for part in parts if not isinstance(part, Concentrated)), Fraction(0))
+    if not concentrated:
+        return PrivacyLoss(pure)
+    if delta <= 0:
+        raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
+    # Concentrated events add up as ρ and are converted once at δ; the pure part adds to that, so a pure charge always
+    # costs what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view
+    # of what.
+    rho = sum((part.rho for part in concentrated), Fraction(0))
+    missed = sum((part.missed for part in concentrated if isinstance(part, PureSteps)), Fraction(0))
+    epsilon = _epsilon_of_zcdp(rho, delta) if not missed else _epsilon_with_missed(rho, delta, missed, pure)
+    fine = [part for part in concentrated if isinstance(part, FineGaussian)]
+    if len(fine) == len(concentrated):
+        epsilon = min(epsilon, _epsilon_of_fine(fine, rho, delta))
+    return PrivacyLoss(epsilon + pure, delta)
+
+
+def _epsilon_with_missed(rho: Fraction, delta: Fraction, missed: Fraction, pure: Fraction) -> Fraction:
+    """ε of ρ where δ also holds (1 + e^ε) · missed: the ε that is declared decides what is left of δ to convert at."""
+    epsilon = _epsilon_of_zcdp(rho, delta)
+    while True:
+        loss = float(epsilon + pure)
+        left = float(delta) - float(missed) * (1 + math.exp(min(loss, 700.0))) * (1 + 1e-9)
+        if left <= 0 or loss > 700:
+            raise InvalidInput(
+                f"Something goes amiss with a chance of {float(missed):.3g}, which at this loss is more than the delta "
+                f"of {float(delta):.3g} holds; give a larger delta, or charge another ledger."
+            )
+        needed = _epsilon_of_zcdp(rho, Fraction(left))
+        if needed <= epsilon:
+            return epsilon
+        epsilon = needed * Fraction(1000001, 1000000)
+
+
+def _epsilon_of_fine(fine: Sequence[FineGaussian], rho: Fraction, delta: Fraction) -> Fraction:
+    """ε of continuous noise, and what the integers may add: Gaussian mechanisms compose to one with μ² = Σ μ² = 2ρ."""
+    import numpy as np
+    from dp_accounting import get_epsilon_gaussian
+
+    numbers, sigma = sum(part.numbers for part in fine), min(part.sigma for part in fine)
+    mu = math.sqrt(2 * rho)
+    # Outside a ball of √B standard deviations less than 2^−99 of the noise lies.
+    radius = math.sqrt(2 * math.log(2) * (numbers + 200 * len(fine))) + mu
+    more = numbers / (23 * sigma**2) + radius**2 / (8 * sigma**2) + 1e-15
+    less = float(delta) * math.exp(-numbers / (23 * sigma**2)) - len(fine) * 2.0**-99
+    if less <= 0 or mu < 2.0**-12:  # smaller, the formula is a difference of equal floats
+        return _epsilon_of_zcdp(rho, delta)
+    with np.errstate(divide="ignore"):  # far from the solution δ is zero, and its logarithm infinite
+        epsilon = get_epsilon_gaussian(1 / mu, less * (1 - 1e-9))
+    return Fraction((epsilon + more) * (1 + 1e-9))
+
+
+def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:
+    from dp_accounting import dp_event
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant()
+    accountant.compose(dp_event.ZCDpEvent(float(rho) * (1 + 1e-12)))
+    # Rounded up: the accountant computes in floats.
+    return Fraction(float(accountant.get_epsilon(float(delta))) * (1 + 1e-9))
