@@ -36,7 +36,7 @@ def people(count: int) -> hz.Counts:
         (noiseless(Flat(GRID, 1)), "promises nothing"),
         # Its event names no scale, so an infinite epsilon would have a price: an infinite one.
         (noiseless(AdaptiveTree(GRID, 1)), "promises nothing"),
-        (HalfNoise(GRID, 1), "HalfNoise spends more than the epsilon it declares"),
+        (HalfNoise(GRID, 1), "costs ε = 2, more than the declared ε = 1"),
     ],
     ids=["flat-without-noise", "tree-without-noise", "half-the-noise"],
 )

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from heathaze.errors import InvalidInput, expect
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.noisy_sum import NoisySum, parse_delta
+from heathaze.marketplace.noisy_sum import MOST_DELTA, NoisySum
 from heathaze.marketplace.protocol import check_signal, named_once, whole
 from heathaze.privacy.events import Composition
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.loss import Number, PrivacyLoss, parse_epsilon
+from heathaze.privacy.loss import Number, PrivacyLoss, parse_delta, parse_epsilon
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
 
@@ -78,7 +78,7 @@ class Herding:
         object.__setattr__(self, "points", whole("points", self.points))
         object.__setattr__(self, "target_points", whole("target_points", self.target_points))
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", parse_delta(self.delta))
+        object.__setattr__(self, "delta", parse_delta(self.delta, zero=False, most=MOST_DELTA))
         if isinstance(self.seen, bool) or not isinstance(self.seen, int | float) or not 1 <= self.seen < math.inf:
             raise InvalidInput(
                 f"seen is {self.seen!r}; give how many points the curator may see for each it buys, ≥ 1."

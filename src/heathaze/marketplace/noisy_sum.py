@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heathaze.errors import InvalidInput, SensitivityExceeded, TooLarge
+from heathaze.errors import SensitivityExceeded, TooLarge
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import Composition, FineGaussian
-from heathaze.privacy.loss import Number, PrivacyLoss, exact, parse_epsilon
+from heathaze.privacy.loss import Number, PrivacyLoss, parse_delta, parse_epsilon
 from heathaze.privacy.noise import discrete_gaussian
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
@@ -26,6 +26,9 @@ _BITS = 24
 
 _BLOCK = 2**13
 """Vectors rounded at a time."""
+
+MOST_DELTA = Fraction(1, 100)
+"""The largest δ of a marketplace: it belongs well below one in the number of records."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class NoisySum:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", parse_delta(self.delta))
+        object.__setattr__(self, "delta", parse_delta(self.delta, zero=False, most=MOST_DELTA))
 
     @functools.cached_property
     def _ratio(self) -> float:
@@ -120,23 +123,3 @@ class NoisySum:
                 )
             total += block.astype(np.int64).sum(axis=0)
         return np.ldexp((total + discrete_gaussian(sigma, self.numbers, randomness)).astype(np.float64), steps)
-
-
-def parse_delta(value: Number) -> Fraction:
-    """A usable δ: above 0, since the noise is Gaussian, and small.
-
-    >>> parse_delta(1e-6)
-    Fraction(1, 1000000)
-    """
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        delta = exact(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidInput(f"delta is {value!r}; give a small positive number such as 1e-6.") from None
-    if not 2.0**-80 <= delta <= Fraction(1, 100):
-        raise InvalidInput(
-            f"delta is {float(delta):g}; give a number from 1e-24 to 0.01, such as 1e-6: it is the chance that "
-            "the promise fails, and belongs well below one in the number of records."
-        )
-    return delta

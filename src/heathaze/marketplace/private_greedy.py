@@ -26,12 +26,12 @@ from heathaze.errors import InvalidInput, TooLarge, expect
 from heathaze.marketplace.auction import AskAll, Asking, AskSome, LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.mwem import Mwem, MwemSum
-from heathaze.marketplace.noisy_sum import NoisySum, parse_delta
+from heathaze.marketplace.noisy_sum import MOST_DELTA, NoisySum
 from heathaze.marketplace.protocol import check_signal, named_once, whole
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import Composition, Event
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.loss import Number, PrivacyLoss, decimal, parse_epsilon
+from heathaze.privacy.loss import Number, PrivacyLoss, decimal, parse_delta, parse_epsilon
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.types import Floats
 
@@ -100,7 +100,7 @@ class Rounds:
         object.__setattr__(self, "points", whole("points", self.points))
         object.__setattr__(self, "target_points", whole("target_points", self.target_points))
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", parse_delta(self.delta))
+        object.__setattr__(self, "delta", parse_delta(self.delta, zero=False, most=MOST_DELTA))
         if self.broadcasts is not None and not _is_whole(self.broadcasts, self.points - 1):
             raise InvalidInput(
                 f"broadcasts is {self.broadcasts!r}; give a whole number below the {self.points} points to buy, or "

@@ -37,10 +37,12 @@ from heathaze.errors import (
     PromiseBroken,
     expect,
 )
+from heathaze.files import flush
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import DiscreteLaplace, Event, event_from_dict, event_to_dict, needs_delta
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Unit
-from heathaze.privacy.loss import Number, decimal, exact, parse_epsilon, warn_if_weak
+from heathaze.privacy.loss import Number, decimal, parse_delta, parse_epsilon, warn_if_weak
+from heathaze.privacy.randomness import fresh_bytes
 
 _FORMAT = 1
 
@@ -120,7 +122,7 @@ class Ledger:
         """
         file = Path(path)
         wanted_total = None if total is None else parse_epsilon(total, "total")
-        wanted_delta = None if delta is None else _parse_delta(delta)
+        wanted_delta = None if delta is None else parse_delta(delta)
         if wanted_total is not None:
             warn_if_weak(wanted_total, "total")
         if not file.exists():
@@ -149,15 +151,12 @@ class Ledger:
             LedgerMismatch: The ledger was charged in another unit or adjacency before (errata X5).
             InvalidInput: The note is not a text that can be written as UTF-8; nothing was charged.
         """
-        _check_declared(guarantee, event)
+        check_declared(guarantee, event)
         _check_note(note)
         with self._transaction("IMMEDIATE") as connection:
             first, entries = self._read(connection)
-            if once is not None and any(entry.note.startswith(once) for entry in entries):
-                raise AlreadyCharged(
-                    f"The ledger {self.path} was charged for {once.strip()!r} before; nothing was charged."
-                )
-            self._check_charge(entries, guarantee, event)
+            _check_once(self, entries, once)
+            _check_charge(self, entries, guarantee, event)
             number, previous = len(entries) + 1, (entries[-1] if entries else first).hash
             content = _canonical(
                 {
@@ -179,8 +178,8 @@ class Ledger:
         For whoever has several ledgers to charge and wants all or none: look at each first. Another process may still
         come in between, so a charge afterwards can be refused all the same.
         """
-        _check_declared(guarantee, event)
-        self._check_charge(self.entries(), guarantee, event)
+        check_declared(guarantee, event)
+        _check_charge(self, self.entries(), guarantee, event)
 
     def entries(self) -> list[Entry]:
         """All charges so far, oldest first."""
@@ -220,46 +219,6 @@ class Ledger:
     def __repr__(self) -> str:
         return f"<Ledger: {self.path}, total ε = {decimal(self.total)}>"
 
-    # ── what a charge must satisfy ──────────────────────────────────────────────────────────────────────────────────
-
-    def _check_charge(self, entries: Sequence[Entry], guarantee: Guarantee, event: Event) -> None:
-        self._check_same_people(entries, guarantee)
-        self._check_affordable(entries, guarantee, event)
-
-    def _check_same_people(self, entries: Sequence[Entry], guarantee: Guarantee) -> None:
-        if not entries:
-            return
-        first = entries[0].guarantee
-        for name, before, now in (
-            ("unit", first.unit.value, guarantee.unit.value),
-            ("adjacency", first.adjacency.value, guarantee.adjacency.value),
-            ("reach", first.reach, guarantee.reach),
-        ):
-            if before != now:
-                raise LedgerMismatch(
-                    f"The ledger {self.path} counts in {name} {before!r}, and this charge is in {name} {now!r}; "
-                    "losses in different units do not add up, so nothing was charged. Use the same "
-                    "unit, or another ledger for other data."
-                )
-
-    def _check_affordable(self, entries: Sequence[Entry], guarantee: Guarantee, event: Event) -> None:
-        if guarantee.loss.delta > self.delta:
-            raise BudgetExceeded(
-                f"This charge has δ = {decimal(guarantee.loss.delta)}, and the ledger {self.path} allows "
-                f"δ = {decimal(self.delta)}; nothing was charged. Take a δ no larger than that, or a ledger that "
-                "was begun with a larger delta."
-            )
-        before = [(entry.guarantee, entry.event) for entry in entries]
-        spent = _cost(before, self.delta)
-        after = _cost([*before, (guarantee, event)], self.delta)
-        if after > self.total:
-            left = self.total - spent
-            raise BudgetExceeded(
-                f"This charge costs ε = {decimal(max(after - spent, Fraction(0)))}, and the ledger {self.path} has "
-                f"ε = {_floor(left)} left of {decimal(self.total)}; nothing was charged. "
-                + ("Take a smaller epsilon." if left > 0 else "The budget of this data is spent for good.")
-            )
-
     # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextlib.contextmanager
@@ -296,6 +255,92 @@ class Ledger:
         return first, entries
 
 
+class Budget:
+    """A ledger in memory: it counts charges as :class:`Ledger` does, and forgets them when the process ends.
+
+    Args:
+        total: All the ε that may be spent.
+
+    >>> Budget(2).remaining
+    Fraction(2, 1)
+    """
+
+    delta = Fraction(0)
+
+    def __init__(self, total: Number) -> None:
+        self.total = parse_epsilon(total, "budget")
+        self._entries: list[Entry] = []
+
+    def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
+        """Pay for a release before it is made, as :meth:`Ledger.charge` does."""
+        check_declared(guarantee, event)
+        _check_note(note)
+        _check_once(self, self._entries, once)
+        _check_charge(self, self._entries, guarantee, event)
+        entry = Entry(len(self._entries) + 1, "", guarantee, event, note, "")
+        self._entries.append(entry)
+        return entry
+
+    def entries(self) -> list[Entry]:
+        """All charges so far, oldest first."""
+        return list(self._entries)
+
+    @property
+    def remaining(self) -> Fraction:
+        """The ε left."""
+        return self.total - _cost([(entry.guarantee, entry.event) for entry in self._entries], self.delta)
+
+    def __repr__(self) -> str:
+        return f"<Budget: total ε = {decimal(self.total)}>"
+
+
+def _named(ledger: Ledger | Budget) -> str:
+    return f"the ledger {ledger.path}" if isinstance(ledger, Ledger) else "the budget"
+
+
+# ── what a charge must satisfy ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_once(ledger: Ledger | Budget, entries: Sequence[Entry], once: str | None) -> None:
+    if once is not None and any(entry.note.startswith(once) for entry in entries):
+        raise AlreadyCharged(f"T{_named(ledger)[1:]} was charged for {once.strip()!r} before; nothing was charged.")
+
+
+def _check_charge(ledger: Ledger | Budget, entries: Sequence[Entry], guarantee: Guarantee, event: Event) -> None:
+    if entries:
+        _check_same_unit(ledger, entries[0].guarantee, guarantee)
+    if guarantee.loss.delta > ledger.delta:
+        raise BudgetExceeded(
+            f"This charge has δ = {decimal(guarantee.loss.delta)}, and {_named(ledger)} allows "
+            f"δ = {decimal(ledger.delta)}; nothing was charged. Take a δ no larger than that, or a ledger that "
+            "was begun with a larger delta."
+        )
+    before = [(entry.guarantee, entry.event) for entry in entries]
+    spent = _cost(before, ledger.delta)
+    after = _cost([*before, (guarantee, event)], ledger.delta)
+    if after > ledger.total:
+        left = ledger.total - spent
+        raise BudgetExceeded(
+            f"This charge costs ε = {decimal(max(after - spent, Fraction(0)))}, and {_named(ledger)} has "
+            f"ε = {_floor(left)} left of {decimal(ledger.total)}; nothing was charged. "
+            + ("Take a smaller epsilon." if left > 0 else "The budget of this data is spent for good.")
+        )
+
+
+def _check_same_unit(ledger: Ledger | Budget, first: Guarantee, now: Guarantee) -> None:
+    for name, before, given in (
+        ("unit", first.unit.value, now.unit.value),
+        ("adjacency", first.adjacency.value, now.adjacency.value),
+        ("reach", first.reach, now.reach),
+    ):
+        if before != given:
+            raise LedgerMismatch(
+                f"T{_named(ledger)[1:]} counts in {name} {before!r}, and this charge is in {name} {given!r}; "
+                "losses in different units do not add up, so nothing was charged. Use the same "
+                "unit, or another ledger for other data."
+            )
+
+
 def _check_one_name(path: Path) -> None:
     """SQLite names its journal after the path: with two hard links, a crash through one undoes charges of the other."""
     if path.stat().st_nlink == 1:
@@ -309,7 +354,7 @@ def _check_one_name(path: Path) -> None:
         raise LedgerError(f"The ledger {path} has a second name (a hard link); remove it, or make it a symbolic link.")
 
 
-def _check_declared(guarantee: Guarantee, event: Event) -> None:
+def check_declared(guarantee: Guarantee, event: Event) -> None:
     """The event, priced at the declared δ, must not cost more than the declared ε."""
     if needs_delta(event) and guarantee.loss.delta == 0:
         raise PromiseBroken("A pure epsilon is declared, and the event has Gaussian noise, which has none.")
@@ -352,12 +397,12 @@ def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
         {
             "number": 0,
             "format": _FORMAT,
-            "id": os.urandom(16).hex(),
+            "id": fresh_bytes(16).hex(),
             "total": str(total),
             "delta": str(delta),
         }
     )
-    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.new")
+    draft = path.with_name(f".{path.name}.{fresh_bytes(8).hex()}.new")
     try:
         with _sentences(path), contextlib.closing(_connect(draft, "rwc")) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -367,7 +412,7 @@ def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
             connection.execute("COMMIT")
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
-            _sync_directory(path.parent)
+            flush(path.parent)
     except OSError as error:
         reason = error.strerror or "the disk refused"
         raise CannotWrite(
@@ -444,28 +489,9 @@ def _link(previous: str, content: str) -> str:
     return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
 
 
-def _parse_delta(value: Number) -> Fraction:
-    try:
-        delta = exact(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidInput(f"delta is {value!r}; give a number from 0 to below 1, for example 1e-6.") from None
-    if not 0 <= delta < 1:
-        raise InvalidInput(f"delta is {value}; give a number from 0 to below 1, for example 1e-6.")
-    return delta
-
-
 def _floor(value: Fraction) -> str:
     """What is left, for the reader: six digits, never rounded up."""
     if value <= 0:
         return "0"
     step = Fraction(10) ** (math.floor(math.log10(value)) - 5)
     return f"{float(value // step * step):.6g}"
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name == "posix":
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

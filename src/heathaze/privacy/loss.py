@@ -16,6 +16,9 @@ Number = int | float | str | Decimal | Fraction
 SMALLEST_EPSILON = Fraction(1, 10**6)
 """Below this the noise of any mechanism here drowns every map, and integer noise would leave 64 bits."""
 
+SMALLEST_DELTA = Fraction(1, 2**80)
+"""Below this floats no longer tell a δ from 0."""
+
 LARGEST_EPSILON = 1000
 """Above this the promise is empty: a factor beyond e^1000."""
 
@@ -52,6 +55,31 @@ def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
     if epsilon < SMALLEST_EPSILON:
         raise InvalidInput(f"{name} is {value}; below {float(SMALLEST_EPSILON):g} nothing but noise is left.")
     return epsilon
+
+
+def parse_delta(value: Number, *, zero: bool = True, most: Fraction = Fraction(1)) -> Fraction:
+    """A usable δ: 0, or from 2^-80 up to below 1.
+
+    Args:
+        value: What the caller gave.
+        zero: Whether δ = 0, a pure guarantee, is possible here.
+        most: The largest δ that is allowed; 1 itself never is.
+
+    >>> parse_delta(1e-6)
+    Fraction(1, 1000000)
+    """
+    range_ = f"{'0, or a number' if zero else 'a number'} from 1e-24 to {'below 1' if most == 1 else float(most)}"
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        delta = exact(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise InvalidInput(f"delta is {value!r}; give {range_}, such as 1e-6.") from None
+    if not (delta == 0 and zero) and not (SMALLEST_DELTA <= delta <= most and delta < 1):
+        raise InvalidInput(
+            f"delta is {value}; give {range_}, such as 1e-6. It is the probability with which the promise may fail."
+        )
+    return delta
 
 
 def warn_if_weak(epsilon: Fraction | float, name: str = "epsilon") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,7 +21,7 @@ class Provenance:
     weight: str
     at_most: int | None
     event: Mapping[str, Any]
-    day: str
+    day: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).date().isoformat())
     version: str = __version__
     ledger_entry: Mapping[str, Any] | None = None
     simulated: bool = False

@@ -86,6 +86,11 @@ class SecureRandomness(Randomness):
         _living.add(self)
 
 
+def fresh_bytes(count: int) -> bytes:
+    """Bytes from the operating system, for names, nonces and keys."""
+    return os.urandom(count)
+
+
 class Simulation(Randomness):
     """Repeatable bits for tests and papers.
 

@@ -18,7 +18,7 @@ from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import DiscreteLaplace, Event, FineGaussian
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Number, PrivacyLoss, decimal, exact, parse_epsilon, warn_if_weak
+from heathaze.privacy.loss import Number, PrivacyLoss, decimal, exact, parse_delta, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise import discrete_gaussian, discrete_laplace
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.sensors.device import MOST_STEPS, Card
@@ -73,7 +73,7 @@ class Readings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
         object.__setattr__(self, "reach", _positive("reach", self.reach))
-        object.__setattr__(self, "delta", _delta(self.delta))
+        object.__setattr__(self, "delta", parse_delta(self.delta))
 
     def __repr__(self) -> str:
         rows, loss = self.field.shape[0], PrivacyLoss(self.epsilon, self.delta)
@@ -333,13 +333,3 @@ def _exactly(value: Fraction) -> str:
         return str(value)
     digits = Decimal(value.numerator * (power // value.denominator)).as_tuple().digits
     return f"{Decimal((0, digits, -places)):f}"
-
-
-def _delta(value: Number) -> Fraction:
-    try:
-        delta = exact(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidInput(f"delta is {value!r}; give 0 for Laplace noise, or a number below 1 such as 1e-5.") from None
-    if delta != 0 and not 2.0**-80 <= delta < 1:
-        raise InvalidInput(f"delta is {value}; give 0 for Laplace noise, or a number below 1 such as 1e-5.")
-    return delta

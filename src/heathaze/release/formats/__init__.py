@@ -17,17 +17,13 @@ than the day.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
-import itertools
-import os
-import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, cast
 
-from heathaze.errors import CannotWrite, HeathazeError, MissingExtra, UnknownFormat, UnreadableData
+from heathaze.errors import HeathazeError, MissingExtra, UnknownFormat, UnreadableData
+from heathaze.files import replacing
 from heathaze.release.release import Release
 
 _MODULES = {
@@ -52,7 +48,7 @@ def write(release: Release, path: Path) -> Path:
         CannotWrite: The disk is full or the directory refuses; nothing half-written is left.
     """
     module = _module(path)
-    with _replacing(path) as part:
+    with replacing(path) as (part,):
         module.write(release, part, _title(path))
     return path
 
@@ -64,7 +60,7 @@ def check_writable(path: str | Path) -> None:
     """
     target = Path(path)
     _module(target)
-    with _replacing(target, keep=False):
+    with replacing(target, keep=False):
         pass
 
 
@@ -138,59 +134,3 @@ def _title(path: Path) -> str:
     """The heading of a picture or page: the name of the file, in words."""
     words = path.stem.replace("_", " ").replace("-", " ").strip()
     return words[:1].upper() + words[1:]
-
-
-@contextlib.contextmanager
-def _replacing(path: Path, *, keep: bool = True) -> Iterator[Path]:
-    """A hidden file beside the target that takes its place when the block ends well, and is removed otherwise."""
-    target = Path(os.path.realpath(path))
-    part: Path | None = None
-    try:
-        _check_place(path, target)
-        try:
-            part = _create_hidden(target.parent)
-            yield part
-            if keep:
-                _flush(part)
-                part.replace(target)
-                part = None
-                _flush(target.parent)
-        finally:
-            if part is not None:
-                part.unlink(missing_ok=True)
-    except OSError as problem:
-        reason = (problem.strerror or "the disk refused").lower()
-        raise CannotWrite(
-            f"Cannot write {path}: {reason}; free some space or choose another place. Nothing was left behind."
-        ) from None
-
-
-def _check_place(path: Path, target: Path) -> None:
-    if not target.parent.is_dir():
-        raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
-    with contextlib.suppress(FileNotFoundError):
-        mode = target.stat().st_mode
-        if not stat.S_ISREG(mode):
-            found = "a directory" if stat.S_ISDIR(mode) else "not a plain file"
-            raise CannotWrite(f"{path} is {found}; name a file to write.")
-
-
-def _create_hidden(directory: Path) -> Path:
-    """A new file under a name that nobody has."""
-    for attempt in itertools.count():
-        part = directory / f".heathaze-{os.getpid()}-{attempt}.part"
-        try:
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        except FileExistsError:
-            continue
-        return part
-    raise AssertionError("unreachable")
-
-
-def _flush(path: Path) -> None:
-    """Wait until the disk has it."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
