@@ -223,8 +223,8 @@ BUGS = (
         "impossible-steps",
         "Steps that promise nothing are no event.",
         EVENTS,
-        "        if self.missed >= 1:\n",
-        "        if self.missed > 9:\n",
+        "        if self.failure_probability >= 1:\n",
+        "        if self.failure_probability > 9:\n",
         "tests/privacy/test_events_steps.py::test_impossible_steps_are_no_event",
     ),
     Bug(
@@ -239,8 +239,8 @@ BUGS = (
         "missed-costs-nothing",
         "The chance that a step misses is taken from delta.",
         ACCOUNTANT,
-        "epsilon = _epsilon_of_zcdp(rho, delta) if not missed else",
-        "epsilon = _epsilon_of_zcdp(rho, delta) if missed < 1 else",
+        "epsilon = _epsilon_of_zcdp(rho, delta) if not failure else",
+        "epsilon = _epsilon_of_zcdp(rho, delta) if failure < 1 else",
         "tests/privacy/test_events_steps.py::test_what_is_missed_is_taken_from_delta",
     ),
     Bug(

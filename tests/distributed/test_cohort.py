@@ -79,7 +79,7 @@ def test_random_shards_hold_more_colluders_than_their_even_part(shards: int, mos
     if shards > 1:
         assert exactly_most(10_000, 500, shards) == most
     asked = question(cohort=cohort)
-    assert (asked.guarantee.colluders, asked.guarantee.excess) == (most, cohort.excess)
+    assert (asked.guarantee.colluders, asked.guarantee.failure_probability) == (most, cohort.excess)
     assert plan_terms(asked).corrupt_at_most == most
     assert compose([asked.event()]).epsilon == 1
 
@@ -135,7 +135,7 @@ def test_a_survey_counts_every_dealing() -> None:
     survey = run(Survey(quadtree(), Cohort(10_000, 10)), spread)
     rounds = len(survey.rounds)
     assert rounds > 1
-    assert survey.guarantee.excess == Fraction(rounds, 2**40)
+    assert survey.guarantee.failure_probability == Fraction(rounds, 2**40)
     assert "at most 104 devices of a shard tell it their noise, which random shards exceed" in str(survey.guarantee)
     assert survey.estimate(draws=0).guarantee == survey.guarantee
 

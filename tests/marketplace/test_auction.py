@@ -106,7 +106,7 @@ def test_the_event_charges_every_coin_of_every_other_owner() -> None:
     event = auction.event(1000, Fraction(2), DELTA)
     assert (event.epsilon, event.steps, event.bounded_range) == (Fraction(1, 100), 19_000, True)
     # (1 + e^ε) times the chance of a miss is its share of δ, a tenth, and a thousandth less for what is rounded up.
-    assert 0.997 * 1e-7 < float(event.missed) * (1 + math.exp(2)) <= 1e-7
+    assert 0.997 * 1e-7 < float(event.failure_probability) * (1 + math.exp(2)) <= 1e-7
     # One owner who listens alone sees a thousand coins: a quarter of the errata's ρ, which knew no bounded range.
     alone = compose([LogisticAuction("1/100", owners=2).event(1000, Fraction(2), DELTA)], DELTA).epsilon
     assert alone < compose([PureSteps(Fraction(1, 100), 1000, False)], DELTA).epsilon < 1.66

@@ -299,7 +299,7 @@ GOOD: list[Any] = [
 ]
 WHOLE = {"sensitivity": 1, "numbers": 1, "sigma of FineGaussian": 2**16, "bias": 0, "steps": 0}
 """The least that a whole number may be."""
-MAY_BE_ZERO = {"scale", "sigma", "shape", "missed"}
+MAY_BE_ZERO = {"scale", "sigma", "shape", "failure_probability"}
 
 
 def _fields(kind: str) -> list[Any]:
@@ -360,7 +360,7 @@ def test_a_whole_number_becomes_a_fraction() -> None:
     ("make", "sentence"),
     [
         (lambda: PureSteps(ONE, 1, 1), "bounded_range of PureSteps is of the kind int; expected bool"),
-        (lambda: PureSteps(ONE, 1, True, ONE), "missed of PureSteps is 1; expected a probability below 1"),
+        (lambda: PureSteps(ONE, 1, True, ONE), "failure_probability of PureSteps is 1; expected a probability below 1"),
         (lambda: RandomizedReport(ONE, "mile"), "per of RandomizedReport is 'mile'; expected metre or unit of length"),
         (lambda: Composition([DiscreteLaplace(1, ONE)]), "list of events is of the kind list; expected tuple"),
         (lambda: Composition((DiscreteLaplace(1, ONE), ONE)), "A part of a composition is of the kind Fraction"),

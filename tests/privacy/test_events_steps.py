@@ -161,7 +161,7 @@ def test_steps_need_a_delta() -> None:
     "wrong", [(Fraction(0), 1, True), (Fraction(-1), 1, True), (Fraction(1), -1, True), (Fraction(1), 1, True, 1)]
 )
 def test_impossible_steps_are_no_event(wrong: tuple[Fraction, int, bool]) -> None:
-    with pytest.raises(InvalidInput, match=r"(epsilon|steps|missed) of PureSteps is .*; expected"):
+    with pytest.raises(InvalidInput, match=r"(epsilon|steps|failure_probability) of PureSteps is .*; expected"):
         PureSteps(*wrong)
 
 

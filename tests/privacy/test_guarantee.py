@@ -164,17 +164,23 @@ def test_only_a_secure_sum_speaks_of_colluders_and_of_computation() -> None:
 
 def test_the_chance_of_more_colluders_is_in_the_sentence_and_the_file() -> None:
     certain = Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, Adjacency.ZERO_OUT, Trust.SECURE_SUM, 104)
-    likely = dataclasses.replace(certain, excess=Fraction(6, 2**40))
+    likely = dataclasses.replace(certain, failure_probability=Fraction(6, 2**40))
     assert "tell it their noise, which random shards exceed with probability at most 5.5e-12;" in str(likely)
     assert "exceed" not in str(certain)
-    assert "excess" not in certain.to_dict()
-    assert likely.to_dict()["excess"] == "3/549755813888"
+    assert "failure_probability" not in certain.to_dict()
+    assert likely.to_dict()["failure_probability"] == "3/549755813888"
     assert Guarantee.from_dict(json.loads(json.dumps(likely.to_dict()))) == likely
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"colluders": -1}, {"colluders": 1.5}, {"colluders": True}, {"excess": Fraction(-1, 2)}, {"excess": Fraction(1)}],
+    [
+        {"colluders": -1},
+        {"colluders": 1.5},
+        {"colluders": True},
+        {"failure_probability": Fraction(-1, 2)},
+        {"failure_probability": Fraction(1)},
+    ],
 )
 def test_impossible_colluders_are_refused(wrong: dict) -> None:
     with pytest.raises(InvalidInput, match="expected a whole number, 0 or larger, and a probability below 1"):
@@ -184,7 +190,7 @@ def test_impossible_colluders_are_refused(wrong: dict) -> None:
 
 
 def test_nobody_colludes_with_a_curator() -> None:
-    for more in ({"colluders": 1}, {"excess": Fraction(1, 2)}):
+    for more in ({"colluders": 1}, {"failure_probability": Fraction(1, 2)}):
         with pytest.raises(PromiseBroken, match="Colluders belong to the trust 'secure-sum'"):
             Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, **more)
 

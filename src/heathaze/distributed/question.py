@@ -140,7 +140,7 @@ class Question:
         """What answering promises."""
         cohort = self.cohort
         trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, cohort.colluders)
-        return Guarantee(PrivacyLoss(self.epsilon), Unit.PERSON, *trust, excess=cohort.excess)
+        return Guarantee(PrivacyLoss(self.epsilon), Unit.PERSON, *trust, failure_probability=cohort.excess)
 
     @functools.cached_property
     def fingerprint(self) -> bytes:

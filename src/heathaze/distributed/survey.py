@@ -215,7 +215,7 @@ class Survey:
         loss = compose([self.event])
         trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, self.cohort.colluders)
         # Shards are dealt anew in every round, and each dealing may go wrong.
-        return Guarantee(loss, Unit.PERSON, *trust, excess=len(self.rounds) * self.cohort.excess)
+        return Guarantee(loss, Unit.PERSON, *trust, failure_probability=len(self.rounds) * self.cohort.excess)
 
     @property
     def event(self) -> Event:

@@ -155,7 +155,7 @@ class Rounds:
             return None
         event = self.asking.event(self.points, self.epsilon, self.delta)
         # What is missed takes its share of δ at a loss of ε; beyond, it has no price.
-        cost = compose([replace(event, missed=Fraction(0))], self.delta * (1 - self.asking.share)).epsilon
+        cost = compose([replace(event, failure_probability=Fraction(0))], self.delta * (1 - self.asking.share)).epsilon
         if cost >= self.epsilon:
             raise InvalidInput(
                 f"The auction's coins alone cost ε = {decimal(cost)}, and {decimal(self.epsilon)} is promised in all; "

@@ -31,23 +31,23 @@ def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLo
     # costs what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view
     # of what.
     rho = sum((part.rho for part in concentrated), Fraction(0))
-    missed = sum((part.missed for part in concentrated if isinstance(part, PureSteps)), Fraction(0))
-    epsilon = _epsilon_of_zcdp(rho, delta) if not missed else _epsilon_with_missed(rho, delta, missed, pure)
+    failure = sum((part.failure_probability for part in concentrated if isinstance(part, PureSteps)), Fraction(0))
+    epsilon = _epsilon_of_zcdp(rho, delta) if not failure else _epsilon_with_failures(rho, delta, failure, pure)
     fine = [part for part in concentrated if isinstance(part, FineGaussian)]
     if len(fine) == len(concentrated):
         epsilon = min(epsilon, _epsilon_of_fine(fine, rho, delta))
     return PrivacyLoss(epsilon + pure, delta)
 
 
-def _epsilon_with_missed(rho: Fraction, delta: Fraction, missed: Fraction, pure: Fraction) -> Fraction:
-    """ε of ρ where δ also holds (1 + e^ε) · missed: the ε that is declared decides what is left of δ to convert at."""
+def _epsilon_with_failures(rho: Fraction, delta: Fraction, failure: Fraction, pure: Fraction) -> Fraction:
+    """ε of ρ where δ also holds (1 + e^ε) · failure: the ε that is declared decides what is left of δ to convert at."""
     epsilon = _epsilon_of_zcdp(rho, delta)
     while True:
         loss = float(epsilon + pure)
-        left = float(delta) - float(missed) * (1 + math.exp(min(loss, 700.0))) * (1 + 1e-9)
+        left = float(delta) - float(failure) * (1 + math.exp(min(loss, 700.0))) * (1 + 1e-9)
         if left <= 0 or loss > 700:
             raise InvalidInput(
-                f"Something goes amiss with a chance of {float(missed):.3g}, which at this loss is more than the delta "
+                f"Something goes amiss with a chance of {float(failure):.3g}, which at this loss is more than the delta "
                 f"of {float(delta):.3g} holds; give a larger delta, or charge another ledger."
             )
         needed = _epsilon_of_zcdp(rho, Fraction(left))

@@ -230,22 +230,24 @@ class PureSteps:
         ρ = steps · ε² / 8   of bounded range (Dong, Durfee, Rogers 2020; Cesar and Rogers 2021, Lemma 3.2)
         ρ = steps · ε² / 2   else             (Bun and Steinke 2016, Proposition 1.4)
 
-    ``missed`` is the chance that something goes amiss on which all this rests. δ then has to hold (1 + e^ε) times that
+    ``failure_probability`` is the chance that something goes amiss on which all this rests. δ then has to hold (1 + e^ε) times that
     as well, ε being the loss of all events together.
     """
 
     epsilon: Fraction
     steps: int
     bounded_range: bool
-    missed: Fraction = Fraction(0)
+    failure_probability: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         _rational(self, "epsilon")
         _whole(self, "steps", least=0)
-        _rational(self, "missed", zero=True)
+        _rational(self, "failure_probability", zero=True)
         expect(bool, self.bounded_range, "bounded_range of PureSteps")
-        if self.missed >= 1:
-            raise InvalidInput(f"missed of PureSteps is {_shown(self.missed)}; expected a probability below 1.")
+        if self.failure_probability >= 1:
+            raise InvalidInput(
+                f"failure_probability of PureSteps is {_shown(self.failure_probability)}; expected a probability below 1."
+            )
 
     @property
     def rho(self) -> Fraction:

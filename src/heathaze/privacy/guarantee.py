@@ -129,7 +129,7 @@ class Guarantee:
     """One sentence a lawyer and an engineer both accept.
 
     ``reach`` is how far sources may have moved, and in which unit, such as "0.5 m"; it is for sensors alone.
-    ``colluders`` is how many devices of a shard may tell the server their noise, and ``excess`` bounds the probability
+    ``colluders`` is how many devices of a shard may tell the server their noise, and ``failure_probability`` bounds the probability
     that shards dealt at random hold more; they are for a secure sum alone.
 
     >>> print(Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
@@ -142,15 +142,15 @@ class Guarantee:
     trust: Trust = Trust.CENTRAL
     colluders: int = 0
     reach: str | None = None
-    excess: Fraction = Fraction(0)
+    failure_probability: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        if type(self.colluders) is not int or self.colluders < 0 or not 0 <= self.excess < 1:
+        if type(self.colluders) is not int or self.colluders < 0 or not 0 <= self.failure_probability < 1:
             raise InvalidInput(
-                f"A guarantee has {self.colluders!r} colluders, and more with probability {self.excess}; expected a "
+                f"A guarantee has {self.colluders!r} colluders, and more with probability {self.failure_probability}; expected a "
                 "whole number, 0 or larger, and a probability below 1."
             )
-        if self.trust is not Trust.SECURE_SUM and (self.colluders or self.excess):
+        if self.trust is not Trust.SECURE_SUM and (self.colluders or self.failure_probability):
             raise PromiseBroken("Colluders belong to the trust 'secure-sum', and to no other.")
         if (self.adjacency is Adjacency.EARTH_MOVER) != (self.reach is not None):
             raise PromiseBroken("A reach belongs to the adjacency 'earth-mover', and that to a reach.")
@@ -226,10 +226,8 @@ class Guarantee:
         terms = f"unit: {self.unit.value}; adjacency: {self.adjacency.value}{within}; trust: {self.trust.described}"
         if self.trust is not Trust.SECURE_SUM:
             return terms
-        chance = f", which random shards exceed with probability at most {decimal_up(self.excess, 2)}"
-        return (
-            f"{terms}, and at most {self.colluders} devices of a shard tell it their noise{chance * bool(self.excess)}"
-        )
+        chance = f", which random shards exceed with probability at most {decimal_up(self.failure_probability, 2)}"
+        return f"{terms}, and at most {self.colluders} devices of a shard tell it their noise{chance * bool(self.failure_probability)}"
 
     @property
     def short(self) -> str:
@@ -253,8 +251,8 @@ class Guarantee:
         }
         if self.trust is Trust.SECURE_SUM:
             fields["colluders"] = self.colluders
-        if self.excess:
-            fields["excess"] = str(self.excess)
+        if self.failure_probability:
+            fields["failure_probability"] = str(self.failure_probability)
         if self.reach is not None:
             fields["reach"] = self.reach
         return fields
@@ -269,7 +267,7 @@ class Guarantee:
             Trust(fields["trust"]),
             fields.get("colluders", 0),
             fields.get("reach"),
-            Fraction(fields.get("excess", 0)),
+            Fraction(fields.get("failure_probability", 0)),
         )
 
 

@@ -92,7 +92,8 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
     promised = fields["guarantee"]
     # A short text such as 1e999999999 would otherwise fill the memory.
     if not all(
-        _RATIONAL.fullmatch(text) for text in (promised["epsilon"], promised["delta"], promised.get("excess", "0"))
+        _RATIONAL.fullmatch(text)
+        for text in (promised["epsilon"], promised["delta"], promised.get("failure_probability", "0"))
     ):
         raise _unsound()
     guarantee = Guarantee.from_dict(promised)
