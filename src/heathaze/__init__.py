@@ -21,8 +21,7 @@ from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import SecureRandomness, Simulation
 from heathaze.publishing import publish
-from heathaze.release.formats import load
-from heathaze.release.release import Release
+from heathaze.release.release import Release, load
 from heathaze.version import __version__
 
 __all__ = [

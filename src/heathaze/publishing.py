@@ -42,7 +42,7 @@ def publish(
     provenance = receipt.provenance(
         type(mechanism).__name__, mechanism.parameters(), weight=counts.weight, at_most=counts.at_most
     )
-    return Release(estimate.density, estimate.total, guarantee, provenance, estimate.noisy)
+    return Release(estimate, guarantee, provenance)
 
 
 def promise(mechanism: Mechanism, counts: Counts) -> Guarantee:

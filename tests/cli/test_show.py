@@ -65,7 +65,7 @@ def test_what_cannot_be_answered_is_said(heathaze: Heathaze, sure: Path, visits:
     assert "hotspots" not in json.loads(heathaze("show", plain, "--json").out)
     refused = heathaze("show", plain, "--hotspots", 0.9)
     assert refused.code == 1
-    assert "does not say how sure it is" in refused.err
+    assert "A map by Pyramid has no error bars" in refused.err
 
 
 def test_a_map_without_hotspots_says_so(heathaze: Heathaze, tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_a_release_tells_its_rounds_and_survives_its_file(conducted: Survey, tmp
     release = conducted.estimate(draws=2)
     assert not release.simulated
     assert release.knows_uncertainty
-    assert release.estimate.mass_in(hz.Box.plane(x=(0, 4), y=(0, 8))) > 0.6
+    assert release.estimate.density.mass_in(hz.Box.plane(x=(0, 4), y=(0, 8))) > 0.6
     again = hz.load(release.save(tmp_path / "map.npz"))
     assert again.guarantee == release.guarantee == conducted.guarantee
     assert again.guarantee.colluders == 2

@@ -33,8 +33,8 @@ from heathaze.local.mechanism import Estimator
 from heathaze.metrics import similarity
 from heathaze.privacy.guarantee import Adjacency, Trust, Unit
 from heathaze.privacy.randomness import Simulation
-from heathaze.release.formats import LOADABLE, load
-from heathaze.release.release import Release
+from heathaze.release.formats import LOADABLE
+from heathaze.release.release import Release, load
 from tests.local.enumeration import plane
 
 MECHANISMS: list[Callable[..., Estimator]] = [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,8 @@ import pytest
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import nodes_at
+from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
-from heathaze.inference.posterior import posterior
 from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.privacy.loss import PrivacyLoss
 from heathaze.privacy.provenance import Provenance
@@ -21,13 +23,7 @@ from heathaze.release.release import Release
 Wrap = Callable[..., Release]
 
 
-def _wrap(
-    estimate: Density | TreeDensity,
-    *,
-    simulated: bool = False,
-    total: float = 20_013.4375,
-    noisy: NoisyCounts | None = None,
-) -> Release:
+def _wrap(density: Density | TreeDensity | Estimate, *, simulated: bool = False, total: float = 20_013.4375) -> Release:
     provenance = Provenance(
         mechanism="Pyramid",
         parameters={"epsilon": "1/3", "w": 20, "gamma": 0.7071067811865476, "name": 'it\'s ε "quoted" </script>'},
@@ -41,7 +37,8 @@ def _wrap(
         ledger_entry={"number": 1, "hash": "00ff"},
         simulated=simulated,
     )
-    return Release(estimate, total, Guarantee(PrivacyLoss(Fraction(1, 3)), Unit.PERSON), provenance, noisy)
+    estimate = density if isinstance(density, Estimate) else Estimate(density, total)
+    return Release(estimate, Guarantee(PrivacyLoss(Fraction(1, 3)), Unit.PERSON), provenance)
 
 
 def noisy_counts(grid: Grid, depth: int) -> NoisyCounts:
@@ -54,9 +51,12 @@ def noisy_counts(grid: Grid, depth: int) -> NoisyCounts:
 
 
 def _inferred(grid: Grid, depth: int) -> Release:
-    noisy = noisy_counts(grid, depth)
-    found = posterior(noisy)
-    return _wrap(found.density, total=found.total, noisy=noisy)
+    return _wrap(Estimate.infer(noisy_counts(grid, depth)))
+
+
+def with_estimate(release: Release, **changes: Any) -> Release:
+    """The same release with some fields of its estimate changed."""
+    return dataclasses.replace(release, estimate=dataclasses.replace(release.estimate, **changes))
 
 
 def _rough(grid: Grid, seed: int) -> Density:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import zlib
 from collections.abc import Callable
@@ -20,8 +19,9 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, UnreadableData
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.privacy.randomness import Simulation
-from heathaze.release.formats import LOADABLE, _posterior, load
-from heathaze.release.release import Release
+from heathaze.release.formats import LOADABLE, _posterior
+from heathaze.release.release import Release, load
+from tests.release.conftest import with_estimate
 
 GRID = Grid.plane(x=(0, 4), y=(0, 3), shape=(3, 4))
 Fields = dict[str, Any]
@@ -100,8 +100,8 @@ _HOSTILE: dict[str, Any] = {
 
 @pytest.fixture
 def drawn(small: Release) -> Release:
-    return dataclasses.replace(
-        small, estimate=Density.uniform(GRID), drawn=_posterior.drawn_from_fields(GRID, _WHOLE), total=5_000.0
+    return with_estimate(
+        small, density=Density.uniform(GRID), drawn=_posterior.drawn_from_fields(GRID, _WHOLE), total=5_000.0
     )
 
 
@@ -139,11 +139,11 @@ def test_sizes_are_checked_before_anything_is_unpacked(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("ending", LOADABLE)
 def test_maps_that_would_be_refused_are_not_written(drawn: Release, ending: str, tmp_path: Path) -> None:
     """A file that cannot be loaded back would lose the map itself."""
-    many = dataclasses.replace(drawn, drawn=DrawnMaps(GRID, 1, np.tile(_THREE, (334, 1, 1)), 0.0))
+    many = with_estimate(drawn, drawn=DrawnMaps(GRID, 1, np.tile(_THREE, (334, 1, 1)), 0.0))
     assert many.drawn is not None
     assert len(many.drawn.shares) == 1002
     assert load(many.save(tmp_path / f"a{ending}")).drawn is None
-    most = dataclasses.replace(drawn, drawn=DrawnMaps(GRID, 1, np.tile(_THREE, (333, 1, 1)), 0.0))
+    most = with_estimate(drawn, drawn=DrawnMaps(GRID, 1, np.tile(_THREE, (333, 1, 1)), 0.0))
     assert load(most.save(tmp_path / f"b{ending}")).knows_uncertainty
 
 
@@ -158,7 +158,7 @@ def test_what_is_let_in_can_be_asked(drawn: Release) -> None:
     """All mass of each map in one cell, and an estimate that says something else: no warning, no failure."""
     spikes = np.zeros((3, 3, 4))
     spikes[0, 0, 0] = spikes[1, 2, 3] = spikes[2, 0, 0] = 1
-    release = dataclasses.replace(drawn, drawn=_posterior.drawn_from_fields(GRID, _fields(spikes, within=999.0)))
+    release = with_estimate(drawn, drawn=_posterior.drawn_from_fields(GRID, _fields(spikes, within=999.0)))
     assert np.isfinite(release.uncertainty).all()
     share = release.mass_in(GRID.box)
     assert (share.low, share.high) == (1.0, 1.0)

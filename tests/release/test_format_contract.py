@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.errors import SimulatedRelease
+from heathaze.inference.estimate import Estimate
 from heathaze.privacy.events import DiscreteLaplace, event_to_dict
 from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.privacy.loss import PrivacyLoss
-from heathaze.release.formats import ENDINGS, LOADABLE, load
-from heathaze.release.release import Release
+from heathaze.release.formats import ENDINGS, LOADABLE
+from heathaze.release.release import Release, load
 
 
 @pytest.mark.parametrize("ending", [*LOADABLE, ".tiff", ".GeoJSON"])
@@ -32,21 +33,21 @@ def test_a_release_comes_back_exactly(release: Release, ending: str, tmp_path: P
     assert back.grid == release.grid
     assert np.array_equal(back.density.values, release.density.values)
     assert (back.total, back.guarantee, back.provenance) == (release.total, release.guarantee, release.provenance)
-    if isinstance(release.estimate, TreeDensity) and not ending.startswith(".tif"):
-        assert isinstance(back.estimate, TreeDensity)
-        assert np.array_equal(back.estimate.codes, release.estimate.codes)
-        assert np.array_equal(back.estimate.levels, release.estimate.levels)
-        assert np.array_equal(back.estimate.mass, release.estimate.mass)
+    if isinstance(release.estimate.density, TreeDensity) and not ending.startswith(".tif"):
+        assert isinstance(back.estimate.density, TreeDensity)
+        assert np.array_equal(back.estimate.density.codes, release.estimate.density.codes)
+        assert np.array_equal(back.estimate.density.levels, release.estimate.density.levels)
+        assert np.array_equal(back.estimate.density.mass, release.estimate.density.mass)
     else:
-        assert isinstance(back.estimate, Density)
+        assert isinstance(back.estimate.density, Density)
 
 
 @pytest.mark.parametrize("ending", [ending for ending in LOADABLE if ending != ".tif"])
 def test_a_grid_of_2_to_the_20_a_side_is_kept_as_its_tree(huge_tree: Release, ending: str, tmp_path: Path) -> None:
     path = huge_tree.save(tmp_path / f"huge{ending}")
     back = load(path)
-    assert isinstance(back.estimate, TreeDensity)
-    assert np.array_equal(back.estimate.mass, huge_tree.estimate.mass)  # type: ignore[union-attr]
+    assert isinstance(back.estimate.density, TreeDensity)
+    assert np.array_equal(back.estimate.density.mass, huge_tree.estimate.density.mass)  # type: ignore[union-attr]
     assert path.stat().st_size < 50_000
 
 
@@ -80,7 +81,7 @@ def test_any_density_and_any_epsilon_come_back(
     density = Density.from_mass(Grid.plane(x=(0, 1), y=(0, 1), shape=shape), np.reshape(mass, shape))
     promised = Guarantee(PrivacyLoss(epsilon), Unit.VISIT)
     made = dataclasses.replace(small.provenance, event=event_to_dict(DiscreteLaplace(1, 1 / epsilon)))
-    back = load(Release(density, sum(mass), promised, made).save(tmp_path / f"a{ending}"))
+    back = load(Release(Estimate(density, sum(mass)), promised, made).save(tmp_path / f"a{ending}"))
     assert np.array_equal(back.density.values, density.values)
     assert (back.guarantee, back.total) == (promised, sum(mass))
 
@@ -119,7 +120,7 @@ def test_the_table_has_a_row_for_each_cell_with_mass(release: Release, tmp_path:
     path = release.save(tmp_path / "a.parquet")
     names = ("west, south, east, north") if release.grid.projection.is_geographic else ("x0, y0, x1, y1")
     rows = duckdb.sql(f"select {names}, share, estimate from read_parquet('{path}')").fetchall()
-    _, _, mass = release.estimate.squares()
+    _, _, mass = release.estimate.density.squares()
     assert sorted(row[4] for row in rows) == sorted(mass.tolist())
     for west, south, east, north, share, estimate in rows[:: max(1, len(rows) // 20)]:
         assert west < east

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heathaze.errors import UnknownFormat, UnreadableData
-from heathaze.release.formats import LOADABLE, load
-from heathaze.release.release import Release
+from heathaze.release.formats import LOADABLE
+from heathaze.release.release import Release, load
 
 Fields = dict[str, Any]
 
@@ -199,10 +199,19 @@ def test_two_squares_that_share_a_cell(tree: Release, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", LOADABLE)
 def test_a_newer_version_says_so(small: Release, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heathaze.release.release.FILE_VERSION", 2)
+    monkeypatch.setattr("heathaze.release.formats.metadata.FILE_VERSION", 3)
     path = small.save(tmp_path / f"a{ending}")
     monkeypatch.undo()
-    with pytest.raises(UnreadableData, match=r"newer Heathaze \(file version 2, .* update"):
+    with pytest.raises(UnreadableData, match=r"newer Heathaze \(file version 3, .* update"):
+        load(path)
+
+
+@pytest.mark.parametrize("ending", LOADABLE)
+def test_an_older_version_says_so(small: Release, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heathaze.release.formats.metadata.FILE_VERSION", 1)
+    path = small.save(tmp_path / f"a{ending}")
+    monkeypatch.undo()
+    with pytest.raises(UnreadableData, match=r"older Heathaze \(file version 1, .* publish the map again"):
         load(path)
 
 

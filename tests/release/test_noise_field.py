@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, UnreadableData
 from heathaze.inference.noisy_counts import NoisyCounts
-from heathaze.release.formats import LOADABLE, _posterior, load
-from heathaze.release.release import Release
+from heathaze.release.formats import LOADABLE, _posterior
+from heathaze.release.release import Release, load
+from tests.release.conftest import with_estimate
 
 GRID = Grid.plane(x=(0, 4), y=(0, 3), shape=(3, 4))
 KINDS = ("|u1", "<i8", "<f8", "<f8")
@@ -88,7 +89,7 @@ def tiny(sure: Release) -> Release:
     noisy = _posterior.noisy_from_fields(GRID, _fields(*_WHOLE))
     from heathaze.inference.posterior import posterior
 
-    return dataclasses.replace(sure, estimate=posterior(noisy).density, noisy=noisy)
+    return with_estimate(sure, density=posterior(noisy).density, noisy=noisy)
 
 
 def _edited(release: Release, path: Path, edit: Callable[[Fields], None]) -> Path:
@@ -116,7 +117,7 @@ def test_counts_that_would_be_refused_are_not_written(sure: Release, tmp_path: P
     """A file that cannot be loaded back would lose a map that was paid for."""
     assert sure.noisy is not None
     wild = dataclasses.replace(sure.noisy, scales=np.full(len(sure.noisy.scales), 1e-9))
-    release = dataclasses.replace(sure, noisy=wild)
+    release = with_estimate(sure, noisy=wild)
     release.__dict__["posterior"] = sure.posterior  # what such counts lead to is another matter
     for ending in LOADABLE:
         assert load(release.save(tmp_path / f"a{ending}")).noisy is None

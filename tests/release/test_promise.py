@@ -24,8 +24,8 @@ from heathaze.privacy.events import (
 )
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import PrivacyLoss
-from heathaze.release.formats import LOADABLE, load
-from heathaze.release.release import Release
+from heathaze.release.formats import LOADABLE
+from heathaze.release.release import Release, load
 
 DELTA = Fraction(1, 10**6)
 THIRD = Fraction(1, 3)

@@ -12,7 +12,7 @@ from PIL import Image
 
 from heathaze.domain.grid import Grid
 from heathaze.privacy.guarantee import Guarantee, Unit
-from heathaze.release.formats.facts import counted, facts, shown
+from heathaze.release.formats.pictures import counted, facts, shown
 from heathaze.release.release import Release
 
 
@@ -20,13 +20,13 @@ def test_the_page_says_what_is_promised_and_how(small: Release, tmp_path: Path) 
     page = small.save(tmp_path / "my_city-2026.html").read_text("utf-8")
     assert "<title>My city 2026</title>" in page
     assert html.escape(str(small.guarantee)) in page
-    for name, value in facts(small).items():
+    for name, value in facts(small.grid, small.guarantee, small.provenance).items():
         assert f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" in page
     assert "</script>&quot;" not in page
 
 
 def test_facts_are_public_and_complete(huge_tree: Release) -> None:
-    lines = facts(huge_tree)
+    lines = facts(huge_tree.grid, huge_tree.guarantee, huge_tree.provenance)
     assert lines["Mechanism"] == "Pyramid"
     assert lines["epsilon"] == "1/3"
     assert lines["Unit"] == "person"
@@ -34,7 +34,7 @@ def test_facts_are_public_and_complete(huge_tree: Release) -> None:
     assert lines["Cells"] == "1,048,576 × 1,048,576"
     assert lines["Shown"] == "1,024 × 1,024"
     assert lines["Day"] == "2026-01-31"
-    assert shown(huge_tree).grid.shape == (1024, 1024)
+    assert shown(huge_tree.estimate).grid.shape == (1024, 1024)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_is_counted(small: Release, unit: Unit, weight: str, expected: str)
         guarantee=Guarantee(small.guarantee.loss, unit),
         provenance=dataclasses.replace(small.provenance, weight=weight),
     )
-    assert counted(changed) == expected
+    assert counted(changed.guarantee, changed.provenance) == expected
 
 
 def test_the_picture_has_the_shape_of_the_map(wrap: object, tmp_path: Path) -> None:

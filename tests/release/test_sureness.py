@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 from pathlib import Path
@@ -14,10 +13,11 @@ from PIL import Image
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Box
 from heathaze.inference.noisy_counts import NoisyCounts
-from heathaze.release.formats import LOADABLE, load
+from heathaze.release.formats import LOADABLE
 from heathaze.release.formats.cells import cells_of, deviations_of
-from heathaze.release.formats.facts import shown, shown_deviation
-from heathaze.release.release import Release
+from heathaze.release.formats.pictures import shown, shown_deviation
+from heathaze.release.release import Release, load
+from tests.release.conftest import with_estimate
 
 
 @pytest.fixture(params=["sure", "sure_tree"])
@@ -46,7 +46,7 @@ def test_noisy_counts_come_back_exactly(sure: Release, ending: str, tmp_path: Pa
 
 @pytest.mark.parametrize("ending", [ending for ending in LOADABLE if ending != ".tif"])
 def test_a_tree_keeps_its_noisy_counts(sure_tree: Release, ending: str, tmp_path: Path) -> None:
-    assert isinstance(sure_tree.estimate, TreeDensity)
+    assert isinstance(sure_tree.estimate.density, TreeDensity)
     back = load(sure_tree.save(tmp_path / f"a{ending}"))
     assert _same(back.noisy, sure_tree.noisy)
     assert np.array_equal(back.render_uncertainty(shape=(6, 8)), sure_tree.render_uncertainty(shape=(6, 8)))
@@ -64,8 +64,8 @@ def test_files_without_noisy_counts_load_as_before(small: Release, ending: str, 
 
 @pytest.mark.parametrize("ending", LOADABLE)
 def test_counts_of_another_grid_are_left_out(sure: Release, ending: str, tmp_path: Path) -> None:
-    coarser = dataclasses.replace(sure, estimate=sure.render(shape=(6, 10)))
-    assert deviations_of(coarser) is None
+    coarser = with_estimate(sure, density=sure.render(shape=(6, 10)))
+    assert deviations_of(coarser.estimate) is None
     assert load(coarser.save(tmp_path / f"a{ending}")).noisy is None
 
 
@@ -93,7 +93,7 @@ def test_a_raster_has_a_second_band(sure: Release, small: Release, tmp_path: Pat
 def test_tables_polygons_and_arrays_say_the_deviation(known: Release, tmp_path: Path) -> None:
     import duckdb
 
-    cells = cells_of(known)
+    cells = cells_of(known.estimate)
     assert cells.deviation is not None
     rows = duckdb.sql(f"select share, sd from read_parquet('{known.save(tmp_path / 'a.parquet')}')").fetchnumpy()
     assert np.array_equal(rows["share"], cells.share)
@@ -101,13 +101,13 @@ def test_tables_polygons_and_arrays_say_the_deviation(known: Release, tmp_path: 
     features = json.loads(known.save(tmp_path / "a.geojson").read_bytes())["features"]
     np.testing.assert_allclose([one["properties"]["sd"] for one in features], cells.deviation, rtol=1e-5)
     with np.load(known.save(tmp_path / "a.npz")) as arrays:
-        assert np.array_equal(arrays["sd"], deviations_of(known))
+        assert np.array_equal(arrays["sd"], deviations_of(known.estimate))
         assert arrays["sd"].shape == arrays["values" if "values" in arrays else "mass"].shape
 
 
 def test_deviations_belong_to_their_cells_and_squares(known: Release) -> None:
     """Each against the map of deviations, at the place where the cell or square lies."""
-    cells = cells_of(known)
+    cells = cells_of(known.estimate)
     assert cells.deviation is not None
     for k in range(0, len(cells.share), 7):
         window = Box((cells.low_x[k], cells.high_x[k]), (cells.low_y[k], cells.high_y[k]))
@@ -125,8 +125,8 @@ def test_releases_that_do_not_know_have_no_column(small: Release, tmp_path: Path
 
 def test_squares_the_counts_do_not_speak_of_have_no_deviation(sure_tree: Release, tmp_path: Path) -> None:
     other = TreeDensity(sure_tree.grid, np.array([5]), np.array([0]), np.ones(1))
-    changed = dataclasses.replace(sure_tree, estimate=other)
-    assert deviations_of(changed) is None
+    changed = with_estimate(sure_tree, density=other)
+    assert deviations_of(changed.estimate) is None
     with np.load(changed.save(tmp_path / "a.npz")) as arrays:
         assert "sd" not in arrays
 
@@ -139,14 +139,14 @@ def test_the_same_release_gives_the_same_bytes(sure: Release, ending: str, tmp_p
 
 
 def test_what_is_shown_is_as_sure_as_the_release(known: Release) -> None:
-    shape = shown(known).grid.shape
+    shape = shown(known.estimate).grid.shape
     np.testing.assert_allclose(
-        shown_deviation(known), known.render_uncertainty(shape=shape), rtol=1e-6, atol=1e-15  # type: ignore[arg-type]
+        shown_deviation(known.estimate), known.render_uncertainty(shape=shape), rtol=1e-6, atol=1e-15  # type: ignore[arg-type]
     )  # fmt: skip
 
 
 def test_pictures_and_pages_say_how_sure(sure: Release, tmp_path: Path) -> None:
-    plain = dataclasses.replace(sure, noisy=None)
+    plain = with_estimate(sure, noisy=None)
     pictures = [one.save(tmp_path / "a.png").read_bytes() for one in (sure, plain)]
     two, one = (Image.open(io.BytesIO(picture)).size[0] for picture in pictures)
     assert two > 1.7 * one

@@ -34,7 +34,7 @@ def test_a_share_is_a_number_with_an_interval() -> None:
     box = Box.over(lon=(10.5, 10.8), lat=(50.6, 50.9))
     share = release.mass_in(box)
     assert isinstance(share, float)
-    assert share == pytest.approx(release.estimate.mass_in(box))
+    assert share == pytest.approx(release.estimate.density.mass_in(box))
     assert 0 <= share.low < share < share.high <= 1
     assert f"{share:.2f}" == f"{float(share):.2f}"
     assert repr(share).count("90 %") == 1
@@ -118,7 +118,7 @@ def test_other_mechanisms_say_that_they_do_not_know() -> None:
     assert share.high is None
     assert "%" not in repr(share)
     for ask in (lambda: release.uncertainty, release.hotspots):
-        with pytest.raises(InvalidInput, match="Pyramid does not say how sure it is"):
+        with pytest.raises(InvalidInput, match="A map by Pyramid has no error bars"):
             ask()
 
 

@@ -100,7 +100,7 @@ _FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from heathaze.errors import CannotWrite
-from heathaze.release.formats import LOADABLE, ENDINGS, load
+from heathaze.release.formats import LOADABLE, ENDINGS
 
 release = load("source.npz")
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))

@@ -14,7 +14,6 @@ from heathaze.domain.quadtree import exists
 from heathaze.errors import PromiseBroken
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
-from heathaze.inference.posterior import posterior
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import LaplaceOnPaths
 from heathaze.privacy.loss import Number, parse_epsilon
@@ -334,9 +333,7 @@ class AdaptiveTree:
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
         """Measure, then infer; the second step sees noisy numbers only."""
-        noisy = self.measure(counts, randomness)
-        found = posterior(noisy)
-        return Estimate(found.density, found.total, noisy)
+        return Estimate.infer(self.measure(counts, randomness))
 
     def measure(self, counts: Counts, randomness: Randomness) -> NoisyCounts:
         """Noisy counts on an adaptive tree, at most one a node."""

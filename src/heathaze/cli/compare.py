@@ -13,7 +13,7 @@ from heathaze.cli.console import Json, out, say_json
 from heathaze.cli.options import check_new
 from heathaze.domain.density import TreeDensity
 from heathaze.errors import InvalidInput, UnknownFormat
-from heathaze.release.formats import load
+from heathaze.release.release import load
 
 _WARNING = "NOT PRIVATE: these numbers are computed from the raw data. Do not publish them."
 

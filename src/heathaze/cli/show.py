@@ -13,9 +13,8 @@ from heathaze.domain.density import Density
 from heathaze.inference.interval import check_confidence, interval
 from heathaze.maps.shade import percent
 from heathaze.privacy.guarantee import Trust
-from heathaze.release.formats import load
-from heathaze.release.formats.facts import counted
-from heathaze.release.release import Release
+from heathaze.release.formats.pictures import counted
+from heathaze.release.release import Release, load
 from heathaze.release.uncertainty import Hotspot
 
 _CONFIDENCE, _FEW = 0.9, 5
@@ -88,7 +87,8 @@ def _total(release: Release, confidence: float) -> str:
     if release.knows_uncertainty:
         low, high = _total_interval(release, confidence)
         within = f"{100 * confidence:g} %: {low:,.0f} to {high:,.0f}; "
-    return f"Estimated total: {release.total:,.0f} {counted(release)} ({within}from noisy numbers)"
+    units = counted(release.guarantee, release.provenance)
+    return f"Estimated total: {release.total:,.0f} {units} ({within}from noisy numbers)"
 
 
 def _described(spot: Hotspot, axes: tuple[str, str]) -> str:

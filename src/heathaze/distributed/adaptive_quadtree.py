@@ -116,7 +116,7 @@ class AdaptiveQuadtree:
         """The same mechanism, begun with regions that suit an earlier map: fewer rounds, more budget for the last."""
         expect((Density, TreeDensity, Release), earlier, "The earlier map")
         expect(Cohort, cohort, "The cohort")
-        density = earlier.estimate if isinstance(earlier, Release) else earlier
+        density = earlier.estimate.density if isinstance(earlier, Release) else earlier
         if density.grid != self.grid:
             raise InvalidInput("The earlier map lies on another grid; make both with the same Grid.")
         # Just so many regions that the first round is the last, none made of a square that would not be split.

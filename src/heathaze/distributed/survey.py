@@ -261,7 +261,7 @@ class Survey:
                 ],
             },
         )
-        return Release(found.density, found.total, self.guarantee, provenance, found.noisy, found.drawn)
+        return Release(found, self.guarantee, provenance)
 
 
 def _check_sum(question: Question, found: Sum) -> None:

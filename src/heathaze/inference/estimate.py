@@ -2,22 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, fields
+from typing import Any
 
 from heathaze.domain.density import Density, TreeDensity
-from heathaze.inference.drawn_maps import DrawnMaps
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput
+from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.inference.posterior import Posterior, posterior
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimate:
-    """What comes out of the noise: where the mass lies, and how much there is (in units, or presences). Public.
+    """A map and a total, both made from noisy numbers only. Public.
 
-    How sure the map is, ``noisy`` tells, the noisy counts behind it, or ``drawn``, other maps that fit as well; neither
-    where a mechanism keeps none.
+    Args:
+        density: Where the mass lies: one number for each cell, or a tree of squares on fine grids.
+        total: Estimated number of units (people, person-days, visits; with weight "presence": of presences).
+        noisy: The noisy counts that the map was inferred from, or None where a mechanism keeps none.
+        drawn: Other maps that fit the reports as well, or None where a mechanism draws none.
+
+    >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+    >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 61, 22, 12, -2], [5, 1, 1, 1, 1])
+    >>> found = Estimate.infer(counts)
+    >>> round(found.total), found.posterior.deviations().round(2).tolist()
+    (95, [[0.02, 0.01], [0.01, 0.01]])
     """
 
     density: Density | TreeDensity
     total: float
     noisy: NoisyCounts | None = None
     drawn: DrawnMaps | None = None
+
+    @classmethod
+    def infer(cls, noisy: NoisyCounts) -> Estimate:
+        """The mean of the posterior of some noisy counts. The posterior is kept, so that it is inferred once.
+
+        Args:
+            noisy: Counts of quadtree nodes with noise of known scale.
+
+        Returns:
+            The estimate, with its posterior.
+        """
+        found = posterior(noisy)
+        estimate = cls(found.density, found.total, noisy)
+        vars(estimate)["posterior"] = found
+        return estimate
+
+    @property
+    def grid(self) -> Grid:
+        """The public frame of the map."""
+        return self.density.grid
+
+    @property
+    def knows_uncertainty(self) -> bool:
+        """Whether the estimate has a posterior."""
+        return self.noisy is not None or self.drawn is not None
+
+    @functools.cached_property
+    def posterior(self) -> Posterior | DrawnPosterior:
+        """All maps that the noisy counts or reports could have come from, each as likely as they make it.
+
+        Raises:
+            InvalidInput: The mechanism kept neither noisy counts nor drawn maps.
+        """
+        if self.drawn is not None:
+            return DrawnPosterior(self.drawn, self.density.dense(), self.total)
+        if self.noisy is None:
+            raise InvalidInput("This map has no error bars; publish with hz.central.default(…) to get them.")
+        return posterior(self.noisy)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The four fields. The posterior is many times as large, and can be inferred again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -9,6 +9,7 @@ import numpy as np
 from heathaze.domain.density import Density
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnMaps
+from heathaze.inference.estimate import Estimate
 from heathaze.local.device import promise, warn_of
 from heathaze.local.reports import Reports
 from heathaze.local.smooth_map import smooth_map
@@ -52,4 +53,5 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
         simulated=tally.simulated,
     )
     drawn = DrawnMaps.of(grid, np.stack(list(fitted.draws(draws))), fitted.prior) if draws else None
-    return Release(density, float(tally.reports), promise(mechanism, tally.unit), provenance, drawn=drawn)
+    found = Estimate(density, float(tally.reports), drawn=drawn)
+    return Release(found, promise(mechanism, tally.unit), provenance)

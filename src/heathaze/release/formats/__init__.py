@@ -1,4 +1,4 @@
-"""Release files: the ending says which.
+"""Release files. The ending of the file's name gives the format.
 
 | ending | what is in it | loads back |
 |---|---|---|
@@ -9,10 +9,10 @@
 | ``.png`` | a picture, at most 1024 cells a side | no |
 | ``.html`` | a page with a map to pan and zoom, at most 1024 cells a side | no |
 
-Each module has ``write(release, target, title)``, and ``read(path)`` where the format loads back. A file holds public
-things only: the density, the estimated total, the noisy counts behind them where the mechanism kept these (and so how
-sure the map is), the guarantee and the provenance; no seed, no row count, no name or hash of the input, no time finer
-than the day.
+Each module has ``write(contents, target, title)``, and ``read(path)`` where the format loads back. The contents are
+estimate, guarantee and provenance. A file holds public things only: the density, the estimated total, the noisy counts or
+drawn maps behind them where the mechanism kept these, the guarantee and the provenance. It holds no seed, no row count, no
+name or hash of the input, and no time finer than the day.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Protocol, cast
 
 from heathaze.errors import HeathazeError, MissingExtra, UnknownFormat, UnreadableData
 from heathaze.files import replacing
-from heathaze.release.release import Release
+from heathaze.release.formats.metadata import Contents
 
 _MODULES = {
     ".npz": "npz",
@@ -32,31 +32,46 @@ _MODULES = {
     ".geojson": "geojson",
     ".tif": "geotiff",
     ".tiff": "geotiff",
-    ".png": "png",
-    ".html": "html",
+    ".png": "pictures",
+    ".html": "pictures",
 }
 ENDINGS = (".npz", ".parquet", ".geojson", ".tif", ".png", ".html")
 LOADABLE = (".npz", ".parquet", ".geojson", ".tif")
 
 
-def write(release: Release, path: Path) -> Path:
-    """Write all of a release or nothing: a hidden file beside the target, flushed to the disk, takes its place.
+def write(contents: Contents, path: Path) -> Path:
+    """Write a release file, all of it or nothing: a hidden file beside the target is flushed and then renamed.
+
+    Args:
+        contents: What to write.
+        path: The file; its ending gives the format.
+
+    Returns:
+        The path.
 
     Raises:
-        UnknownFormat: An ending nobody knows.
+        UnknownFormat: No format has this ending.
         MissingExtra: ``.tif`` without rasterio.
         CannotWrite: The disk is full or the directory refuses; nothing half-written is left.
     """
     module = _module(path)
     with replacing(path) as (part,):
-        module.write(release, part, _title(path))
+        module.write(contents, part, _title(path))
     return path
 
 
 def check_writable(path: str | Path) -> None:
-    """Say now what :func:`write` would say later: call it before any budget is spent.
+    """Raise what :func:`write` would raise for a path. Call it before any budget is spent.
 
     Checks that the ending is known, its extra installed, and that the directory takes files.
+
+    Args:
+        path: The file to be written later.
+
+    Raises:
+        UnknownFormat: No format has this ending.
+        MissingExtra: ``.tif`` without rasterio.
+        CannotWrite: The directory refuses.
     """
     target = Path(path)
     _module(target)
@@ -64,23 +79,25 @@ def check_writable(path: str | Path) -> None:
         pass
 
 
-def load(path: str | Path) -> Release:
-    """Read a release back from ``.npz``, ``.parquet``, ``.geojson`` or ``.tif``.
+def read(path: str | Path) -> Contents:
+    """Read what a release file holds; see :meth:`heathaze.Release.load`.
 
-    The file may come from anyone: nothing in it is executed, and what does not fit together is refused. The event is
-    priced again, and a guarantee that promises more than its event gives is refused as well.
+    Args:
+        path: The file; its ending gives the format.
+
+    Returns:
+        The estimate, the guarantee and the provenance.
 
     Raises:
-        UnreadableData: No such file, damaged, not a release, from a newer version, or a guarantee that does not follow
-            from its event.
-        UnknownFormat: An ending that is not one of these.
+        UnreadableData: There is no such file, or it is not a sound release.
+        UnknownFormat: Files with this ending cannot be loaded.
     """
     source = Path(path)
     ending = source.suffix.lower()
     if ending in _MODULES and ending.replace(".tiff", ".tif") not in LOADABLE:
         raise UnknownFormat(f"{source} shows a release but cannot be loaded; load one saved as {_listed(LOADABLE)}.")
     if ending not in _MODULES:
-        raise UnknownFormat(f"{source} has no ending that can be loaded; load a release saved as {_listed(LOADABLE)}.")
+        raise UnknownFormat(f"{source} has {_ending(source)}, which cannot be loaded; expected {_listed(LOADABLE)}.")
     if not source.is_file():
         raise UnreadableData(
             f"{source} is {'a directory' if source.is_dir() else 'no file'}; give the path of a release."
@@ -106,24 +123,27 @@ def _not_a_release(source: Path) -> UnreadableData:
 
 
 class _Format(Protocol):
-    """What a module of this package looks like; pictures and pages have no ``read``."""
+    """What a module of this package looks like; pictures have no ``read``."""
 
-    def write(self, release: Release, target: Path, title: str) -> None:
-        """Write a release to a file that exists and is empty."""
+    def write(self, contents: Contents, target: Path, title: str) -> None:
+        """Write to a file that exists and is empty."""
 
-    def read(self, path: Path) -> Release:
-        """Read a release, raising whatever a damaged file makes it raise."""
+    def read(self, path: Path) -> Contents:
+        """Read a file, raising whatever a damaged file makes it raise."""
 
 
 def _module(path: Path) -> _Format:
     """The module behind an ending."""
     name = _MODULES.get(path.suffix.lower())
     if name is None:
-        found = f"the ending {path.suffix!r}" if path.suffix else "no ending"
-        raise UnknownFormat(f"{path} has {found}, which no format has; choose {_listed(ENDINGS)}.")
+        raise UnknownFormat(f"{path} has {_ending(path)}, which no format has; choose {_listed(ENDINGS)}.")
     if name == "geotiff" and importlib.util.find_spec("rasterio") is None:
         raise MissingExtra("GeoTIFF needs the package rasterio; install rasterio (the extra 'geo').")
     return cast(_Format, importlib.import_module(f"heathaze.release.formats.{name}"))
+
+
+def _ending(path: Path) -> str:
+    return f"the ending {path.suffix!r}" if path.suffix else "no ending"
 
 
 def _listed(endings: tuple[str, ...]) -> str:

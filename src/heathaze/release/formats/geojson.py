@@ -14,28 +14,27 @@ from pathlib import Path
 from heathaze.errors import UnreadableData
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import cells_of
-from heathaze.release.release import Release
 
 _LONGEST_FILE = 2**30
 """Reading a text of polygons takes some ten times its size in memory."""
 
 
-def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
     """Write a release, polygon by polygon, so that no size is too large."""
-    cells, grid = cells_of(release), release.grid
+    cells, grid = cells_of(contents.estimate), contents.estimate.grid
     first, second = cells.keys
     places = _places(
         min((grid.x[1] - grid.x[0]) / grid.cols, (grid.y[1] - grid.y[0]) / grid.rows),
         max(abs(bound) for bound in (*grid.x, *grid.y)),
     )
-    columns = (*cells.keys.values(), cells.share, cells.share * release.total)
+    columns = (*cells.keys.values(), cells.share, cells.share * contents.estimate.total)
     spreads = [""] * len(cells.share)
     if cells.deviation is not None:
         spreads = [f', "sd": {deviation:.6g}' for deviation in cells.deviation.tolist()]
     corners = (column.round(places) for column in (cells.low_x, cells.low_y, cells.high_x, cells.high_y))
     bounds = [grid.x[0], grid.y[0], grid.x[1], grid.y[1]]
     with target.open("w", encoding="ascii", newline="\n") as file:
-        head = f'{{"type": "FeatureCollection", "bbox": {json.dumps(bounds)}, "heathaze": {metadata.to_json(release)}'
+        head = f'{{"type": "FeatureCollection", "bbox": {json.dumps(bounds)}, "heathaze": {metadata.to_json(contents)}'
         file.write(head + ', "features": [')
         between = "\n"
         for a, b, share, estimate, x0, y0, x1, y1, spread in zip(
@@ -51,7 +50,7 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
         file.write("\n]}\n")
 
 
-def read(path: Path) -> Release:
+def read(path: Path) -> metadata.Contents:
     """Read a release from the places and shares of its polygons."""
     if path.stat().st_size > _LONGEST_FILE:
         raise UnreadableData(f"{path} is larger than 1 GiB; load such a release from .npz or .parquet.")
@@ -68,7 +67,7 @@ def read(path: Path) -> Release:
     if any(type(number) not in (int, float) for number in share):
         raise UnreadableData(f"{path} has something else than numbers for shares; it is damaged or was edited.")
     make = metadata.dense_from_cells if dense else metadata.tree_from_squares
-    return metadata.to_release(fields, make(grid, first, second, share))
+    return metadata.to_contents(fields, make(grid, first, second, share))
 
 
 def _places(cell: float, largest: float) -> int:

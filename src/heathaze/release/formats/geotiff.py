@@ -20,8 +20,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import UnreadableData
 from heathaze.release.formats import metadata
-from heathaze.release.formats.cells import knows_uncertainty
-from heathaze.release.release import Release
+from heathaze.release.formats.cells import has_deviations
 
 _MERCATOR_RADIUS = 6_378_137.0
 """The sphere of EPSG:3857."""
@@ -30,16 +29,16 @@ _LONGEST_FILE = 2**29
 _SIDE = 4096
 
 
-def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
     """Write a release."""
     from rasterio.errors import NotGeoreferencedWarning
     from rasterio.io import MemoryFile
 
-    raster = _rastered(release)
-    grid = raster.grid
-    bands = {"share of the total in each cell": raster.density.values}
-    if knows_uncertainty(release):
-        bands["standard deviation of the share"] = release.render_uncertainty(shape=grid.shape)
+    raster = _rastered(contents)
+    grid = raster.estimate.grid
+    bands = {"share of the total in each cell": raster.estimate.density.dense().values}
+    if has_deviations(contents.estimate):
+        bands["standard deviation of the share"] = contents.estimate.posterior.deviations(shape=grid.shape)
     profile: dict[str, Any] = {
         "driver": "GTiff",
         "dtype": "float64",
@@ -65,7 +64,7 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
         target.write_bytes(memory.getbuffer())
 
 
-def read(path: Path) -> Release:
+def read(path: Path) -> metadata.Contents:
     """Read a release, always as a dense map."""
     from rasterio.io import MemoryFile
 
@@ -82,22 +81,25 @@ def read(path: Path) -> Release:
         if not fits or set(dataset.dtypes) != {"float64"}:
             raise UnreadableData(f"{path} is not the raster its grid speaks of; it is damaged or was edited.")
         values = dataset.read(1)
-    return metadata.to_release(fields, Density(grid, values))
+    return metadata.to_contents(fields, Density(grid, values))
 
 
 _CRS = {Projection.EQUIRECTANGULAR: "EPSG:4326", Projection.WEB_MERCATOR: "EPSG:3857", Projection.PLANE: None}
 
 
-def _rastered(release: Release) -> Release:
-    """The same release with one number for each cell, coarser where they would not fit."""
-    grid = release.grid
+def _rastered(contents: metadata.Contents) -> metadata.Contents:
+    """The same with one number for each cell, coarser where they would not fit."""
+    estimate, guarantee, provenance = contents
+    grid, density = estimate.grid, estimate.density
     if grid.cells <= MAX_DENSE_CELLS:
-        return dataclasses.replace(release, estimate=release.density)
-    coarser = release.render(shape=(min(grid.rows, _SIDE), min(grid.cols, _SIDE)))
-    extra = {**release.provenance.extra, "rendered_from": [grid.rows, grid.cols]}
-    # The noisy counts speak of the finer grid.
-    return dataclasses.replace(
-        release, estimate=coarser, provenance=dataclasses.replace(release.provenance, extra=extra), noisy=None
+        return contents._replace(estimate=dataclasses.replace(estimate, density=density.dense()))
+    coarser = density.render(shape=(min(grid.rows, _SIDE), min(grid.cols, _SIDE)))
+    extra = {**provenance.extra, "rendered_from": [grid.rows, grid.cols]}
+    # The noisy counts are of the finer grid.
+    return metadata.Contents(
+        dataclasses.replace(estimate, density=coarser, noisy=None),
+        guarantee,
+        dataclasses.replace(provenance, extra=extra),
     )
 
 

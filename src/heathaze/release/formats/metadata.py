@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,16 @@ from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import exists
 from heathaze.errors import PromiseBroken, UnreadableData
+from heathaze.inference.estimate import Estimate
 from heathaze.privacy.events import event_from_dict
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
 from heathaze.release.formats import _posterior
 from heathaze.release.promise import check_promise, check_sentence
-from heathaze.release.release import FILE_VERSION, Release
 from heathaze.types import Integers
+
+FILE_VERSION = 2
+"""Of release files: raised when what they hold changes its name or meaning. Version 2 came with Heathaze 0.2."""
 
 MAX_SQUARES = 2**26
 """A file that names more squares than this is refused before they are read."""
@@ -29,24 +32,44 @@ MAX_SQUARES = 2**26
 _RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
 
 
+class Contents(NamedTuple):
+    """What a release file holds: the map with its total, what is promised, and how it came about."""
+
+    estimate: Estimate
+    guarantee: Guarantee
+    provenance: Provenance
+
+
 def most_squares(grid: Grid) -> int:
     """No more squares than cells, since no two share one."""
     return min(MAX_SQUARES, grid.cells)
 
 
-def to_json(release: Release) -> str:
+def to_dict(contents: Contents) -> dict[str, Any]:
+    """Everything but the numbers of the map, as plain fields."""
+    estimate, guarantee, provenance = contents
+    return {
+        "heathaze": FILE_VERSION,
+        "grid": estimate.grid.to_dict(),
+        "total": estimate.total,
+        "guarantee": guarantee.to_dict(),
+        "provenance": provenance.to_dict(),
+    }
+
+
+def to_json(contents: Contents) -> str:
     """Everything but the numbers of the map, as ASCII; with the noisy counts or drawn maps behind it."""
-    form = "tree" if isinstance(release.estimate, TreeDensity) else "dense"
-    fields = {**release.to_dict(), "form": form}
-    if (noisy := _posterior.noisy_to_fields(release.noisy, release.grid)) is not None:
+    estimate = contents.estimate
+    fields = {**to_dict(contents), "form": "tree" if isinstance(estimate.density, TreeDensity) else "dense"}
+    if (noisy := _posterior.noisy_to_fields(estimate.noisy, estimate.grid)) is not None:
         fields["noisy"] = noisy
-    if (drawn := _posterior.drawn_to_fields(release.drawn, release.grid)) is not None:
+    if (drawn := _posterior.drawn_to_fields(estimate.drawn, estimate.grid)) is not None:
         fields["drawn"] = drawn
     return json.dumps(fields, allow_nan=False, default=_plain)
 
 
 def from_json(text: str | bytes) -> dict[str, Any]:
-    """Undo :func:`to_json` as far as plain fields; refuses what is not a release or comes from a newer version."""
+    """Undo :func:`to_json` as far as plain fields; refuses what is not a release or has another file version."""
     return check(json.loads(text))
 
 
@@ -56,8 +79,13 @@ def check(fields: object) -> dict[str, Any]:
         raise UnreadableData("The file is not a release of Heathaze; save one with release.save(…).")
     if fields["heathaze"] > FILE_VERSION:
         raise UnreadableData(
-            f"The file was written by a newer Heathaze (file version {fields['heathaze']}, this one reads up to "
+            f"The file was written by a newer Heathaze (file version {fields['heathaze']}, this one reads version "
             f"{FILE_VERSION}); update with: pip install --upgrade heathaze."
+        )
+    if 1 <= fields["heathaze"] < FILE_VERSION:
+        raise UnreadableData(
+            f"The file was written by an older Heathaze (file version {fields['heathaze']}, this one reads version "
+            f"{FILE_VERSION}); load it with heathaze 0.1, or publish the map again."
         )
     if fields["heathaze"] < 1 or fields.get("form") not in ("dense", "tree") or _has_control_characters(fields):
         raise _unsound()
@@ -84,8 +112,13 @@ def grid_of(fields: Mapping[str, Any]) -> Grid:
     return grid
 
 
-def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Release:
-    """Put a release together again."""
+def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Contents:
+    """Undo :func:`to_json`: the parts of a release from the fields of a file and its density.
+
+    Raises:
+        UnreadableData: The fields do not fit together.
+        PromiseBroken: The guarantee does not follow from the event.
+    """
     total = fields["total"]
     if type(total) not in (int, float) or not math.isfinite(total):
         raise _unsound()
@@ -103,9 +136,9 @@ def to_release(fields: Mapping[str, Any], estimate: Density | TreeDensity) -> Re
         raise PromiseBroken("It was made with simulated randomness, whose noise anyone can repeat; do not rely on it.")
     check_sentence(guarantee, promised.get("sentence"))
     check_promise(guarantee, event_from_dict(provenance.event))
-    noisy = _posterior.noisy_from_fields(estimate.grid, fields["noisy"]) if "noisy" in fields else None
-    drawn = _posterior.drawn_from_fields(estimate.grid, fields["drawn"]) if "drawn" in fields else None
-    return Release(estimate, float(total), guarantee, provenance, noisy, drawn)
+    noisy = _posterior.noisy_from_fields(density.grid, fields["noisy"]) if "noisy" in fields else None
+    drawn = _posterior.drawn_from_fields(density.grid, fields["drawn"]) if "drawn" in fields else None
+    return Contents(Estimate(density, float(total), noisy, drawn), guarantee, provenance)
 
 
 def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, shares: npt.ArrayLike) -> Density:

@@ -19,28 +19,27 @@ from heathaze.errors import UnreadableData
 from heathaze.release.formats import metadata
 from heathaze.release.formats._posterior import LONGEST_TEXT
 from heathaze.release.formats.cells import deviations_of
-from heathaze.release.release import Release
 
 
-def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
     """Write a release."""
-    estimate = release.estimate
+    density = contents.estimate.density
     arrays: dict[str, tuple[npt.NDArray[Any], str]]
-    if isinstance(estimate, TreeDensity):
-        arrays = {"levels": (estimate.levels, "<i8"), "codes": (estimate.codes, "<i8"), "mass": (estimate.mass, "<f8")}
+    if isinstance(density, TreeDensity):
+        arrays = {"levels": (density.levels, "<i8"), "codes": (density.codes, "<i8"), "mass": (density.mass, "<f8")}
     else:
-        arrays = {"values": (estimate.values, "<f8")}
-    if (deviations := deviations_of(release)) is not None:
+        arrays = {"values": (density.values, "<f8")}
+    if (deviations := deviations_of(contents.estimate)) is not None:
         arrays["sd"] = (deviations, "<f8")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_entry("heathaze.json"), metadata.to_json(release))
+        archive.writestr(_entry("heathaze.json"), metadata.to_json(contents))
         for name, (array, kind) in arrays.items():
             with archive.open(_entry(f"{name}.npy"), "w", force_zip64=True) as file:
                 plain = np.ascontiguousarray(array, dtype=kind)
                 np.lib.format.write_array(file, plain, version=(1, 0), allow_pickle=False)
 
 
-def read(path: Path) -> Release:
+def read(path: Path) -> metadata.Contents:
     """Read a release; sizes are checked before anything is unpacked, and nothing is unpickled."""
     with zipfile.ZipFile(path) as archive:
         if archive.getinfo("heathaze.json").file_size > LONGEST_TEXT:
@@ -48,11 +47,11 @@ def read(path: Path) -> Release:
         fields = metadata.from_json(archive.read("heathaze.json"))
         grid = metadata.grid_of(fields)
         if fields["form"] == "dense":
-            return metadata.to_release(fields, Density(grid, _read_array(archive, "values", "<f8", grid.cells)))
+            return metadata.to_contents(fields, Density(grid, _read_array(archive, "values", "<f8", grid.cells)))
         levels = _read_array(archive, "levels", "<i8", metadata.most_squares(grid))
         codes = _read_array(archive, "codes", "<i8", metadata.most_squares(grid))
         mass = _read_array(archive, "mass", "<f8", metadata.most_squares(grid))
-    return metadata.to_release(fields, metadata.tree_from_squares(grid, levels, codes, mass))
+    return metadata.to_contents(fields, metadata.tree_from_squares(grid, levels, codes, mass))
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, kind: str, most: int) -> npt.NDArray[Any]:

@@ -19,24 +19,24 @@ import numpy.typing as npt
 from heathaze.errors import UnreadableData
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import cells_of
-from heathaze.release.release import Release
 
 if TYPE_CHECKING:
     import duckdb
 
 
-def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
     """Write a release."""
     import duckdb
 
-    cells = cells_of(release)
-    geographic = release.grid.projection.is_geographic
+    estimate = contents.estimate
+    cells = cells_of(estimate)
+    geographic = estimate.grid.projection.is_geographic
     names = ("west", "south", "east", "north") if geographic else ("x0", "y0", "x1", "y1")
     table = {
         **cells.keys,
         **dict(zip(names, (cells.low_x, cells.low_y, cells.high_x, cells.high_y), strict=True)),
         "share": cells.share,
-        "estimate": cells.share * release.total,
+        "estimate": cells.share * estimate.total,
     }
     if cells.deviation is not None:
         table["sd"] = cells.deviation
@@ -46,13 +46,13 @@ def write(release: Release, target: Path, title: str) -> None:  # noqa: ARG001
             # COPY takes no bound parameters; both texts are quoted.
             connection.execute(
                 f"copy cells to {_quoted(str(target))} (format parquet, compression zstd, use_tmp_file false, "
-                f"kv_metadata {{heathaze: {_quoted(metadata.to_json(release))}}})"
+                f"kv_metadata {{heathaze: {_quoted(metadata.to_json(contents))}}})"
             )
     except duckdb.IOException as problem:
         raise OSError(0, _reason(problem)) from None
 
 
-def read(path: Path) -> Release:
+def read(path: Path) -> metadata.Contents:
     """Read a release."""
     with _connection() as connection:
         found = connection.execute(
@@ -72,7 +72,7 @@ def read(path: Path) -> Release:
         ).fetchnumpy()
     first, second, share = (_without_nulls(columns[name]) for name in (*keys, "share"))
     make = metadata.dense_from_cells if dense else metadata.tree_from_squares
-    return metadata.to_release(fields, make(grid, first, second, share))
+    return metadata.to_contents(fields, make(grid, first, second, share))
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
