@@ -45,7 +45,7 @@ def test_the_posterior_that_is_kept_is_the_one_that_would_be_inferred() -> None:
 def test_a_pickled_estimate_leaves_its_posterior_behind() -> None:
     noisy = NoisyCounts(GRID, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 61, 22, 12, -2], [5, 1, 1, 1, 1])
     estimate = Estimate.infer(noisy)
-    back = pickle.loads(pickle.dumps(estimate))  # noqa: S301
+    back = pickle.loads(pickle.dumps(estimate))
     assert "posterior" in vars(estimate)
     assert "posterior" not in vars(back)
     assert np.array_equal(back.posterior.deviations(), estimate.posterior.deviations())

@@ -73,9 +73,13 @@ COST = compose([GAUSSIAN], DELTA)
 REFUSED: dict[str, tuple[Guarantee, Event, str]] = {
     "a little less": (_less(CENTRAL, epsilon=THIRD - Fraction(1, 10**9)), LAPLACE, "its event costs ε = 0.333334"),
     "a tenth": (_less(CENTRAL, epsilon=THIRD / 10), LAPLACE, r"states ε = 0\.0333334, and its event costs ε = 0\.33"),
-    "Gaussian for less": (Guarantee(PrivacyLoss(COST.epsilon * Fraction(99, 100), DELTA), Unit.PERSON), GAUSSIAN, "costs ε ="),
+    "Gaussian for less": (
+        Guarantee(PrivacyLoss(COST.epsilon * Fraction(99, 100), DELTA), Unit.PERSON), GAUSSIAN, "costs ε =",
+    ),
     "a smaller delta": (Guarantee(PrivacyLoss(COST.epsilon, DELTA / 2), Unit.PERSON), GAUSSIAN, "costs ε ="),
-    "no delta": (Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON), GAUSSIAN, "states δ = 0, and its event has noise that"),
+    "no delta": (
+        Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON), GAUSSIAN, "states δ = 0, and its event has noise that",
+    ),
     "a report for less": (_less(LOCAL, epsilon=THIRD / 2), REPORT, "its event costs ε = 0.333334"),
     "sums for less": (_less(SUM, epsilon=THIRD / 2), SUMS, "its event costs ε = 0.333334"),
     "a sum of too few": (SUM, NoiseShares(1, Fraction(3), Fraction(99, 100)), "must have at least 1"),

@@ -10,9 +10,9 @@
 | ``.html`` | a page with a map to pan and zoom, at most 1024 cells a side | no |
 
 Each module has ``write(contents, target, title)``, and ``read(path)`` where the format loads back. The contents are
-estimate, guarantee and provenance. A file holds public things only: the density, the estimated total, the noisy counts or
-drawn maps behind them where the mechanism kept these, the guarantee and the provenance. It holds no seed, no row count, no
-name or hash of the input, and no time finer than the day.
+estimate, guarantee and provenance. A file holds public things only: the density, the estimated total, the noisy counts
+or drawn maps behind them where the mechanism kept these, the guarantee and the provenance. It holds no seed, no row
+count, no name or hash of the input, and no time finer than the day.
 """
 
 from __future__ import annotations
