@@ -1,28 +1,56 @@
-"""Heathaze: sensitive locations become maps that can be published, with a differential-privacy guarantee.
+"""Heathaze turns sensitive locations into maps that can be published, with a differential-privacy guarantee.
 
-import heathaze as hz
+    import heathaze as hz
 
-grid = hz.Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
-counts = hz.count("visits.parquet", grid, person="user_id", lon="lon", lat="lat", at_most=20)
-ledger = hz.Ledger.open("visits.ledger", total=2.0)
-release = hz.publish(hz.central.Pyramid(grid, epsilon=1.0), counts, ledger=ledger)
-release.save("nyc.html")
+    grid = hz.Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
+    counts = hz.count("visits.parquet", grid, person="user_id", lon="lon", lat="lat", at_most=20)
+    ledger = hz.Ledger.open("visits.ledger", total=2.0)
+    release = hz.publish(hz.central.default(grid, epsilon=1.0), counts, ledger=ledger)
+    release.save("nyc.html")  # .html .png .tif .geojson .parquet .npz by ending
+
+One module for each model of trust: ``hz.central`` (a curator holds the data), ``hz.distributed`` (only sums of many
+people are seen), ``hz.local`` (each device randomises its own position). Two neighbours of the problem: ``hz.sensors``
+(heat sources seen through sensors) and ``hz.marketplace`` (training data from private owners). ``hz.metrics`` compares
+maps, ``hz.datasets`` makes synthetic people.
 """
 
-# Heavy packages (duckdb, numba, scipy, matplotlib) are imported where they are used, so that this stays quick.
-from heathaze import central, datasets, distributed, local, marketplace, metrics, sensors
-from heathaze.domain.density import Density
-from heathaze.domain.grid import Box, Grid
-from heathaze.errors import HeathazeError
-from heathaze.ingest.count import count
-from heathaze.ingest.counts import Counts
-from heathaze.planning import plan
-from heathaze.privacy.guarantee import Guarantee
-from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.randomness import SecureRandomness, Simulation
-from heathaze.publishing import publish
-from heathaze.release.release import Release, load
+from typing import TYPE_CHECKING
+
 from heathaze.version import __version__
+
+# A name is imported when it is first used (PEP 562), so that `import heathaze` loads neither numpy nor any model.
+# Type checkers and editors read the block below; Python reads the two tables after it. A test compares them.
+if TYPE_CHECKING:
+    from heathaze import central, datasets, distributed, local, marketplace, metrics, sensors
+    from heathaze.domain.density import Density
+    from heathaze.domain.grid import Box, Grid
+    from heathaze.errors import HeathazeError
+    from heathaze.ingest.count import count
+    from heathaze.ingest.counts import Counts
+    from heathaze.planning import plan
+    from heathaze.privacy.guarantee import Guarantee
+    from heathaze.privacy.ledger import Ledger
+    from heathaze.privacy.randomness import SecureRandomness, Simulation
+    from heathaze.publishing import publish
+    from heathaze.release.release import Release, load
+
+_MODULES = ("central", "datasets", "distributed", "local", "marketplace", "metrics", "sensors")
+_MODULE_OF = {
+    "Box": "heathaze.domain.grid",
+    "Counts": "heathaze.ingest.counts",
+    "Density": "heathaze.domain.density",
+    "Grid": "heathaze.domain.grid",
+    "Guarantee": "heathaze.privacy.guarantee",
+    "HeathazeError": "heathaze.errors",
+    "Ledger": "heathaze.privacy.ledger",
+    "Release": "heathaze.release.release",
+    "SecureRandomness": "heathaze.privacy.randomness",
+    "Simulation": "heathaze.privacy.randomness",
+    "count": "heathaze.ingest.count",
+    "load": "heathaze.release.release",
+    "plan": "heathaze.planning",
+    "publish": "heathaze.publishing",
+}
 
 __all__ = [
     "Box",
@@ -48,3 +76,18 @@ __all__ = [
     "publish",
     "sensors",
 ]
+
+if not TYPE_CHECKING:  # otherwise type checkers would accept every misspelt name
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name in _MODULES:
+            return import_module(f"heathaze.{name}")
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'heathaze' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

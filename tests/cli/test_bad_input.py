@@ -38,7 +38,7 @@ BAD_OPTIONS = [
     ({"--unit": ("person-day",)}, "time"),
     ({"--mechanism": ("magic",)}, "magic"),
     ({"--mechanism": ("dense",)}, "dense needs --people"),
-    ({"--people": (300,)}, "adaptive-tree finds its resolution without a guess"),
+    ({"--people": (300,)}, "adaptive-tree chooses its resolution without it"),
     ({"--mechanism": ("pyramid",), "--people": (300,)}, "--people goes with"),
     ({"--mechanism": ("adaptive-grid",), "--people": (0,)}, "people is 0"),
     ({"--mechanism": ("priv-tree",), "--w": (5,)}, "--w goes with"),

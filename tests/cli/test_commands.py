@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import heathaze as hz
+from heathaze.cli.main import COMMANDS, load
 from tests.cli.conftest import NEW_YORK, Heathaze
 
 
@@ -132,7 +135,7 @@ def test_mechanisms_lists_each_with_a_page(heathaze: Heathaze) -> None:
         "adaptive-quadtree", "flat-sum", "hierarchical", "count-min", "adaptive-grid-sum", "spatial-decomposition",
         "disk-area", "hybrid-uniform-exponential", "square-wave", "randomized-response", "unary-encoding",
         "local-hashing", "planar-laplace", "subset-exponential", "readings", "escrow", "herding",
-        "rounds",
+        "private-greedy",
     ]  # fmt: skip
     defaults = [mechanism["name"] for mechanism in listed if "the default" in mechanism["for"]]
     assert defaults == ["adaptive-tree", "adaptive-quadtree", "disk-area", "herding"]
@@ -172,6 +175,32 @@ def test_help_names_every_command(heathaze: Heathaze) -> None:
     for command in ("plan", "publish", "show", "compare", "summarize", "ledger", "mechanisms", "demo"):
         assert command in said.out
     assert hz.__version__ in heathaze("--version").out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_line_in_the_list_is_the_commands_own(name: str) -> None:
+    first, _, _ = str(load(name).help).partition("\n\n")
+    assert " ".join(first.split()) == COMMANDS[name]
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    """What makes `heathaze --help` quick, checked without a clock."""
+    script = (
+        "import sys; from heathaze.cli.main import run\ntry: run()\nexcept SystemExit: print(' '.join(sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=True).stdout
+    loaded = set(said.splitlines()[-1].split())
+    assert "heathaze.cli.main" in loaded
+    assert (
+        loaded & {"numpy", "heathaze.domain", "heathaze.cli.options", *(f"heathaze.cli.{name}" for name in COMMANDS)}
+        == set()
+    )
+
+
+def test_an_unknown_command_is_refused_with_a_near_one(heathaze: Heathaze) -> None:
+    said = heathaze("publsh")
+    assert said.code == 2
+    assert "publish" in said.err
 
 
 WEAK = {

@@ -152,7 +152,7 @@ BAD_WORDS = [
     (("--lon", "10", "11"), "Not one position lies inside"),
     (("--lat-column", "lon", "--lon-column", "lat"), "swapped"),
     (("--out", "nowhere/x.reports"), "nowhere"),
-    (("--out", "visits.csv"), "one of the files that are read"),
+    (("--out", "visits.csv"), "visits.csv is also an input file"),
     (("--again",), "--memory"),
     (("--ledger", "absent.ledger"), "several|absent.ledger"),
     (("--size", "100000"), "too many"),

@@ -55,7 +55,7 @@ def test_the_same_rehearsal_again_is_the_same(heathaze: Heathaze) -> None:
         (("--epsilon", 0), "epsilon is 0"),
         (("--size", 4096), "at most 1024 cells a side; found 4096 × 4096"),
         (("--city", -1), "There is no city -1"),
-        (("--out", "r.pdf"), "r.pdf does not end in .png"),
+        (("--out", "r.pdf"), "Unknown picture type .pdf; expected .png"),
     ],
 )
 def test_what_cannot_be_rehearsed(heathaze: Heathaze, words: tuple[object, ...], sentence: str) -> None:
@@ -78,7 +78,7 @@ def test_the_pages_of_distributed_mechanisms(heathaze: Heathaze) -> None:
     assert "Zero-out" in said.out
     listed = json.loads(heathaze("mechanisms", "--json").out)["mechanisms"]
     for row in listed:
-        assert json.loads(heathaze("mechanisms", row["name"], "--json").out)["trust"] == row["trust"]
+        assert json.loads(heathaze("mechanisms", row["name"], "--json").out)["model"] == row["model"]
     said = heathaze("publish", "x.parquet", *NEW_YORK, "--epsilon", 1, "--mechanism", "count-min", "--out", "a.npz",
                     "--person", "user_id")  # fmt: skip
     assert said.code == 1

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
+import pydoc
 import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +35,55 @@ def test_the_public_names() -> None:
     assert callable(hz.publish)
 
 
+def test_the_names_that_type_checkers_see_are_the_names_that_load() -> None:
+    tree = ast.parse(Path(hz.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
+    seen = {
+        alias.asname or alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == dict.fromkeys(hz._MODULES, "heathaze") | hz._MODULE_OF
+    assert {*seen, "__version__"} == set(hz.__all__)
+    assert set(hz.__all__) <= set(dir(hz))
+    with pytest.raises(AttributeError, match="has no attribute 'Grit'"):
+        getattr(hz, "Grit")  # noqa: B009
+
+
+def test_help_shows_what_the_readme_shows() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    shown = textwrap.dedent(re.sub(r"^ +\| ?", "", pydoc.plain(pydoc.render_doc(hz)), flags=re.MULTILINE))
+    assert block.strip() in inspect.getdoc(hz).replace("\n    ", "\n")
+    for name in set(hz.__all__) - {"__version__"}:
+        assert re.search(rf"\b{name}\b", shown), f"help(heathaze) does not show {name}"
+
+
+def _loaded_by(script: str) -> set[str]:
+    """Names of the modules that a new process has loaded after a script."""
+    script += "; import sys; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_a_model_loads_no_other_model() -> None:
+    models = ("central", "local", "distributed", "sensors", "marketplace")
+    for model in models:
+        loaded = _loaded_by(f"import heathaze; heathaze.{model}")
+        others = {f"heathaze.{other}" for other in models if other != model}
+        assert f"heathaze.{model}" in loaded
+        assert others & loaded == set(), model
+
+
 def test_importing_loads_nothing_heavy() -> None:
     """What makes `import heathaze` quick, checked without a clock."""
-    script = "import sys, heathaze; print(' '.join(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    loaded = _loaded_by("import heathaze")
+    assert {name for name in loaded if name.startswith("heathaze")} == {"heathaze", "heathaze.version"}
     heavy = {
         "cryptography",
         "duckdb",
         "numba",
+        "numpy",
         "scipy",
         "matplotlib",
         "pandas",
@@ -47,7 +92,10 @@ def test_importing_loads_nothing_heavy() -> None:
         "rasterio",
         "dp_accounting",
     }
-    assert heavy & set(loaded) == set()
+    assert heavy & loaded == set()
+    # Nor do the names that the README uses, before they are called.
+    quick = _loaded_by("import heathaze as hz; hz.Grid, hz.count, hz.Ledger, hz.publish, hz.central.default")
+    assert (heavy - {"numpy"}) & quick == set()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ def demo(
     """Make a synthetic city, publish it, and draw truth and release side by side."""
     from heathaze.central import default
     from heathaze.datasets.city import CITY, city
+    from heathaze.datasets.parquet import write_parquet
     from heathaze.domain.density import Density
     from heathaze.domain.grid import Grid
     from heathaze.ingest.count import count
@@ -33,22 +34,21 @@ def demo(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CannotWrite(f"Cannot make the folder {folder} ({error.strerror}); choose another with --out.") from None
+        raise CannotWrite(f"Cannot create the folder {folder}: {error.strerror}; choose another with --out.") from None
     with steps(4, silent=quiet or json) as begin:
         begin(f"Making a city of {people:,} synthetic people")
         table = city(people, visits)
-        begin("Counting, at most one unit of mass a person")
+        begin("Counting, with the same total weight for each person")
         counts = count(table, grid, person="person")
         begin(f"Publishing at epsilon {epsilon:g}")
         release = publish(mechanism, counts)
         begin("Drawing")
-        # The people are made up, so the truth may be shown; with real people this picture would not be private.
+        # The people are synthetic, so the truth may be drawn; with real people this picture would not be private.
         truth = Density.from_mass(grid, counts.dense())
         panels = [("truth (synthetic people)", truth.smooth(1.5)), (f"release, ε = {epsilon:g}", release.smooth(1.5))]
         draw(panels, caption=str(release.guarantee), path=folder / "city.png")
-        visits_file = _write_visits(table, folder / "visits.parquet")
         written = [
-            visits_file,
+            write_parquet(table, folder / "visits.parquet"),
             folder / "city.png",
             release.save(folder / "city.html"),
             release.save(folder / "city.npz"),
@@ -59,13 +59,3 @@ def demo(
         out.print(str(release.guarantee), markup=False)
         for path in written:
             out.print(f"wrote {path}", style="bold", markup=False)
-
-
-def _write_visits(table: dict[str, Any], path: Path) -> Path:
-    """The synthetic visits as a file, to try the other commands on."""
-    import duckdb
-
-    with duckdb.connect() as connection:
-        connection.register("visits", table)
-        connection.sql("select * from visits").write_parquet(str(path))
-    return path

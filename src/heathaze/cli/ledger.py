@@ -11,7 +11,11 @@ from heathaze.cli.console import Json, out, say_json
 from heathaze.errors import LedgerError
 from heathaze.privacy.ledger import Ledger
 
-app = typer.Typer(help="The budget: what the people of one dataset have paid so far.", no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="The budget: what the people of one dataset have paid so far.",
+)
 
 File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file, one for each dataset.")]
 

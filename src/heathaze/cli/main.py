@@ -1,51 +1,85 @@
-"""``heathaze``: the commands, and how an error reads."""
+"""``heathaze``: the list of commands, and how errors are reported.
+
+A command's file is imported when the command is used. ``heathaze --help`` therefore loads none of them, nor numpy.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import traceback
+from importlib import import_module
+from inspect import signature
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from heathaze.cli import (
-    compare,
-    demo,
-    estimate,
-    ledger,
-    mechanisms,
-    plan,
-    publish,
-    randomize,
-    rehearse,
-    sensors,
-    show,
-)
-from heathaze.cli import (
-    marketplace as summarize,
-)
 from heathaze.cli.console import complain, warnings_as_sentences
 from heathaze.errors import HeathazeError
 
+COMMANDS = {
+    "plan": "Say what map to expect, from synthetic cities alone: no data is read and nothing is charged.",
+    "publish": "Turn a file of visits into a private map.",
+    "randomize": "Randomise positions where they are; only reports leave, and `heathaze estimate` makes a map of many.",
+    "estimate": "Make a map of reports.",
+    "rehearse": (
+        "Say what a survey by secure sums would ask, send and find, on a made-up city: no data is read, nobody is "
+        "asked."
+    ),
+    "show": (
+        "Print the guarantee of a release, how it came about, its main centres, what is real, and a sketch of the map."
+    ),
+    "compare": "Measure how far a release lies from the truth. The output is not private.",
+    "sensors": "Heat sources behind sensors: protect readings, and locate sources in protected ones.",
+    "summarize": "Buy rows of owners who do not trust each other, so that the rows match a target.",
+    "ledger": "The budget: what the people of one dataset have paid so far.",
+    "mechanisms": (
+        "List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."
+    ),
+    "demo": "Make a synthetic city, publish it, and draw truth and release side by side.",
+}
+"""Each command with the first paragraph of its help, in the order of the list. A test compares it with the command."""
+
+_FILE = {"summarize": "marketplace"}
+"""Commands whose file has another name."""
+
+
+class Commands(TyperGroup):
+    """The commands by name. Lists and suggestions use stand-ins; a command's file is imported when it is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands.update({name: TyperCommand(name, help=line) for name, line in COMMANDS.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is to run, with the arguments that are left for it."""
+        name, stand_in, rest = super().resolve_command(ctx, args)
+        return (name, stand_in, rest) if name is None else (name, load(name), rest)
+
+
+def load(name: str) -> Any:
+    """Import the file of a command, and build the command from its ``app`` or from the function of the same name."""
+    module = import_module(f"heathaze.cli.{_FILE.get(name, name)}")
+    found = getattr(module, "app", None)
+    if found is None:
+        function = getattr(module, name)
+        asks = any(given.default is given.empty for given in signature(function).parameters.values())
+        found = typer.Typer(add_completion=False)
+        found.command(no_args_is_help=asks)(function)
+    command = get_command(found)
+    command.name = name
+    return command
+
+
 app = typer.Typer(
-    help="Sensitive locations become maps that can be published, with a differential-privacy guarantee.",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a traceback with local variables would print people's data
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(no_args_is_help=True)(plan.plan)
-app.command(no_args_is_help=True)(publish.publish)
-app.command(no_args_is_help=True)(randomize.randomize)
-app.command(no_args_is_help=True)(estimate.estimate)
-app.command(no_args_is_help=True)(rehearse.rehearse)
-app.command(no_args_is_help=True)(show.show)
-app.command(no_args_is_help=True)(compare.compare)
-app.add_typer(sensors.app, name="sensors")
-app.command(no_args_is_help=True, cls=summarize.SeveralValues)(summarize.summarize)
-app.add_typer(ledger.app, name="ledger")
-app.command()(mechanisms.mechanisms)
-app.command()(demo.demo)
 
 
 def _version(wanted: bool) -> None:
@@ -83,7 +117,7 @@ def run() -> None:
         # The message of an unforeseen error may quote data, so only its kind and place are shown.
         place = traceback.extract_tb(error.__traceback__)[-1]
         complain(
-            f"Something unforeseen happened ({type(error).__name__} in {os.path.basename(place.filename)}, line "
-            f"{place.lineno}). Its details may quote data and are not shown; set HEATHAZE_DEBUG=1 to see them."
+            f"Unexpected error: {type(error).__name__} in {os.path.basename(place.filename)}, line {place.lineno}. "
+            "Its details may quote data and are not shown; set HEATHAZE_DEBUG=1 to see them."
         )
         sys.exit(70)

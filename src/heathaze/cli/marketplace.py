@@ -25,8 +25,9 @@ from heathaze.cli.marketplace_report import (
     warn_of_noise,
     what_is_told,
 )
-from heathaze.cli.options import check_picture, check_place, together
+from heathaze.cli.options import check_picture, check_place
 from heathaze.errors import CannotWrite, InvalidInput, LedgerError, UnknownFormat
+from heathaze.files import replacing
 from heathaze.types import Floats
 
 if TYPE_CHECKING:
@@ -40,9 +41,8 @@ if TYPE_CHECKING:
 
 
 def write_example(folder: Path, *, quiet: bool) -> None:
-    import duckdb
-
     from heathaze.datasets.owners import market
+    from heathaze.datasets.parquet import write_parquet
     from heathaze.marketplace.study import Study
 
     if folder.exists():
@@ -61,10 +61,8 @@ def write_example(folder: Path, *, quiet: bool) -> None:
             encoding="utf-8",
         )
         for name, table in tables.items():
-            with duckdb.connect() as connection:
-                connection.register("households", table)
-                connection.sql("select * from households").write_parquet(str(folder / f"{name}.parquet"))
-    except (OSError, duckdb.IOException):
+            write_parquet(table, folder / f"{name}.parquet")
+    except OSError:
         raise CannotWrite(f"Cannot write into {folder}; choose another place.") from None
     Study.of(made.columns, seed=7).write(folder / "study.toml")
     if not quiet:
@@ -108,6 +106,10 @@ class SeveralValues(TyperCommand):
         return list(super().parse_args(ctx, repeated))
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command(no_args_is_help=True, cls=SeveralValues)
 def summarize(
     target: Annotated[
         Path | None, typer.Option("--target", help="Rows to match: .parquet or .csv. Private.", show_default=False)
@@ -217,8 +219,9 @@ def summarize(
             tell_before(plan)
         if rounds and not quiet:
             warn_of_noise(plan)
-        with together(outputs[1:]) as parts, steps(_SHOWN, silent=quiet or json) as begin:
-            with together([output]) as rows, _stopped():
+        with replacing(*outputs[1:]) as hidden, steps(_SHOWN, silent=quiet or json) as begin:
+            parts = dict(zip(outputs[1:], hidden, strict=True))
+            with replacing(output) as (rows,), _stopped():
                 bought = buy(
                     plan,
                     market.target,
@@ -230,7 +233,7 @@ def summarize(
                 if not len(bought.rows):
                     raise InvalidInput(f"Nothing was bought; budgets are charged. {' '.join(bought.notes)}")
                 begin("Writing the rows")
-                tables.write(rows[output], market.files, bought.owners, bought.rows)
+                tables.write(rows, market.files, bought.owners, bought.rows)
             # What was paid for is safe now, whatever becomes of the rest.
             with _after(output):
                 begin("Comparing")

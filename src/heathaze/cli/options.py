@@ -1,11 +1,7 @@
-"""Options that several commands share, spelled once."""
+"""Options that several commands share, and the checks of output files before anything is read or paid."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -58,7 +54,7 @@ def grid_from(
     shape: tuple[int, int] | None,
     projection: str,
 ) -> Grid:
-    """The public frame of the map, from the command line and never from the data."""
+    """The grid of the map, from the command line and never from the data."""
     if size is None and shape is None:
         size = 256
     if lon is not None and lat is not None and x is None and y is None:
@@ -66,43 +62,40 @@ def grid_from(
     if x is not None and y is not None and lon is None and lat is None:
         return Grid.plane(x=x, y=y, size=size, shape=shape)
     raise InvalidInput(
-        "Say where the map lies: --lon WEST EAST and --lat SOUTH NORTH in degrees, or --x LOW HIGH and --y LOW HIGH on "
-        "a plane. Bounds are never taken from the data, because that would leak them."
+        "The map has no bounds. Give --lon WEST EAST and --lat SOUTH NORTH in degrees, or --x LOW HIGH and --y LOW "
+        "HIGH on a plane. Bounds are never taken from the data, because that would leak them."
     )
 
 
 def person_from(person: str | None, unit: str | None) -> str | None:
-    """The person column; leaving it out is allowed only where each row is its own unit."""
+    """The person column; it may be left out only with ``--unit visit``."""
     if person is None and unit not in ("visit", None):
         raise InvalidInput(f"--unit {unit} needs --person COLUMN, which says whose visit a row is.")
     if person is None and unit is None:
         raise InvalidInput(
-            "Say whose visits these are: --person COLUMN; or --unit visit if each row stands for itself "
-            "(then a person with many rows is protected less)."
+            "No person column was named. Give --person COLUMN, which says whose visit a row is; or --unit visit, which "
+            "protects single visits (a person with many visits is then protected less)."
         )
     return person
 
 
-# TODO-merged from cli.outputs: What may be written where, checked before anything is read or paid; and files that appear together or not at all.
-
-
 def check_new(path: Path, *, overwrite: bool, source: str) -> None:
-    """Refuse an output of a release that cannot be written, that exists, or that is the data itself."""
+    """Refuse a release file of an unknown type, and whatever :func:`check_place` refuses."""
     check_writable(path)
     check_place(path, overwrite=overwrite, source=source)
 
 
 def check_picture(path: Path | None, *, overwrite: bool) -> None:
-    """Refuse a picture, if one is wanted, that is no PNG, cannot be written or exists."""
+    """Refuse a picture that is not a PNG, and whatever :func:`check_place` refuses; None means that none is wanted."""
     if path is None:
         return
     if path.suffix.lower() != ".png":
-        raise UnknownFormat(f"{path} does not end in .png, the only picture this command draws.")
+        raise UnknownFormat(f"Unknown picture type {path.suffix or path}; expected .png.")
     check_new(path, overwrite=overwrite, source="")
 
 
 def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
-    """Refuse a file whose directory is not there, that exists, or that is the data itself."""
+    """Refuse an output whose directory does not exist, that exists itself, or that is the file being read."""
     if not path.parent.is_dir():
         raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
     if not path.exists():
@@ -110,39 +103,6 @@ def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
     if path.is_dir():
         raise CannotWrite(f"{path} is a directory; name a file to write.")
     if source is not None and Path(source).exists() and path.samefile(source):
-        raise CannotWrite(f"{path} is one of the files that are read; choose another name for the output.")
+        raise CannotWrite(f"{path} is also an input file; choose another name for the output.")
     if not overwrite:
         raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")
-
-
-@contextlib.contextmanager
-def together(paths: Sequence[Path]) -> Iterator[dict[Path, Path]]:
-    """Hidden files beside the outputs, which take their places all together once everything is written, or none."""
-    parts: dict[Path, Path] = {}
-    try:
-        try:
-            for path in paths:
-                descriptor, name = tempfile.mkstemp(prefix=".heathaze-", suffix=path.suffix, dir=path.resolve().parent)
-                os.close(descriptor)
-                parts[path] = Path(name)
-            yield parts
-            for part in parts.values():
-                part.chmod(0o666 & ~_umask())
-                with part.open("rb") as file:
-                    os.fsync(file.fileno())
-            for path, part in parts.items():
-                part.replace(path)
-        except OSError as problem:
-            raise CannotWrite(
-                f"Cannot write {', '.join(map(str, paths))}: {(problem.strerror or 'the disk refused').lower()}. "
-                "Nothing was left behind."
-            ) from None
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    now = os.umask(0o077)
-    os.umask(now)
-    return now

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from heathaze.sensors.recovery.posterior import Sources
 
 app = typer.Typer(
+    add_completion=False,
     no_args_is_help=True,
     help="Heat sources behind sensors: protect readings, and locate sources in protected ones.",
 )

@@ -1,0 +1,33 @@
+"""Synthetic tables as Parquet files, for the examples that commands write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from heathaze.errors import CannotWrite
+
+
+def write_parquet(table: Mapping[str, Any], path: str | Path) -> Path:
+    """Write a synthetic table to a Parquet file.
+
+    Args:
+        table: Columns of equal length by name, such as :func:`heathaze.datasets.city` returns.
+        path: The file; an existing one is replaced.
+
+    Returns:
+        The path.
+
+    Raises:
+        CannotWrite: The folder does not exist or takes no files.
+    """
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("made", dict(table))
+        try:
+            connection.sql("select * from made").write_parquet(str(path))
+        except duckdb.IOException:
+            raise CannotWrite(f"Cannot write {path}; choose another folder.") from None
+    return Path(path)
