@@ -2,11 +2,11 @@
 
     import heathaze as hz
 
-    grid = hz.Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
-    counts = hz.count("visits.parquet", grid, person="user_id", lon="lon", lat="lat", at_most=20)
-    ledger = hz.Ledger.open("visits.ledger", total=2.0)
+    grid = hz.Grid.over(lon=(9.90, 10.10), lat=(53.50, 53.62), size=256)
+    counts = hz.count("demo/visits.parquet", grid, person="person", at_most=20)
+    ledger = hz.Ledger.open("demo/visits.ledger", total=2.0)
     release = hz.publish(hz.central.default(grid, epsilon=1.0), counts, ledger=ledger)
-    release.save("nyc.html")  # .html .png .tif .geojson .parquet .npz by ending
+    release.save("demo/map.html")  # the ending selects the format: .html .png .tif .geojson .parquet .npz
 
 One module for each model of trust: ``hz.central`` (a curator holds the data), ``hz.distributed`` (only sums of many
 people are seen), ``hz.local`` (each device randomises its own position). Two neighbours of the problem: ``hz.sensors``

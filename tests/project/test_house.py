@@ -1,0 +1,129 @@
+"""Rules of the tree that import-linter cannot see: who calls what, who opens which kind of file, and no cycles.
+
+A set names the files that break a rule today. The sets may only shrink, until all of them are empty and go.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "heathaze"
+
+CHARGE_OUTSIDE_THE_DOOR = {"marketplace/roles.py", "distributed/device.py", "local/device.py", "sensors/readings.py"}
+OTHER_SOURCES_OF_BITS = {
+    "sensors/escrow.py", "distributed/survey.py", "sensors/readings.py", "local/reports.py", "local/device.py",
+}  # fmt: skip
+OTHER_READERS_OF_RAW_DATA = {"sensors/readings_file.py", "sensors/layout.py"}
+IN_A_CYCLE = {
+    "heathaze.cli.marketplace", "heathaze.cli.marketplace_report",
+    "heathaze.ingest.engine", "heathaze.ingest.engines.duckdb", "heathaze.ingest.engines.spark",
+    "heathaze.local", "heathaze.local.device", "heathaze.local.estimate", "heathaze.local.reports",
+    "heathaze.local.tally", "heathaze.marketplace.herding", "heathaze.marketplace.herding_parties",
+    "heathaze.marketplace.private_greedy", "heathaze.marketplace.private_greedy_parties",
+    "heathaze.marketplace.protocol", "heathaze.release.formats", "heathaze.release.release",
+}  # fmt: skip
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """The syntax tree of every file of the package, by its path below ``src/heathaze``."""
+    return {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Full names of what a file imports, at its top, inside functions and for type checkers alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            assert node.module is not None
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def importers(*packages: str) -> set[str]:
+    """Files that import one of some packages or modules."""
+    return {
+        file
+        for file, tree in trees().items()
+        if any(name == package or name.startswith(f"{package}.") for name in imported(tree) for package in packages)
+    }
+
+
+def test_a_ledger_is_charged_in_one_place() -> None:
+    callers = {
+        file
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "charge"
+    }
+    assert "privacy/door.py" in callers
+    assert callers - {"privacy/door.py"} <= CHARGE_OUTSIDE_THE_DOOR
+
+
+def test_random_bits_have_one_source() -> None:
+    """A sensor's file is the exception: it runs with the standard library alone."""
+    named = {
+        file
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("urandom", "getrandom")
+    }
+    users = named | importers("os.urandom", "os.getrandom", "secrets", "random")
+    assert "privacy/randomness.py" in users
+    assert users - {"privacy/randomness.py", "sensors/device.py"} <= OTHER_SOURCES_OF_BITS
+
+
+def test_raw_data_is_opened_in_one_place() -> None:
+    """Beside ``ingest`` only release files, synthetic data and the hostile files of tests are read and written."""
+    readers = importers("duckdb", "pyarrow", "csv", "pandas", "pyspark")
+    folders = ("ingest/", "release/formats/", "datasets/", "testing/")
+    allowed = {file for file in readers if file == "files.py" or file.startswith(folders)}
+    assert allowed
+    assert readers - allowed <= OTHER_READERS_OF_RAW_DATA
+
+
+def module_of(file: str) -> str:
+    """``privacy/door.py`` is ``heathaze.privacy.door``, ``privacy/__init__.py`` is ``heathaze.privacy``."""
+    return ".".join(["heathaze", *Path(file).with_suffix("").parts]).removesuffix(".__init__")
+
+
+def graph() -> dict[str, set[str]]:
+    """Which module imports which, inside the package; ``from package import module`` is an import of the module.
+
+    The top package is left out: it names every model, and imports none before it is used.
+    """
+    modules = {module_of(file): tree for file, tree in trees().items()}
+    edges: dict[str, set[str]] = {}
+    for module, tree in modules.items():
+        if module == "heathaze":
+            continue
+        found = {name if name in modules else name.rpartition(".")[0] for name in imported(tree)}
+        edges[module] = {name for name in found if name in modules and name not in (module, "heathaze")}
+    return edges
+
+
+def cycles(edges: dict[str, set[str]]) -> set[str]:
+    """Modules that reach themselves."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        ahead = [start]
+        while ahead:
+            new = edges[ahead.pop()] - seen
+            seen |= new
+            ahead += new
+        return seen
+
+    return {module for module in edges if module in reached(module)}
+
+
+def test_no_module_reaches_itself() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "e"}, "e": set()}) == {"b", "c"}
+    assert cycles(graph()) <= IN_A_CYCLE
