@@ -79,8 +79,8 @@ def test_a_purchase(town: Heathaze) -> None:
     assert "% of the greatest possible signal (above 100 % a purchase is refused)" in before
     assert "To each record of the target: ε = 4, δ = 1e-06 differential privacy · unit: record" in before
     assert "To each record of an owner: ε = 4" in before
-    assert "To each record of the target: Differential privacy with ε = 4" in after
-    assert "adding or removing one record (a person's records add up) changes the probability" in after
+    assert "To each record of the target: If any one record is replaced by another, the chance of" in after
+    assert "Whether any one record is in the data changes the chance of any messages to the other owners" in after
     assert "parsimony 2.00" in said.out
     assert "Not private: for the eyes of the consumer" in said.out
     assert "--ledger-owners" in said.err

@@ -17,8 +17,8 @@ def test_a_rehearsal_is_a_table_a_guarantee_and_a_picture(heathaze: Heathaze) ->
     said = heathaze("rehearse", *SMALL, "--out", "r.png")
     assert said.code == 0, said.err
     assert said.out.splitlines()[0].split()[:3] == ["round", "regions", "ε"]
-    assert "Computational differential privacy with ε = 1 (pure" in said.out
-    assert "at most 30 devices of a shard tell it their noise" in said.out
+    assert "computational differential privacy (for observers who cannot break keys) with ε = 1 (pure" in said.out
+    assert "at most 30 devices of a shard reveal their noise to the server" in said.out
     assert "asked and nothing was charged" in said.out
     assert "wrote r.png" in said.out
     with Image.open("r.png") as picture:

@@ -41,7 +41,7 @@ def test_a_made_up_room_says_what_to_do_with_it(room: Heathaze) -> None:
 def test_protect_and_locate(room: Heathaze) -> None:
     said = room("sensors", *PROTECT, "--out", "protected.csv")
     assert said.code == 0, said.err
-    assert "moving sources of heat by at most 0.2 metres in all" in said.out
+    assert "sources of heat move by at most 0.2 metres in all" in said.out
     assert "wrote protected.csv" in said.out
     raw, noisy = ReadingsFile.read("room/readings.csv"), ReadingsFile.read("protected.csv")
     assert noisy.about is not None
@@ -53,7 +53,7 @@ def test_protect_and_locate(room: Heathaze) -> None:
     assert said.code == 0, said.err
     assert said.out.splitlines()[0].split()[:2] == ["source", "where"]
     assert "Distance to the truth" in said.out
-    assert "not protected: how many sources there are" in said.out
+    assert "Not protected: how many sources there are" in said.out
     with Image.open("sources.png") as picture:
         assert "Software" not in picture.info
         assert min(picture.size) > 400

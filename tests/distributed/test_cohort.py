@@ -136,7 +136,9 @@ def test_a_survey_counts_every_dealing() -> None:
     rounds = len(survey.rounds)
     assert rounds > 1
     assert survey.guarantee.failure_probability == Fraction(rounds, 2**40)
-    assert "at most 104 devices of a shard tell it their noise, which random shards exceed" in str(survey.guarantee)
+    assert "at most 104 devices of a shard reveal their noise to the server (random shards hold more" in str(
+        survey.guarantee
+    )
     assert survey.estimate(draws=0).guarantee == survey.guarantee
 
 

@@ -169,12 +169,12 @@ def test_reports_and_their_tally_make_the_same_map() -> None:
 def test_the_guarantee_is_local(release: Release) -> None:
     sentence = str(release.guarantee)
     for part in (
-        "Local differential privacy with ε = 3.5 (pure, δ = 0)",
-        "exchanging the position of one person for any other",
+        "local differential privacy with ε = 3.5 (pure, δ = 0)",
+        "If one person's position is replaced by any other, the chance of any report",
         "unit: person",
         "adjacency: any-two-positions",
-        "trust: nobody; each device randomised its own position",
-        "for one report alone",
+        "trust: nobody, because each device randomised its own position",
+        "Each further report of the same person adds to this privacy loss.",
     ):
         assert part in sentence
     assert release.guarantee.trust is Trust.LOCAL
@@ -185,12 +185,14 @@ def test_the_guarantee_is_local(release: Release) -> None:
     assert release.provenance.ledger_entry is None
 
 
-@pytest.mark.parametrize(("unit", "words"), [("visit", "of one visit"), ("person", "of one person")])
+@pytest.mark.parametrize(
+    ("unit", "words"), [("visit", "the position of one visit"), ("person", "one person's position")]
+)
 def test_the_unit_is_the_reports_own(unit: str, words: str) -> None:
     reports = randomize(DiskArea(plane(2, 2), 1), [(0.5, 0.5)] * 9, unit=unit)
     guarantee = estimate(reports, draws=0).guarantee
     assert guarantee.unit is Unit(unit)
-    assert f"the position {words} for any other" in str(guarantee)
+    assert f"If {words} is replaced by any other" in str(guarantee)
 
 
 @pytest.mark.parametrize("make", [PlanarLaplace, SubsetExponential])
@@ -198,7 +200,7 @@ def test_a_price_for_each_metre_says_so(make: Callable[..., Estimator]) -> None:
     globe = Grid.over(lon=(-74.1, -73.78), lat=(40.58, 40.90), size=4)
     release = estimate(reports_of(make(globe, "1/5000"), np.full((4, 4), 1 / 16), 50), draws=0)
     assert release.guarantee.adjacency is Adjacency.PER_METRE
-    assert "Geo-indistinguishability with ε = 0.0002 per metre (no differential privacy" in str(release.guarantee)
+    assert "geo-indistinguishability with ε = 0.0002 per metre (no differential privacy" in str(release.guarantee)
     assert "differential privacy" not in release.guarantee.short
     flat = estimate(reports_of(make(plane(4, 4), 1), np.full((4, 4), 1 / 16), 50), draws=0)
     assert "per unit of length" in str(flat.guarantee)

@@ -187,7 +187,7 @@ def test_budgets_are_charged_once_each_and_say_what_is_promised(tmp_path: Path) 
     for ledger, adjacency in ((target_ledger, "replace-one"), (ledgers["owner1"], "add-remove")):
         (entry,) = ledger.entries()
         assert (entry.guarantee.unit.value, entry.guarantee.adjacency.value) == ("record", adjacency)
-        assert "not protected: what the curator sees" in str(entry.guarantee)
+        assert "Not protected: what the curator sees" in str(entry.guarantee)
     with pytest.raises(BudgetExceeded):
         summarize(buy, target, owners, target_ledger=target_ledger, owner_ledgers=ledgers)
     assert all(len(ledger.entries()) == 1 for ledger in ledgers.values())

@@ -1,4 +1,4 @@
-"""The promise a release carries: how much, to whom, against which change, trusting whom."""
+"""The guarantee of a release: its privacy loss, the protected unit, the change of the data, and who is trusted."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from typing import Any
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.loss import PrivacyLoss, decimal, decimal_up
 
-# TODO-merged from privacy.unit: Whom a guarantee protects: the rows that count as one.
-
 
 class Unit(enum.Enum):
-    """The protected unit: everything of one unit may change, and the release hardly notices."""
+    """The protected unit: the rows of the data that count as one and that the guarantee covers together."""
 
     PERSON = "person"
     PERSON_DAY = "person-day"
@@ -26,7 +24,18 @@ class Unit(enum.Enum):
 
     @classmethod
     def parse(cls, name: str | Unit) -> Unit:
-        """A unit of visits by its name; sensors (sources) and marketplaces (records) name their unit themselves.
+        """Return the unit of visits with this name.
+
+        Sensors (``SOURCE``) and the marketplace (``RECORD``) set their own unit, so their names are refused here.
+
+        Args:
+            name: ``"person"``, ``"person-day"`` or ``"visit"``, or the unit itself.
+
+        Returns:
+            The unit.
+
+        Raises:
+            InvalidInput: The name is not one of the three.
 
         >>> Unit.parse("person-day")
         <Unit.PERSON_DAY: 'person-day'>
@@ -38,17 +47,24 @@ class Unit(enum.Enum):
 
     @property
     def described(self) -> str:
-        """What is protected, in words that end in 'in the data'."""
+        """What is protected, in words."""
         return {
             Unit.PERSON: "one person, with all of their visits",
             Unit.PERSON_DAY: "one day of one person, with all visits of that day (a person's days add up)",
             Unit.VISIT: "one single visit (a person's visits add up)",
-            Unit.SOURCE: "sources of heat",
+            Unit.SOURCE: "where sources of heat are",
             Unit.RECORD: "one record (a person's records add up)",
         }[self]
 
-
-# TODO-merged from privacy.trust: Who is trusted, and which two datasets count as neighbours.
+    def _with(self, thing: str) -> str:
+        """The thing (a vector, a position) that belongs to one unit."""
+        return {
+            Unit.PERSON: f"one person's {thing}",
+            Unit.PERSON_DAY: f"one person's {thing} on one day",
+            Unit.VISIT: f"the {thing} of one visit",
+            Unit.SOURCE: f"the {thing} of one source",
+            Unit.RECORD: f"the {thing} of one record",
+        }[self]
 
 
 class Trust(enum.Enum):
@@ -63,35 +79,41 @@ class Trust(enum.Enum):
 
     @property
     def described(self) -> str:
-        """The trust in words."""
+        """Who is trusted and what they know, in words."""
         return {
-            Trust.CENTRAL: "a trusted curator held the raw data and ran Heathaze",
-            Trust.SECURE_SUM: "a secure sum; the server follows the protocol and sees only noisy sums of many devices",
-            Trust.LOCAL: "nobody; each device randomised its own position before anything left it",
-            Trust.SENSORS: "nobody but the sensors; each added its own noise before anything left it",
+            Trust.CENTRAL: "a curator, who held the raw data and ran Heathaze",
+            Trust.SECURE_SUM: "a secure sum, whose server follows the protocol and sees only noisy sums of many "
+            "devices",
+            Trust.LOCAL: "nobody, because each device randomised its own position before anything left it",
+            Trust.SENSORS: "the sensors alone, because each added its own noise before anything left it",
             Trust.CURATOR: "a curator, who saw the target and all points that were offered",
-            Trust.ESCROW: "the sensors and whoever holds the escrow key, who can take the noise off again; nobody else",
+            Trust.ESCROW: "the sensors and the holder of the escrow key, who can remove the noise",
         }[self]
 
     @property
     def computational(self) -> bool:
-        """Does the promise hold only against those who cannot break its keys?"""
+        """Whether the guarantee holds only against observers who cannot break cryptographic keys."""
         return self in (Trust.SECURE_SUM, Trust.ESCROW)
 
 
 class Adjacency(enum.Enum):
     """Which change of the data the guarantee speaks of (errata X1).
 
-    ZERO_OUT: the person still takes part and still adds their share of the noise, and sends nothing else; literally
-    removing a device would also remove its noise, which no proof covers.
+    ADD_REMOVE: one unit is added to the data or removed from it.
 
-    EARTH_MOVER: sources move by at most α in all, strength times distance, and their total strength stays the same
-    (errata E4-4). How many there are and how strong they are is not protected.
+    ZERO_OUT: the vector of one unit is replaced by zeros. The device still takes part and still adds its share of the
+    noise. Removing the device would also remove its noise, and the proof does not cover that.
 
-    REPLACE: one record becomes any other, and how many there are is public; it costs twice what adding one does.
+    REPLACE: one record is replaced by any other, and the number of records is public. This costs twice as much as
+    ADD_REMOVE.
 
-    The last two are distances, not changes: their ε is a price for each metre (or each unit of length of a plane)
-    between two positions, so it never adds up with an ε of another kind.
+    ANY_TWO: the position in a report is replaced by any other position.
+
+    EARTH_MOVER: sources move by at most α in all, measured as strength times distance, and their total strength stays
+    the same (errata E4-4). The number of sources and their strengths are not protected.
+
+    PER_METRE, PER_LENGTH: the position in a report moves, and ε counts for each metre (or each unit of length of a
+    plane) that it moves. Such an ε cannot be added to an ε of another adjacency.
     """
 
     ADD_REMOVE = "add-remove"
@@ -103,37 +125,32 @@ class Adjacency(enum.Enum):
     PER_LENGTH = "per-unit-of-length"
 
     @property
-    def described(self) -> str:
-        """The change in words."""
-        return {
-            Adjacency.ADD_REMOVE: "adding or removing",
-            Adjacency.ZERO_OUT: "replacing by nothing what is sent about",
-            Adjacency.REPLACE: "replacing",
-            Adjacency.ANY_TWO: "exchanging any position for any other",
-            Adjacency.EARTH_MOVER: "moving",
-            Adjacency.PER_METRE: "moving a position by a metre",
-            Adjacency.PER_LENGTH: "moving a position by a unit of length",
-        }[self]
-
-    @property
     def length(self) -> str | None:
         """The unit of length in which ε is counted, or None where ε is a plain number."""
         return {Adjacency.PER_METRE: "metre", Adjacency.PER_LENGTH: "unit of length"}.get(self)
 
 
-_MORE = "each further report of the same person adds to it"
-
-
 @dataclass(frozen=True)
 class Guarantee:
-    """One sentence a lawyer and an engineer both accept.
+    """What a release promises. ``str(guarantee)`` says it in one sentence for everybody, then in exact terms.
 
-    ``reach`` is how far sources may have moved, and in which unit, such as "0.5 m"; it is for sensors alone.
-    ``colluders`` is how many devices of a shard may tell the server their noise, and ``failure_probability`` bounds the probability
-    that shards dealt at random hold more; they are for a secure sum alone.
+    Args:
+        loss: The privacy loss (ε, δ).
+        unit: The protected unit.
+        adjacency: Which change of the data the guarantee speaks of.
+        trust: Who has to be trusted.
+        colluders: The largest number of devices of a shard that may reveal their noise to the server. It is at least 0,
+            and only a secure sum has colluders.
+        reach: α, how far sources may have moved, with its unit, such as "0.5 metres". Only sensors have a reach.
+        failure_probability: Bound on the probability that some shard, drawn at random, has more colluders than that.
+            It is at least 0 and below 1, and only a secure sum has it.
+
+    Raises:
+        InvalidInput: ``colluders`` or ``failure_probability`` is out of range.
+        PromiseBroken: A field is set that the trust or the adjacency does not have.
 
     >>> print(Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
-    Differential privacy with ε = 1 (pure, δ = 0): adding or removing one person, with all of their visits, changes ...
+    Whether any one person is in the data changes the chance of any result by at most a factor of 2.72. Protected: ...
     """
 
     loss: PrivacyLoss
@@ -147,100 +164,120 @@ class Guarantee:
     def __post_init__(self) -> None:
         if type(self.colluders) is not int or self.colluders < 0 or not 0 <= self.failure_probability < 1:
             raise InvalidInput(
-                f"A guarantee has {self.colluders!r} colluders, and more with probability {self.failure_probability}; expected a "
-                "whole number, 0 or larger, and a probability below 1."
+                f"A guarantee has {self.colluders!r} colluders and failure probability {self.failure_probability}; "
+                "give a whole number of at least 0, and a probability below 1."
             )
         if self.trust is not Trust.SECURE_SUM and (self.colluders or self.failure_probability):
-            raise PromiseBroken("Colluders belong to the trust 'secure-sum', and to no other.")
+            raise PromiseBroken(f"Only the trust 'secure-sum' has colluders, and this one is {self.trust.value!r}.")
         if (self.adjacency is Adjacency.EARTH_MOVER) != (self.reach is not None):
-            raise PromiseBroken("A reach belongs to the adjacency 'earth-mover', and that to a reach.")
+            raise PromiseBroken(
+                f"A reach of {self.reach!r} does not fit the adjacency {self.adjacency.value!r}; 'earth-mover' needs a "
+                "reach, and no other adjacency has one."
+            )
 
     @property
     def epsilon(self) -> float:
         """ε as a float, for display and plots."""
         return float(self.loss.epsilon)
 
+    # ── in words ────────────────────────────────────────────────────────────────────────────────────────────────────
+
     def __str__(self) -> str:
-        if self.trust is Trust.LOCAL:
-            return f"{self._local_promise()}, whatever else is known; {self._terms()}; for one report alone: {_MORE}."
-        delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"
+        # A report holds one position, whatever else its person did.
+        protected = "" if self.trust is Trust.LOCAL else f"Protected: {self.unit.described}. {self._unprotected()}"
+        physics = ", if the readings follow the stated physics" if self.adjacency is Adjacency.EARTH_MOVER else ""
+        return (
+            f"{self._change()} by at most a factor of {self._factor()}. {protected}This holds whatever else is known"
+            f"{physics}. Exact terms: {self._terms()}. {self._composition()} to this privacy loss."
+        )
+
+    def _change(self) -> str:
+        """Which change of the data changes the chance of what."""
+        whose = ("owners" if self.adjacency is Adjacency.REPLACE else "other owners") + ", even taken together,"
+        result = {Trust.LOCAL: "any report", Trust.CURATOR: f"any messages to the {whose}"}.get(
+            self.trust, "any result"
+        )
+        one = {Unit.PERSON_DAY: "any one day of a person", Unit.SOURCE: "any one source of heat"}.get(
+            self.unit, f"any one {self.unit.value}"
+        )
+        if self.adjacency is Adjacency.ADD_REMOVE:
+            return f"Whether {one} is in the data changes the chance of {result}"
+        change = {
+            Adjacency.ZERO_OUT: f"{self.unit._with('vector')} is replaced by zeros",
+            Adjacency.REPLACE: f"{one} is replaced by another",
+            Adjacency.ANY_TWO: f"{self.unit._with('position')} is replaced by any other",
+            Adjacency.EARTH_MOVER: f"sources of heat move by at most {self.reach} in all (strength times distance) and "
+            "keep their total strength",
+            Adjacency.PER_METRE: f"{self.unit._with('position')} moves by r metres, from cell to cell",
+            Adjacency.PER_LENGTH: f"{self.unit._with('position')} moves by r units of length, from cell to cell",
+        }[self.adjacency]
+        readings = self.adjacency is Adjacency.EARTH_MOVER
+        return f"If {change}, the chance of {'any readings' if readings else result} changes"
+
+    def _factor(self) -> str:
+        """e^ε as a number, rounded up, and δ."""
+        epsilon = self.loss.epsilon
+        if self.adjacency.length is not None:
+            return f"e^({decimal(epsilon)} · r)"
+        number = decimal_up(math.exp(epsilon), 3) if epsilon < 20 else f"e^{decimal(epsilon)}"
+        factor = f"{float(number):,.0f}" if "e+" in number else number
+        return factor if self.loss.delta == 0 else f"{factor}, plus at most {decimal(self.loss.delta)}"
+
+    def _unprotected(self) -> str:
         if self.adjacency is Adjacency.EARTH_MOVER:
-            return self._sensors_promise(delta)
+            return "Not protected: how many sources there are and how strong they are. "
         if self.trust is Trust.CURATOR:
-            return self._market_promise(delta)
-        # A secure sum hides the rest behind keys: nobody who could guess them is promised anything.
-        return (
-            f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
-            f"{self.unit.described}, changes the probability of any outcome of this release by a factor of at most "
-            f"{_factor(self.loss)}, whatever else is known; {self._terms()}; for this release alone, other "
-            "releases about the same people add up."
-        )
-
-    @property
-    def _kind(self) -> str:
-        return "Computational differential privacy" if self.trust.computational else "Differential privacy"
-
-    def _sensors_promise(self, delta: str) -> str:
-        """The promise of readings: where the sources are, and not what they are."""
-        return (
-            f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): moving {self.unit.described} by at most "
-            f"{self.reach} in all (strength times distance), with the same total strength, changes the probability of "
-            f"any outcome of these readings by a factor of at most {_factor(self.loss)}, whatever else is known, if "
-            "they follow the stated physics; not protected: how many sources there are and how strong; "
-            f"{self._terms()}; for these readings alone, other readings of the same sources add up."
-        )
-
-    def _market_promise(self, delta: str) -> str:
-        """The promise of a marketplace: what owners of data are told, and not what is bought."""
-        whom = "owners" if self.adjacency is Adjacency.REPLACE else "the other owners"
-        return (
-            f"{self._kind} with ε = {decimal(self.loss.epsilon)} ({delta}): {self.adjacency.described} "
-            f"{self.unit.described} changes the probability of anything that {whom} are told, even all of "
-            f"them together, by a factor of at most {_factor(self.loss)}, whatever else is known; not protected: what "
-            "the curator sees, the points that are bought, and a model trained on them; "
-            f"{self._terms()}; for this purchase alone, other purchases from the same records add up."
-        )
-
-    def _local_promise(self) -> str:
-        """The promise of a report, which its device made alone."""
-        whose = {
-            Unit.PERSON: "of one person",
-            Unit.PERSON_DAY: "of one person on one day",
-            Unit.VISIT: "of one visit",
-        }[self.unit]
-        if self.adjacency.length is None:
-            return (
-                f"Local differential privacy with ε = {decimal(self.loss.epsilon)} (pure, δ = 0): exchanging the "
-                f"position {whose} for any other changes the probability of any report by a factor of at most "
-                f"{_factor(self.loss)}"
-            )
-        unit = self.adjacency.length
-        return (
-            f"Geo-indistinguishability with ε = {decimal(self.loss.epsilon)} per {unit} (no differential privacy "
-            f"across the map): moving the position {whose} by r {unit}s, from cell to cell, changes the probability of "
-            f"any report by a factor of at most e^({decimal(self.loss.epsilon)} · r)"
-        )
+            return "Not protected: what the curator sees, the points that are bought, and a model trained on them. "
+        return ""
 
     def _terms(self) -> str:
-        within = "" if self.reach is None else f" within {self.reach}"
-        terms = f"unit: {self.unit.value}; adjacency: {self.adjacency.value}{within}; trust: {self.trust.described}"
-        if self.trust is not Trust.SECURE_SUM:
-            return terms
-        chance = f", which random shards exceed with probability at most {decimal_up(self.failure_probability, 2)}"
-        return f"{terms}, and at most {self.colluders} devices of a shard tell it their noise{chance * bool(self.failure_probability)}"
+        """Kind, ε, δ, unit, adjacency and trust. ``release.promise`` reads unit and adjacency back from this text."""
+        kind, loss = "differential privacy", f"ε = {decimal(self.loss.epsilon)}"
+        delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"
+        if self.adjacency.length is not None:
+            kind, loss = "geo-indistinguishability", f"{loss} per {self.adjacency.length}"
+            delta = "no differential privacy across the map"
+        elif self.trust is Trust.LOCAL:
+            kind = f"local {kind}"
+        elif self.trust.computational:
+            kind = f"computational {kind} (for observers who cannot break keys)"
+        terms = (
+            f"{kind} with {loss} ({delta}); unit: {self.unit.value}; adjacency: {self.adjacency.value}{self._within}; "
+            f"trust: {self.trust.described}"
+        )
+        if self.trust is Trust.SECURE_SUM:
+            terms += f"; at most {self.colluders} devices of a shard reveal their noise to the server"
+        if self.failure_probability:
+            terms += f" (random shards hold more with probability at most {decimal_up(self.failure_probability, 2)})"
+        return terms
+
+    @property
+    def _within(self) -> str:
+        return "" if self.reach is None else f" within {self.reach}"
+
+    def _composition(self) -> str:
+        if self.trust is Trust.LOCAL:
+            return "Each further report of the same person adds"
+        if self.adjacency is Adjacency.EARTH_MOVER:
+            return "Other readings of the same sources add"
+        if self.trust is Trust.CURATOR:
+            return "Other purchases from the same records add"
+        return "Other releases about the same people add"
 
     @property
     def short(self) -> str:
-        """The caption under a picture."""
+        """The guarantee as a caption under a picture."""
         per = "" if self.adjacency.length is None else f" per {self.adjacency.length}"
         kind = "geo-indistinguishability" if per else "differential privacy"
         return (
-            f"{self.loss}{per} {kind} · unit: {self.unit.value} · adjacency: {self.adjacency.value}"
-            f"{'' if self.reach is None else f' within {self.reach}'} · trust: {self.trust.value}"
+            f"{self.loss}{per} {kind} · unit: {self.unit.value} · adjacency: {self.adjacency.value}{self._within}"
+            f" · trust: {self.trust.value}"
         )
 
+    # ── in files ────────────────────────────────────────────────────────────────────────────────────────────────────
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain texts, for files; rationals as 'numerator/denominator'."""
+        """Return plain texts and numbers, for files. Rationals are written as 'numerator/denominator'."""
         fields: dict[str, Any] = {
             "epsilon": str(self.loss.epsilon),
             "delta": str(self.loss.delta),
@@ -259,7 +296,19 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
-        """Undo :meth:`to_dict`."""
+        """Return the guarantee that :meth:`to_dict` described; the sentence is ignored.
+
+        Args:
+            fields: What :meth:`to_dict` returned.
+
+        Raises:
+            KeyError: A field is missing.
+            ValueError: A field has a value that no guarantee has.
+
+        >>> promised = Guarantee(PrivacyLoss(Fraction(1)), Unit.VISIT)
+        >>> Guarantee.from_dict(promised.to_dict()) == promised
+        True
+        """
         return cls(
             PrivacyLoss(Fraction(fields["epsilon"]), Fraction(fields["delta"])),
             Unit(fields["unit"]),
@@ -269,10 +318,3 @@ class Guarantee:
             fields.get("reach"),
             Fraction(fields.get("failure_probability", 0)),
         )
-
-
-def _factor(loss: PrivacyLoss) -> str:
-    value = float(loss.epsilon)
-    # "At most" is rounded up, never to nearest.
-    rounded = f" ≈ {decimal_up(math.exp(value), 3)}" if value < 20 else ""
-    return f"e^{decimal(loss.epsilon)}{rounded}" + (" and δ on top" if loss.delta else "")
