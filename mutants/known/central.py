@@ -42,8 +42,8 @@ BUGS = (
         "children-get-the-whole-budget-again",
         "From the root to any leaf the tree spends at most epsilon.",
         SEARCH,
-        "looked = _Looked(codes, spend * same, (left - spend) * same,",
-        "looked = _Looked(codes, spend * same, left * same,",
+        "nodes = _Measured(codes, spend * same, (left - spend) * same,",
+        "nodes = _Measured(codes, spend * same, left * same,",
         "tests/central/test_adaptive_tree.py::test_whole_budget_on_every_path",
     ),
     Bug(

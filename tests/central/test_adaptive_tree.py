@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heathaze.central import AdaptiveTree, adaptive_tree, default
-from heathaze.central.adaptive_tree import Glance, _chance_of_nothing, glance
+from heathaze.central.adaptive_tree import GradualRelease, _chance_of_nothing, release_gradually
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, PromiseBroken
@@ -73,19 +73,19 @@ def test_a_smaller_chance_of_nothing_is_safe_and_a_larger_one_is_not(
 
 @pytest.mark.parametrize(("coarse", "sharp"), SCALES)
 def test_the_noise_drawn_follows_both_laws(coarse: Fraction, sharp: Fraction) -> None:
-    seen = glance(np.zeros(100_000, np.int64), coarse, sharp, Simulation(3))
+    seen = release_gradually(np.zeros(100_000, np.int64), coarse, sharp, Simulation(3))
     assert_distribution(seen.coarse, discrete_laplace_law(coarse))
     assert_distribution(seen.sharp, discrete_laplace_law(sharp))
 
 
 def test_what_is_added_does_not_depend_on_what_it_is_added_to() -> None:
-    seen = glance(np.zeros(200_000, np.int64), Fraction(9), Fraction(2), Simulation(4))
+    seen = release_gradually(np.zeros(200_000, np.int64), Fraction(9), Fraction(2), Simulation(4))
     added = seen.coarse - seen.sharp
     assert two_sample(added[seen.sharp > 0], added[seen.sharp <= 0]) > 1e-6
 
 
 def test_the_same_scale_twice_is_one_count() -> None:
-    seen = glance(np.arange(5), Fraction(2), Fraction(2), Simulation(1))
+    seen = release_gradually(np.arange(5), Fraction(2), Fraction(2), Simulation(1))
     assert np.array_equal(seen.coarse, seen.sharp)
 
 
@@ -106,10 +106,10 @@ def _loss(search: adaptive_tree._Search, first: Counts, second: Counts) -> float
 def _scripted(monkeypatch: pytest.MonkeyPatch, numbers) -> None:
     """Let the search see these numbers instead of noise; what it does may depend on nothing else."""
 
-    def glance_at_script(counts: np.ndarray, *_: object) -> Glance:
-        return Glance(*(np.array([next(numbers) for _ in counts]) for _ in range(2)))
+    def release_script(counts: np.ndarray, *_: object) -> GradualRelease:
+        return GradualRelease(*(np.array([next(numbers) for _ in counts]) for _ in range(2)))
 
-    monkeypatch.setattr(adaptive_tree, "glance", glance_at_script)
+    monkeypatch.setattr(adaptive_tree, "release_gradually", release_script)
 
 
 def _run(counts: Counts, epsilon: Fraction) -> adaptive_tree._Search:
@@ -181,23 +181,23 @@ def _pmf(values, count: int, scale: float):
     return (1 - r) / (1 + r) * np.exp(-np.abs(np.asarray(values, dtype=np.float64) - count) / scale)
 
 
-def _looks(monkeypatch: pytest.MonkeyPatch, sharp_seed: int) -> adaptive_tree._Search:
+def _scripted_search(monkeypatch: pytest.MonkeyPatch, sharp_seed: int) -> adaptive_tree._Search:
     """A search on scripted numbers: coarse ones are even, and sharp ones odd and of any size."""
     coarse_rng, sharp_rng = np.random.default_rng(1), np.random.default_rng(sharp_seed)
 
-    def glance_at_script(counts: np.ndarray, coarse_scale: Fraction, sharp_scale: Fraction, _: object) -> Glance:
+    def release_script(counts: np.ndarray, coarse_scale: Fraction, sharp_scale: Fraction, _: object) -> GradualRelease:
         coarse = 2 * coarse_rng.integers(0, 10**5, len(counts))
         if coarse_scale == sharp_scale:
-            return Glance(coarse, coarse)
-        return Glance(coarse, 2 * sharp_rng.integers(0, 10 ** sharp_rng.integers(1, 7), len(counts)) + 1)
+            return GradualRelease(coarse, coarse)
+        return GradualRelease(coarse, 2 * sharp_rng.integers(0, 10 ** sharp_rng.integers(1, 7), len(counts)) + 1)
 
-    monkeypatch.setattr(adaptive_tree, "glance", glance_at_script)
+    monkeypatch.setattr(adaptive_tree, "release_gradually", release_script)
     grid = Grid.plane(x=(0, 32), y=(0, 32), size=32)
     return _run(_counts(grid, np.ones((32, 32), np.int64), 1000), Fraction(1))
 
 
 def test_divided_nodes_publish_their_coarse_count_and_leaves_their_sharp_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    search = _looks(monkeypatch, 2)
+    search = _scripted_search(monkeypatch, 2)
     leaves, inner = search.found[::2], search.found[1::2]
     assert sum(len(codes) for _, codes, _, _ in inner) > 5
     assert all((values % 2 == 0).all() for _, _, values, _ in inner)
@@ -207,7 +207,7 @@ def test_divided_nodes_publish_their_coarse_count_and_leaves_their_sharp_one(mon
 
 def test_sharp_counts_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other secrets behind the same public numbers: the same tree, at the same prices."""
-    first, second = (_looks(monkeypatch, seed) for seed in (2, 3))
+    first, second = (_scripted_search(monkeypatch, seed) for seed in (2, 3))
     for (level, codes, _, parts), (other_level, other_codes, _, other_parts) in zip(
         first.found, second.found, strict=True
     ):
@@ -231,14 +231,14 @@ def test_a_tree_stays_within_its_means(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adaptive_tree, "MOST_NODES", 500)
     grid = Grid.plane(x=(0, 64), y=(0, 64), size=64)
     search = _run(_counts(grid, np.full((64, 64), 10_000), 1), Fraction(5))
-    assert 100 < search.looked <= 500
+    assert 100 < search.measured <= 500
     noisy = search._result()
     assert len(noisy.codes) <= 500
 
 
 def test_overspending_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug put back: descendants that get all the budget of their parent, not what it left."""
-    real = adaptive_tree._Search._look
+    real = adaptive_tree._Search._measure
 
     def greedy(self, level, codes, spend, left, above=None, parent=None):
         real(self, level, codes, spend, adaptive_tree.PARTS, above, parent)
@@ -246,7 +246,7 @@ def test_overspending_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     grid = Grid.plane(x=(0, 16), y=(0, 16), size=16)
     counts = _counts(grid, np.full((16, 16), 1000), 1)
     AdaptiveTree(grid, 1).run(counts, Simulation(1))
-    monkeypatch.setattr(adaptive_tree._Search, "_look", greedy)
+    monkeypatch.setattr(adaptive_tree._Search, "_measure", greedy)
     with pytest.raises(PromiseBroken, match="spent more than its budget"):
         AdaptiveTree(grid, 1).run(counts, Simulation(1))
 

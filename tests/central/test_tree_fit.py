@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import block_array, coo_array, eye_array
 
-from heathaze.central.tree_fit import Fit, Level, fit_tree
+from heathaze.central.tree_fit import Level, TreeFit, fit_tree
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import children, exists, interleave, nodes_at
 
@@ -51,7 +51,7 @@ def full_program(grid: Grid, top: int, measured: list[Level]) -> float:
     return float(solved.fun)
 
 
-def objective(grid: Grid, top: int, measured: list[Level], fit: Fit) -> float:
+def objective(grid: Grid, top: int, measured: list[Level], fit: TreeFit) -> float:
     """Cost of a fit over all nodes of the measured levels, left-out mass spread over its cells."""
     cost = 0.0
     for i, level in enumerate(measured):
@@ -97,7 +97,7 @@ def test_a_worse_fit_costs_more() -> None:
     for k in range(len(fit.mass)):
         worse = fit.mass.copy()
         worse[k] += 1
-        costs.append(objective(grid, 1, measured, Fit(fit.levels, fit.codes, worse)))
+        costs.append(objective(grid, 1, measured, TreeFit(fit.levels, fit.codes, worse)))
     assert min(costs) >= best
     assert max(costs) > best
 

@@ -1,4 +1,4 @@
-"""A curator is trusted: it holds the raw data, and adds noise once, before anything leaves."""
+"""The central model: a trusted curator holds the raw data and adds noise once, before anything leaves."""
 
 from heathaze.central.adaptive_grid import AdaptiveGrid
 from heathaze.central.adaptive_tree import AdaptiveTree
@@ -15,7 +15,14 @@ __all__ = ["AdaptiveGrid", "AdaptiveTree", "Dense", "Flat", "FlatTop", "PrivTree
 
 
 def default(grid: Grid, epsilon: Number) -> AdaptiveTree:
-    """The mechanism to use unless there is a reason for another: the best map at a price, and it says how sure it is.
+    """The mechanism to use unless there is a reason for another: the most accurate map, with error bars.
+
+    Args:
+        grid: The public frame.
+        epsilon: Privacy loss of the whole release, above 0.
+
+    Returns:
+        An AdaptiveTree.
 
     >>> default(Grid.plane(x=(0, 1), y=(0, 1), size=256), epsilon=1).parameters()
     {'epsilon': '1'}

@@ -5,9 +5,9 @@ height h costs 2^h − 1 for each unit of mass (t_i of errata E0-8). For every n
 
     f_n(x) = 2^h |c_n − x| + min { Σ f_child(x_child) : Σ x_child = x, x_child ≥ 0 }
 
-The minimum over splits (infimal convolution) merges the children's lists by slope; adding 2^h |c − x| lowers the slopes
-before max(c, 0) and raises those behind. Equal neighbours are joined, so a list never exceeds the number of possible
-slopes, and the whole is linear in the nodes where the tree is full.
+The minimum over splits (infimal convolution) merges the children's lists by slope. Adding 2^h |c − x| lowers the slopes
+before max(c, 0) and raises those behind. Equal neighbours are joined, so a list is never longer than the number of
+possible slopes, and the cost is linear in the nodes where the tree is full.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _next_child(heads: Integers, ends: Integers, slopes: Integers, left_out: Int
 
 @nb.njit(cache=True)
 def _room(heights: Integers, family: Integers) -> Integers:
-    """Where each node's list may begin: room for its children's segments and two more, or for every possible slope."""
+    """Where the list of each node begins: room for its children's segments and two more, or for every slope."""
     begin = np.zeros(len(heights) + 1, dtype=np.int64)
     size = np.zeros(len(heights), dtype=np.int64)
     for node in range(len(heights) - 1, -1, -1):

@@ -1,10 +1,10 @@
-"""AdaptiveGrid: a coarse grid, each block cut again by what it was found to hold (AG of Qardaji, Yang, Li 2013)."""
+"""AdaptiveGrid: a coarse grid, each block cut again according to its noisy count (AG of Qardaji, Yang, Li 2013)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from heathaze.central.uniform_grid import (
     noisy_units,
     running_sums,
 )
+from heathaze.checks import assign
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.inference.estimate import Estimate
@@ -34,48 +35,58 @@ ALPHA = Fraction(1, 2)
 """Part of the counting budget that the coarse blocks get (the paper's α)."""
 
 LEAST_BLOCKS = 10
-"""The coarse grid has at least so many blocks a side, as far as there are cells."""
+"""The coarse grid has at least this many blocks a side, as far as there are cells."""
 
 COARSENING = 4
 """The coarse grid has a quarter of the blocks a side that UniformGrid would have."""
 
 UNITS_A_PART = UNITS_A_BLOCK / 2
-"""The paper's c2 = c/2: parts may be smaller than UniformGrid's blocks, since the blocks' own counts steady them."""
+"""The paper's c2 = c/2: parts may be smaller than UniformGrid's blocks, since the block's count lowers their error."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class AdaptiveGrid:
-    """Discrete Laplace noise on coarse blocks and on parts of them, more parts where more mass was found; see
-    ``adaptive_grid.md``.
+    """Noisy counts of coarse blocks, and of more parts where a block's count is larger; see ``adaptive_grid.md``.
 
     Args:
-        grid: The public frame.
-        epsilon: Privacy loss of the whole release.
-        people: About how many units are expected: a public guess made before the data are seen. Without it, 2 % of ε
-            counts them. A wrong guess costs accuracy, never privacy.
+        grid: The public frame, at most 2^24 cells.
+        epsilon: Privacy loss of the whole release, above 0.
+        people: About how many units are expected: a public guess made before the data are seen. Without it, 2 % of ε is
+            spent on counting them. A wrong guess costs accuracy, never privacy.
+
+    Raises:
+        TooLarge: The grid has more cells.
+        InvalidInput: ``people`` is no whole number from 1.
+
+    >>> AdaptiveGrid(Grid.plane(x=(0, 1), y=(0, 1), size=64), epsilon=1, people=500).parameters()
+    {'epsilon': '1', 'people': 500}
     """
 
     grid: Grid
     epsilon: Fraction
-    people: int | None = None
+    people: int | None
 
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number, people: int | None = None) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_every_cell(self.grid)
-        check_people(self.people)
+    def __init__(self, grid: Grid, epsilon: Number, people: int | None = None) -> None:
+        check_every_cell(grid)
+        assign(self, grid=grid, epsilon=parse_epsilon(epsilon), people=check_people(people))
 
     def event(self, bound: int) -> Composition:
-        """The total, if nobody guessed it, the blocks and the parts; each is a partition."""
+        """The total, if no guess was given, the blocks and the parts; each is a partition.
+
+        Args:
+            bound: The most mass of one unit.
+        """
         total, rest = budgets(self.epsilon, self.people)
         spent = (total, rest * ALPHA, rest * (1 - ALPHA))
         return Composition(tuple(DiscreteLaplace(bound, laplace_scale(bound, epsilon)) for epsilon in spent if epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Count the blocks, cut each by its count, count the parts, reconcile, cut at zero, spread evenly."""
+        """Count the blocks, cut each by its count, count the parts, reconcile, cut at zero, spread evenly.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
         total, rest = budgets(self.epsilon, self.people)
         sums = running_sums(counts)
         units = noisy_units(sums, counts.bound, total, randomness) if total else float(self.people or 0)
@@ -101,7 +112,7 @@ class AdaptiveGrid:
 
 
 class Rectangles(NamedTuple):
-    """First and last-plus-one row, first and last-plus-one column of each."""
+    """First and last-plus-one row, first and last-plus-one column of each rectangle of cells."""
 
     top: Integers
     bottom: Integers
@@ -110,7 +121,12 @@ class Rectangles(NamedTuple):
 
 
 def cut_coarsely(grid: Grid, uniform: float) -> Rectangles:
-    """The blocks of the first level, row by row: m1 = max(10, √(N ε / c) / 4) a side."""
+    """The blocks of the first level, row by row: m1 = max(10, √(N ε / c) / 4) a side.
+
+    Args:
+        grid: The frame.
+        uniform: Blocks a side that UniformGrid would have, √(N ε / c).
+    """
     blocks = max(LEAST_BLOCKS, uniform / COARSENING)
     down, across = borders(grid.rows, blocks), borders(grid.cols, blocks)
     row, col = np.divmod(np.arange((len(down) - 1) * (len(across) - 1)), len(across) - 1)
@@ -118,7 +134,15 @@ def cut_coarsely(grid: Grid, uniform: float) -> Rectangles:
 
 
 def cut_finely(blocks: Rectangles, wanted: Floats) -> tuple[Rectangles, Integers]:
-    """The parts of every block, ⌈wanted⌉ a side as far as there are cells, and the block that each lies in."""
+    """The parts of every block, ⌈wanted⌉ a side as far as there are cells.
+
+    Args:
+        blocks: The blocks.
+        wanted: How many parts a side each block should have.
+
+    Returns:
+        The parts, and the index of the block that each lies in.
+    """
     heights, widths = blocks.bottom - blocks.top, blocks.right - blocks.left
     rows = np.ceil(np.minimum(wanted, heights)).astype(np.int64)
     cols = np.ceil(np.minimum(wanted, widths)).astype(np.int64)
@@ -137,9 +161,14 @@ def cut_finely(blocks: Rectangles, wanted: Floats) -> tuple[Rectangles, Integers
 def reconcile(coarse: Integers, fine: Integers, inside: Integers) -> Floats:
     """Parts that sum to the best estimate of their block (the paper's constrained inference).
 
-    A block of k parts is known twice: by its own count, of variance ∝ 1/α², and by the sum of its parts, of variance
-    ∝ k/(1 − α)². The average weighted by the inverse variances is the best; its difference to the sum is handed out
-    evenly.
+    A block of k parts has two estimates: its own count, of variance ∝ 1/α², and the sum of its parts, of variance
+    ∝ k/(1 − α)². The average weighted by the inverse variances is the best unbiased one. Its difference to the sum is
+    spread evenly over the parts.
+
+    Args:
+        coarse: Noisy count of each block.
+        fine: Noisy count of each part.
+        inside: The block that each part lies in, ascending.
 
     >>> reconcile(np.array([10]), np.array([4, 1]), np.array([0, 0])).round(3).tolist()    # 2/3 of 10, 1/3 of 5
     [5.667, 2.667]
@@ -154,10 +183,11 @@ def reconcile(coarse: Integers, fine: Integers, inside: Integers) -> Floats:
 
 
 def which(grid: Grid, parts: Rectangles) -> Integers:
-    """For every cell, the rectangle that it lies in: corners marked with the rectangle's number, and summed up."""
+    """For every cell, the index of the rectangle that it lies in; the rectangles tile the grid."""
     marks = np.zeros((grid.rows + 1, grid.cols + 1), dtype=np.int64)
     numbers = np.arange(len(parts.top))
-    # Rectangles that tile the grid have different north-west corners, and so on round; no mark is lost.
+    # Each corner of a rectangle is marked with its index, and running sums spread it over the rectangle. Rectangles
+    # that tile the grid have different north-west corners, and likewise for the other three, so no mark is lost.
     marks[parts.top, parts.left] += numbers
     marks[parts.bottom, parts.right] += numbers
     marks[parts.top, parts.right] -= numbers

@@ -1,14 +1,35 @@
-"""AdaptiveTree: look closer where noisy evidence says there is something to see, and infer the map from all of it."""
+"""AdaptiveTree: noisy counts of quadtree nodes, finer where the counts above were large, and a map inferred from them.
+
+**Search.** The search goes down the quadtree level by level. Every measured node has a coarse count and some budget
+left. If nothing more can be seen inside the node, its count is sharpened with all that is left, and the node is a leaf.
+Otherwise the node is divided, by one or several levels at once, and its descendants get coarse counts for a part of
+what is left. Decisions use public numbers only: coarse counts.
+
+**Gradual release.** A coarse count can be sharpened later for the price of the sharp count alone. Let X be discrete
+Laplace noise of scale t, and T ≥ t. Let Z be 0 with probability
+
+    w = (sinh(1 / 2T) / sinh(1 / 2t))²
+
+and discrete Laplace noise of scale T otherwise. Then X + Z is discrete Laplace noise of scale T: the characteristic
+functions are (cosh(1/t) − 1) / (cosh(1/t) − cos θ), and both sides agree. So ``sharp = count + X`` and ``coarse = sharp
++ Z``. The coarse count alone costs B/T, and both together cost B/t, since coarse is made from sharp by adding noise
+that does not depend on the data. w is irrational. A smaller w is safe too: X + Z is then a mixture of noise of scale T
+and of its sum with X, and both keep the promise of scale T. So w is rounded down to a multiple of 2^-52, and the coin
+is exact.
+
+The proofs are in ``adaptive_tree.md``.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from heathaze.checks import assign
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import exists
 from heathaze.errors import PromiseBroken
@@ -21,38 +42,117 @@ from heathaze.privacy.noise import discrete_laplace, laplace_scale
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Booleans, Floats, Integers
 
-# TODO-merged from central._gradual: Gradual release: a coarse look at some counts that can be sharpened later, for the price of the sharp one alone.
-#
-# Let X be discrete Laplace noise of scale t, and T ≥ t. With Z = 0 with probability
-#
-#     w = (sinh(1 / 2T) / sinh(1 / 2t))²
-#
-# and discrete Laplace of scale T otherwise, X + Z is discrete Laplace of scale T: the characteristic functions are
-# (cosh(1/t) − 1) / (cosh(1/t) − cos θ), and both sides agree. So ``sharp = count + X`` and ``coarse = sharp + Z``: coarse
-# alone costs B/T, and both together cost B/t, since coarse is made from sharp by adding noise of its own.
-#
-# w is irrational. Any smaller w is safe too: X + Z is then a mixture of noise of scale T and of its sum with X, and both
-# keep the promise of scale T. So w is rounded down to a multiple of 2^-52, and the coin is exact.
+PARTS = 4096
+"""The budget of a path is spent in whole parts: what is left is an integer, and no rounding can overspend."""
+
+LEAST_PARTS = PARTS // 64
+"""For the total, which only has to tell hundreds from thousands; no other count is given less."""
+
+DIVIDE_ABOVE = 0.75
+"""A node is divided while the unevenness expected among its children is at least this many times the noise."""
+
+VISIBLE_ABOVE = 1.5
+"""A level is expected to show something while the unevenness of its nodes is this many times the noise."""
+
+STRIDE = 2 / 3
+"""How far to go down at once: this part of the levels that may show something, since far guesses are poor."""
+
+HEADROOM = 0.5
+"""Budget is set aside for this many levels more than are expected to show something: some places are denser."""
+
+GROWTH = 1.5
+"""Each level gets this many times the budget of the level above it."""
+
+LONGEST_STRIDE = 6
+"""At most 4096 nodes below one node at once."""
+
+MOST_NODES = 2**19
+"""A larger tree would not fit the memory of a laptop when the map is inferred, after the budget is paid."""
 
 _BITS = 52
 
 
+@dataclass(frozen=True, init=False)
+class AdaptiveTree:
+    """Counts of quadtree nodes, finer where counts above were large, every path spending ε; see ``adaptive_tree.md``.
+
+    The release carries the noisy counts, so every place of the map has error bars. There is nothing to tune: the noisy
+    counts already paid for decide what the rest of the budget is spent on.
+
+    Args:
+        grid: The public frame.
+        epsilon: Privacy loss of the whole release, above 0.
+
+    >>> AdaptiveTree(Grid.plane(x=(0, 1), y=(0, 1), size=256), epsilon=0.5).parameters()
+    {'epsilon': '1/2'}
+    """
+
+    grid: Grid
+    epsilon: Fraction
+
+    def __init__(self, grid: Grid, epsilon: Number) -> None:
+        assign(self, grid=grid, epsilon=parse_epsilon(epsilon))
+
+    def event(self, bound: int) -> LaplaceOnPaths:
+        """Counts chosen in view of earlier ones; no root-to-leaf path spends more than ε.
+
+        Args:
+            bound: The most mass of one unit.
+
+        Raises:
+            InvalidInput: The noise would not fit into 64 bits; give a larger epsilon.
+        """
+        laplace_scale(bound, self.epsilon * LEAST_PARTS / PARTS)  # too much noise is refused before any charge
+        return LaplaceOnPaths(bound, self.epsilon)
+
+    def run(self, counts: Counts, randomness: Randomness) -> Estimate:
+        """Measure, then infer; the second step sees noisy numbers only.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
+        return Estimate.infer(self.measure(counts, randomness))
+
+    def measure(self, counts: Counts, randomness: Randomness) -> NoisyCounts:
+        """Noisy counts on an adaptive tree, at most one a node; along every path they cost at most ε together.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
+        return _Search(counts, self.epsilon, randomness).run()
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters."""
+        return {"epsilon": str(self.epsilon)}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Glance:
-    """``coarse`` is public. ``sharp`` is secret until it is paid for, and then stands for both."""
+class GradualRelease:
+    """Two noisy versions of the same counts. ``coarse`` is public; ``sharp`` is secret until it is paid for."""
 
     coarse: Integers
     sharp: Integers
 
 
-def glance(counts: Integers, coarse_scale: Fraction, sharp_scale: Fraction, randomness: Randomness) -> Glance:
-    """Noise of two scales on the same counts, the sharp one inside the coarse one."""
+def release_gradually(
+    counts: Integers, coarse_scale: Fraction, sharp_scale: Fraction, randomness: Randomness
+) -> GradualRelease:
+    """Add noise of two scales to the same counts, so that the coarse count is the sharp one plus independent noise.
+
+    Args:
+        counts: The secret counts.
+        coarse_scale: Scale of the coarse noise, T.
+        sharp_scale: Scale of the sharp noise, t ≤ T.
+        randomness: Where the noise comes from.
+    """
     sharp = counts + discrete_laplace(sharp_scale, len(counts), randomness)
     if coarse_scale == sharp_scale:
-        return Glance(sharp, sharp)
+        return GradualRelease(sharp, sharp)
     more = discrete_laplace(coarse_scale, len(counts), randomness)
     coin = (randomness.words(len(counts)) >> np.uint64(64 - _BITS)).astype(np.int64)
-    return Glance(np.where(coin < _chance_of_nothing(coarse_scale, sharp_scale), sharp, sharp + more), sharp)
+    return GradualRelease(np.where(coin < _chance_of_nothing(coarse_scale, sharp_scale), sharp, sharp + more), sharp)
 
 
 def _chance_of_nothing(coarse_scale: Fraction, sharp_scale: Fraction) -> int:
@@ -61,45 +161,12 @@ def _chance_of_nothing(coarse_scale: Fraction, sharp_scale: Fraction) -> int:
     return int(ratio**2 * (1 - 2.0**-40) * 2**_BITS)
 
 
-# TODO-merged from central._search: Where to look, how closely, and with how much of the budget: the search behind AdaptiveTree.
-#
-# Level by level, every node that was looked at has a rough count and some budget left. Either nothing more can be made
-# out inside it: then its count is sharpened with all that is left, and it is a leaf. Or it is divided, some levels at
-# once, and its descendants get a rough count for part of what is left. Decisions use public numbers only: rough counts.
-#
-# All counts here are in units of the bound B (the most mass one unit has), so that noise for budget e has scale 1/e.
-
-PARTS = 4096
-"""The budget of a path is spent in whole parts: what is left is an integer, and no rounding can overspend."""
-
-FIRST_LOOK = PARTS // 64
-"""For the total, which only has to tell hundreds from thousands; no look is given less."""
-
-WORTH_A_LOOK = 0.75
-"""A node is divided while the unevenness expected among its children is at least this many times the noise."""
-
-SHOWS_SOMETHING = 1.5
-"""A level is thought to show something while the unevenness of its nodes is this many times the noise."""
-
-STRIDE = 2 / 3
-"""How far to go at once: this part of the levels that may show something, since far guesses are poor."""
-
-HEADROOM = 0.5
-"""Budget is set aside for this many levels more than are thought to show something: some places are denser."""
-
-FINER = 1.5
-"""Each level gets this many times what the one above it gets."""
-
-LONGEST_STRIDE = 6
-"""At most 4096 nodes below one node at once."""
-
-MOST_NODES = 2**19
-"""A tree of more nodes would not fit the memory of a laptop when the map is inferred, after the budget is paid."""
-
-
 @dataclass(frozen=True, eq=False)
-class _Looked:
-    """Nodes of one level after a glance: ``spent`` parts bought ``coarse``; ``left`` more would buy ``sharp``."""
+class _Measured:
+    """Measured nodes of one level: ``spent`` parts bought ``coarse``; ``left`` more would buy ``sharp``.
+
+    ``estimate`` is the expected count in units of the bound.
+    """
 
     codes: Integers
     spent: Integers
@@ -108,100 +175,109 @@ class _Looked:
     sharp: Integers
     estimate: Floats
 
-    def take(self, which: Booleans | Integers) -> _Looked:
-        return _Looked(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+    def take(self, which: Booleans | Integers) -> _Measured:
+        return _Measured(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     @staticmethod
-    def together(parts: list[_Looked]) -> _Looked:
-        whole = _Looked(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in _Looked.__dataclass_fields__)
-        )
+    def together(parts: list[_Measured]) -> _Measured:
+        names = _Measured.__dataclass_fields__
+        whole = _Measured(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
         return whole.take(np.argsort(whole.codes))
-
-
-def search(counts: Counts, epsilon: Fraction | float, randomness: Randomness) -> NoisyCounts:
-    """Noisy counts on an adaptive tree; along every root-to-leaf path they cost at most ε together."""
-    return _Search(counts, epsilon, randomness).run()
 
 
 @dataclass(eq=False, repr=False)
 class _Search:
+    """Where to measure, how finely, and with how much of the budget.
+
+    Estimates are in units of the bound B (the most mass one unit has), so that noise for budget e has scale 1/e.
+
+    Fields that the search fills:
+        pending: Measured nodes by level, neither divided nor closed yet.
+        found: Level, codes, published counts and parts spent, first of leaves and then of divided nodes.
+        evenness: How evenly divisions came out: level, weight, and chance that two people are in the same child.
+        scales: Scale of the noise for a number of parts.
+        measured: How many nodes were measured so far.
+    """
+
     counts: Counts
     epsilon: Fraction | float
     randomness: Randomness
-    pending: dict[int, list[_Looked]] = field(default_factory=dict)
+    pending: dict[int, list[_Measured]] = field(default_factory=dict)
     found: list[tuple[int, Integers, Integers, Integers]] = field(default_factory=list)
     evenness: list[tuple[int, Floats, Floats]] = field(default_factory=list)
     scales: dict[int, Fraction] = field(default_factory=dict)
-    looked: int = 0
+    measured: int = 0
 
     def run(self) -> NoisyCounts:
         depth = self.counts.grid.depth
         root = np.zeros(1, np.int64)
-        self._look(0, root, FIRST_LOOK, PARTS)
+        self._measure(0, root, LEAST_PARTS, PARTS)
         for level in range(depth + 1):
             if level not in self.pending:
                 continue
-            here = _Looked.together(self.pending.pop(level))
+            here = _Measured.together(self.pending.pop(level))
             signal = self._signal(level, here)
             stride, spend = _plan(signal, here.left, max(depth - level, 1))
-            closed = (signal < WORTH_A_LOOK) & (level > 0) | (level == depth)
-            closed |= self._beyond_means(signal, np.where(closed, 0, 4**stride))
+            closed = (signal < DIVIDE_ABOVE) & (level > 0) | (level == depth)
+            closed |= self._too_many(signal, np.where(closed, 0, 4**stride))
             leaves, inner = here.take(closed), here.take(~closed)
             self.found.append((level, leaves.codes, leaves.sharp, leaves.spent + leaves.left))
             self.found.append((level, inner.codes, inner.coarse, inner.spent))
             self._divide(level, inner, stride[~closed], spend[~closed])
         return self._result()
 
-    def _signal(self, level: int, nodes: _Looked) -> Floats:
-        """How far the children of each node may stand out from each other, in units of the noise they would get."""
+    def _signal(self, level: int, nodes: _Measured) -> Floats:
+        """How far the children of each node may differ from each other, in units of the noise they would get."""
         if self.epsilon == math.inf:
             return np.where(nodes.estimate > 0, math.inf, 0.0)
         return np.asarray(nodes.estimate * self._budget(nodes.left) * self._unevenness(level))
 
-    def _beyond_means(self, signal: Floats, nodes: Integers) -> Booleans:
-        """Nodes whose division would make the tree too large; those that show least are the first to stay whole."""
+    def _too_many(self, signal: Floats, nodes: Integers) -> Booleans:
+        """Nodes whose division would make the tree too large; those with the least signal stay whole first."""
         order = np.argsort(-signal, kind="stable")
         needed = np.empty(len(nodes), np.int64)
         needed[order] = np.cumsum(nodes[order])
-        return (needed > MOST_NODES - self.looked) & (nodes > 0)
+        return (needed > MOST_NODES - self.measured) & (nodes > 0)
 
-    def _divide(self, level: int, nodes: _Looked, stride: Integers, spend: Integers) -> None:
-        """Look some levels below each node; nodes that go equally far for equal parts do so together."""
+    def _divide(self, level: int, nodes: _Measured, stride: Integers, spend: Integers) -> None:
+        """Measure some levels below each node; nodes that go equally far for equal parts do so together."""
         for key in np.unique(np.stack([stride, nodes.left, spend], axis=1), axis=0):
             far, left, parts = key.tolist()
             group = nodes.take((stride == far) & (nodes.left == left) & (spend == parts))
             below = (group.codes[:, None] << (2 * far)) + np.arange(4**far)
             there = exists(self.counts.grid, level + far, below.ravel())
-            self._look(
-                level + far, below.ravel()[there], parts, left, group, np.repeat(np.arange(len(below)), 4**far)[there]
-            )
+            parent = np.repeat(np.arange(len(below)), 4**far)[there]
+            self._measure(level + far, below.ravel()[there], parts, left, group, parent)
 
-    def _look(
+    def _measure(
         self,
         level: int,
         codes: Integers,
         spend: int,
         left: int,
-        above: _Looked | None = None,
+        above: _Measured | None = None,
         parent: Integers | None = None,
     ) -> None:
-        """A glance at some nodes for ``spend`` parts, to be sharpened to all ``left`` parts."""
-        self.looked += len(codes)
-        seen = glance(self.counts.at(level, codes), self._scale(spend), self._scale(left), self.randomness)
+        """Coarse counts of some nodes for ``spend`` parts, to be sharpened to all ``left`` parts."""
+        self.measured += len(codes)
+        seen = release_gradually(self.counts.at(level, codes), self._scale(spend), self._scale(left), self.randomness)
         estimate = seen.coarse / self.counts.bound
         if self.epsilon != math.inf:
             budget = float(self._budget(spend))
             if above is None or parent is None:
-                estimate = _at_least_nothing(estimate, 1 / budget)
+                estimate = _expected_count(estimate, 1 / budget)
             else:
                 estimate = self._reconcile(level, estimate, budget, above, parent)
         same = np.ones(len(codes), np.int64)
-        looked = _Looked(codes, spend * same, (left - spend) * same, seen.coarse, seen.sharp, np.maximum(estimate, 0))
-        self.pending.setdefault(level, []).append(looked)
+        nodes = _Measured(codes, spend * same, (left - spend) * same, seen.coarse, seen.sharp, np.maximum(estimate, 0))
+        self.pending.setdefault(level, []).append(nodes)
 
-    def _reconcile(self, level: int, values: Floats, budget: float, above: _Looked, parent: Integers) -> Floats:
-        """Spread evenly what the counts of a node's descendants lack against its own, and note how uneven they are."""
+    def _reconcile(self, level: int, values: Floats, budget: float, above: _Measured, parent: Integers) -> Floats:
+        """Make the counts of a node's descendants agree with its own count, and note how uneven they are.
+
+        The node's count and the sum of its descendants are averaged by precision; the difference to the sum is spread
+        evenly.
+        """
         count = len(above.codes)
         number = np.bincount(parent, minlength=count)
         sums = np.bincount(parent, weights=values, minlength=count)
@@ -242,21 +318,21 @@ class _Search:
 
     def _result(self) -> NoisyCounts:
         _check_paths(self.found)
-        scales = {
-            parts: float(self._scale(parts)) for _, _, _, spent in self.found for parts in np.unique(spent).tolist()
-        }
+        scales = [[float(self._scale(parts)) for parts in spent.tolist()] for _, _, _, spent in self.found]
         return NoisyCounts(
             self.counts.grid,
             np.concatenate([np.full(len(codes), level) for level, codes, _, _ in self.found]),
             np.concatenate([codes for _, codes, _, _ in self.found]),
             np.concatenate([values for _, _, values, _ in self.found]) / self.counts.one,
-            np.concatenate([[scales[parts] for parts in spent.tolist()] for _, _, _, spent in self.found])
-            / self.counts.one,
+            np.concatenate(scales) / self.counts.one,
         )
 
 
-def _at_least_nothing(values: Floats, scale: float) -> Floats:
-    """Expected count given a noisy one, all counts from zero up being as likely: an unlucky total closes no city."""
+def _expected_count(values: Floats, scale: float) -> Floats:
+    """Expected count given a noisy one, if all counts from zero up are equally likely; never zero.
+
+    Without it a total that is negative by chance would close the whole map.
+    """
     beyond = np.exp(-np.maximum(values, 0) / scale)
     return np.where(values < 0, scale, (2 * values + scale * beyond) / (2 - beyond))
 
@@ -264,20 +340,20 @@ def _at_least_nothing(values: Floats, scale: float) -> Floats:
 def _plan(signal: Floats, left: Integers, room: int) -> tuple[Integers, Integers]:
     """How many levels each node goes down at once, and for how many parts of what is left.
 
-    A node whose signal is SHOWS_SOMETHING · 4^k still shows something k + 1 levels down. Budget is shared among those
-    levels in powers of FINER; the levels gone down at once get their part together.
+    A node whose signal is VISIBLE_ABOVE · 4^k still shows something k + 1 levels down. Budget is shared among those
+    levels in powers of GROWTH; the levels gone down at once get their part together.
     """
     with np.errstate(divide="ignore"):
-        worth = 1 + np.maximum(np.log2(signal / SHOWS_SOMETHING) / 2, 0)
+        worth = 1 + np.maximum(np.log2(signal / VISIBLE_ABOVE) / 2, 0)
     if np.isinf(worth).any():  # without noise: one level at a time, whatever it costs
-        return np.ones(len(signal), np.int64), np.full(len(signal), FIRST_LOOK)
+        return np.ones(len(signal), np.int64), np.full(len(signal), LEAST_PARTS)
     worth = np.round(2 * np.minimum(worth, room)) / 2
     stride = np.clip((worth * STRIDE + 0.5).astype(np.int64), 1, min(room, LONGEST_STRIDE))
     worth = np.maximum(worth, stride)
-    planned = np.minimum(worth + np.where(signal > SHOWS_SOMETHING, HEADROOM, 0.0), room)
-    share = FINER ** (stride - planned) * (1 - FINER**-stride) / (1 - FINER**-planned)
-    spend = np.maximum(np.floor(share * left).astype(np.int64), FIRST_LOOK)
-    return stride, np.where((share >= 0.9) | (spend + FIRST_LOOK > left), left, spend)
+    planned = np.minimum(worth + np.where(signal > VISIBLE_ABOVE, HEADROOM, 0.0), room)
+    share = GROWTH ** (stride - planned) * (1 - GROWTH**-stride) / (1 - GROWTH**-planned)
+    spend = np.maximum(np.floor(share * left).astype(np.int64), LEAST_PARTS)
+    return stride, np.where((share >= 0.9) | (spend + LEAST_PARTS > left), left, spend)
 
 
 def _check_paths(found: list[tuple[int, Integers, Integers, Integers]]) -> None:
@@ -302,43 +378,3 @@ def _check_paths(found: list[tuple[int, Integers, Integers, Integers]]) -> None:
         if (spent > PARTS).any():
             raise PromiseBroken("A path of the tree spent more than its budget; do not use this map.")
         known.append((codes, spent))
-
-
-@dataclass(frozen=True)
-class AdaptiveTree:
-    """Counts of quadtree nodes, finer where counts above were large, every path spending ε; see ``adaptive_tree.md``.
-
-    The release carries the noisy counts themselves, so it can say how sure it is of every place. There is no knob: what
-    the budget goes to is decided by the noisy counts already paid for.
-
-    Args:
-        grid: The public frame.
-        epsilon: Privacy loss of the whole release.
-    """
-
-    grid: Grid
-    epsilon: Fraction
-
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-
-    def event(self, bound: int) -> LaplaceOnPaths:
-        """Counts chosen in view of earlier ones; no path spends more than ε."""
-        laplace_scale(bound, self.epsilon * FIRST_LOOK / PARTS)  # the largest noise: refused before anything is charged
-        return LaplaceOnPaths(bound, self.epsilon)
-
-    def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Measure, then infer; the second step sees noisy numbers only."""
-        return Estimate.infer(self.measure(counts, randomness))
-
-    def measure(self, counts: Counts, randomness: Randomness) -> NoisyCounts:
-        """Noisy counts on an adaptive tree, at most one a node."""
-        return search(counts, self.epsilon, randomness)
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
-        return {"epsilon": str(self.epsilon)}

@@ -1,19 +1,19 @@
-"""Dense: noise on one well-chosen level, then a non-negative fit; for people spread everywhere (appendix D)."""
+"""Dense: noise on one level of the quadtree, then a non-negative fit; for people spread everywhere (appendix D)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from heathaze.central.tree_fit import Level, fit_tree
+from heathaze.checks import assign, whole
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import nodes_at
-from heathaze.errors import InvalidInput
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import DiscreteLaplace
@@ -25,29 +25,31 @@ FINEST_LEVEL = 11
 """Four million nodes; a finer level would be warranted only for more than 4^12/ε people."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Dense:
     """Laplace noise on the level that balances noise against resolution; see ``dense.md``.
 
     Args:
         grid: The public frame.
-        epsilon: Privacy loss of the whole release.
-        people: About how many units are expected. A public guess made before the data are seen: their true number is
-            private when people may be added or removed (errata E0-3). A wrong guess costs accuracy, never privacy.
+        epsilon: Privacy loss of the whole release, above 0.
+        people: About how many units are expected, at least 1. It is a public guess made before the data are seen: their
+            true number is private when people may be added or removed (errata E0-3). A wrong guess costs accuracy,
+            never privacy.
+
+    Raises:
+        InvalidInput: ``people`` is no whole number from 1.
+
+    >>> Dense(Grid.plane(x=(0, 1), y=(0, 1), size=256), epsilon=1, people=1000).level    # log₂ √1000
+    5
     """
 
     grid: Grid
     epsilon: Fraction
     people: int
 
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number, people: int) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        if isinstance(self.people, bool) or not isinstance(self.people, int) or self.people < 1:
-            raise InvalidInput(f"people is {self.people!r}; give about how many people you expect, at least 1.")
+    def __init__(self, grid: Grid, epsilon: Number, people: int) -> None:
+        guess = whole(people, "people", "about how many people you expect")
+        assign(self, grid=grid, epsilon=parse_epsilon(epsilon), people=guess)
 
     @property
     def level(self) -> int:
@@ -58,11 +60,20 @@ class Dense:
         return max(0, min(finest, round(math.log2(math.sqrt(float(self.epsilon) * self.people)))))
 
     def event(self, bound: int) -> DiscreteLaplace:
-        """One discrete Laplace release of one level, which is a partition."""
+        """One discrete Laplace release of one level, which is a partition.
+
+        Args:
+            bound: The most mass of one unit.
+        """
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Noisy counts of the level, and the non-negative masses closest to them in the tree norm."""
+        """Noisy counts of the level, and the non-negative masses closest to them in the tree norm.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
         nodes = nodes_at(self.grid, self.level)
         noise = discrete_laplace(self.event(counts.bound).scale, len(nodes), randomness)
         levels = [Level(nodes, counts.at(self.level, nodes) + noise)]

@@ -1,13 +1,14 @@
-"""Flat: Laplace noise on every cell, negatives to zero. The baseline everybody knows."""
+"""Flat: Laplace noise on every cell, negatives set to zero. The usual baseline."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from heathaze.checks import assign
 from heathaze.domain.density import MAX_DENSE_CELLS, Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import TooLarge
@@ -20,27 +21,43 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Integers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Flat:
-    """Discrete Laplace noise on every cell of the grid, negative cells set to zero; see ``flat.md``."""
+    """Discrete Laplace noise on every cell of the grid, negative cells set to zero; see ``flat.md``.
+
+    Args:
+        grid: The public frame, at most 2^24 cells.
+        epsilon: Privacy loss of the whole release, above 0.
+
+    Raises:
+        TooLarge: The grid has more cells.
+
+    >>> float(Flat(Grid.plane(x=(0, 1), y=(0, 1), size=8), epsilon=0.5).event(bound=1).scale)
+    2.0
+    """
 
     grid: Grid
     epsilon: Fraction
 
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_every_cell(self.grid)
+    def __init__(self, grid: Grid, epsilon: Number) -> None:
+        assign(self, grid=grid, epsilon=parse_epsilon(epsilon))
+        check_every_cell(grid)
 
     def event(self, bound: int) -> DiscreteLaplace:
-        """One discrete Laplace release of the cells, which are a partition."""
+        """One discrete Laplace release of the cells, which are a partition.
+
+        Args:
+            bound: The most mass of one unit.
+        """
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Every cell plus noise, cut at zero."""
+        """Every cell plus noise, cut at zero.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
         return estimate(noisy_cells(counts, self.event(counts.bound).scale, randomness), counts)
 
     def parameters(self) -> dict[str, Any]:
@@ -49,7 +66,11 @@ class Flat:
 
 
 def check_every_cell(grid: Grid) -> None:
-    """Refuse a grid with more cells than noise can be drawn for."""
+    """Refuse a grid with more cells than noise can be drawn for.
+
+    Raises:
+        TooLarge: The grid has more than 2^24 cells.
+    """
     if grid.cells > MAX_DENSE_CELLS:
         raise TooLarge(
             f"{grid.rows} × {grid.cols} cells are too many to draw noise for each; use Pyramid, whose cost does not "
@@ -58,11 +79,22 @@ def check_every_cell(grid: Grid) -> None:
 
 
 def noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> Integers:
-    """Every cell's mass plus discrete Laplace noise."""
+    """Every cell's mass plus discrete Laplace noise.
+
+    Args:
+        counts: The secret counts.
+        scale: Scale of the noise, in mass.
+        randomness: Where the noise comes from.
+    """
     return counts.dense() + discrete_laplace(scale, counts.grid.cells, randomness).reshape(counts.grid.shape)
 
 
 def estimate(noisy: Integers, counts: Counts) -> Estimate:
-    """The density of noisy cells cut at zero."""
+    """The density of noisy cells cut at zero.
+
+    Args:
+        noisy: Noisy mass of every cell.
+        counts: Of which only the grid and the mass of one unit are used, which are public.
+    """
     mass = np.maximum(noisy, 0)
     return Estimate(Density.from_mass(counts.grid, mass), total=float(mass.sum(dtype=np.float64)) / counts.one)

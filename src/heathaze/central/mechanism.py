@@ -15,8 +15,8 @@ from heathaze.privacy.randomness import Randomness
 class Mechanism(Protocol):
     """A central mechanism: parameters only, no data.
 
-    ``event`` says what ``run`` will do to data of which one unit weighs at most ``bound``, completely enough to be
-    priced; its price is at most ``epsilon``. ``run`` is pure: it knows no ledger, no clock and no file.
+    ``event`` says completely what ``run`` will do to the data, so that the privacy loss can be computed from it. That
+    loss is at most ``epsilon``. ``run`` is pure: it knows no ledger, no clock and no file.
     """
 
     @property
@@ -25,13 +25,22 @@ class Mechanism(Protocol):
 
     @property
     def epsilon(self) -> Fraction:
-        """The declared loss."""
+        """The declared privacy loss."""
 
     def event(self, bound: int) -> Event:
-        """What happens to the data."""
+        """What happens to the data.
+
+        Args:
+            bound: The most mass of one unit.
+        """
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Draw the noise and estimate the density."""
+        """Draw the noise and estimate the density.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""

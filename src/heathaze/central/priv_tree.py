@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from heathaze.checks import assign
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import children, exists
@@ -29,14 +30,17 @@ _SCALE_BITS = 40
 """Binary digits of a scale: rounding it up then wastes less than a millionth of the budget."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class PrivTree:
-    """A tree of squares, fine where people are, at a price that does not grow with its depth; see ``priv_tree.md``.
+    """A tree of squares, fine where people are, at a cost that does not grow with its depth; see ``priv_tree.md``.
 
     Args:
         grid: The public frame.
-        epsilon: Privacy loss of the whole release.
+        epsilon: Privacy loss of the whole release, above 0.
         share: Part of ε that finds the squares, between 0 and 1; the rest counts them.
+
+    Raises:
+        InvalidInput: The share is not between 0 and 1.
 
     >>> tree = PrivTree(Grid.plane(x=(0, 1), y=(0, 1), size=2**20), epsilon=1)
     >>> splits = tree.splits(bound=2**20)
@@ -46,21 +50,19 @@ class PrivTree:
 
     grid: Grid
     epsilon: Fraction
-    share: Fraction = Fraction(1, 2)
+    share: Fraction
 
-    if TYPE_CHECKING:  # callers may write numbers as they like; they are kept as exact fractions
-
-        def __init__(self, grid: Grid, epsilon: Number, share: Number = Fraction(1, 2)) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        object.__setattr__(self, "share", _parse_share(self.share))
+    def __init__(self, grid: Grid, epsilon: Number, share: Number = Fraction(1, 2)) -> None:
+        assign(self, grid=grid, epsilon=parse_epsilon(epsilon), share=_parse_share(share))
 
     def splits(self, bound: int) -> BiasedSplits:
-        """How the squares are found: the price of the whole depth, and the noise and bias that keep to it.
+        """How the squares are found: scale and bias of the noise, so that splits at all depths cost ``share`` · ε.
 
-        The bias is a whole number, δ = ⌈λ ln 4⌉ at the paper's scale λ = B/ε · 7/3. The scale is then the least that
-        pays for this bias; rounding δ up has left it a little room when one unit of mass is coarse.
+        The bias is a whole number, δ = ⌈λ ln 4⌉ at the paper's scale λ = B/ε · 7/3. The scale is then the smallest one
+        that keeps to the budget with this bias. It is below λ, because δ was rounded up.
+
+        Args:
+            bound: The most mass of one unit, B.
         """
         if self.epsilon == math.inf:
             return BiasedSplits(bound, Fraction(0), 0)
@@ -71,12 +73,21 @@ class PrivTree:
         return BiasedSplits(bound, _least_scale(bound, bias, epsilon, enough), bias)
 
     def event(self, bound: int) -> Composition:
-        """The splits, then one discrete Laplace release of the leaves, which are a partition."""
+        """The splits, then one discrete Laplace release of the leaves, which are a partition.
+
+        Args:
+            bound: The most mass of one unit.
+        """
         counted = laplace_scale(bound, self.epsilon * (1 - self.share))
         return Composition((self.splits(bound), DiscreteLaplace(bound, counted)))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Find the squares, count each once, cut at zero, spread evenly."""
+        """Find the squares, count each once, cut at zero, spread evenly.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
         leaves = self.grow(counts, randomness)
         scale = laplace_scale(counts.bound, self.epsilon * (1 - self.share))
         noisy = [
@@ -90,8 +101,15 @@ class PrivTree:
     def grow(self, counts: Counts, randomness: Randomness) -> dict[int, Integers]:
         """Leaves of the tree by level (Algorithm 2 of the paper with θ = 0); levels without a leaf are left out.
 
-        Noise is drawn for the visited nodes only, level by level. Nodes of the grid's own level are leaves without
-        a question, and nodes in the padding do not exist.
+        Noise is drawn for the visited nodes only, level by level. Nodes of the finest level are always leaves, and
+        nodes in the padding do not exist.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+
+        Returns:
+            Codes of the leaves of each level.
         """
         splits = self.splits(counts.bound)
         leaves: dict[int, Integers] = {}
@@ -127,9 +145,9 @@ def _parse_share(value: Number) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _least_scale(bound: int, bias: int, epsilon: Fraction, enough: Fraction) -> Fraction:
-    """The least scale of so many binary digits whose splits cost at most ε: by halving, since more noise costs less."""
+    """The smallest scale of 40 binary digits whose splits cost at most ε; by bisection, since more noise costs less."""
     unit = 2 ** max(0, _SCALE_BITS - math.ceil(enough).bit_length())
-    # Even with an endless bias the price is 2 B/λ, so a scale below 2 B/ε is too small.
+    # Even with an infinite bias the splits cost 2 B/λ, so a scale below 2 B/ε is too small.
     too_small, fits = math.floor(2 * bound / epsilon * unit) - 1, math.ceil(enough * unit)
     while fits - too_small > 1:
         middle = (too_small + fits) // 2

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from heathaze.central.tree_fit import Level, fit_tree
+from heathaze.checks import assign, whole
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import children, exists, nodes_at
@@ -23,15 +24,19 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Integers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Pyramid:
     """The sparse aggregation of "Differentially Private Heatmaps" with the errata; see ``pyramid.md``.
 
     Args:
         grid: The public frame.
-        epsilon: Privacy loss of the whole release.
-        w: Nodes kept a level (the paper's w).
-        gamma: Share of a level's budget that the next finer level gets (the paper's γ; 1/√2 is optimal, errata E0-9).
+        epsilon: Privacy loss of the whole release, above 0.
+        w: How many nodes are kept on each level (the paper's w), 1 to 2^20.
+        gamma: Share of a level's budget that the next finer level gets (the paper's γ), above 0 and at most 1; 1/√2 is
+            optimal (errata E0-9).
+
+    Raises:
+        InvalidInput: ``w`` or ``gamma`` is out of range.
 
     >>> pyramid = Pyramid(Grid.plane(x=(0, 1), y=(0, 1), size=256), epsilon=1)
     >>> {level: round(float(epsilon), 4) for level, epsilon in pyramid.level_epsilons().items()}
@@ -40,19 +45,14 @@ class Pyramid:
 
     grid: Grid
     epsilon: Fraction
-    w: int = 20
-    gamma: float = math.sqrt(0.5)
+    w: int
+    gamma: float
 
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number, w: int = 20, gamma: float = math.sqrt(0.5)) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        if isinstance(self.w, bool) or not isinstance(self.w, int) or not 1 <= self.w <= 2**20:
-            raise InvalidInput(f"w is {self.w!r}; give the number of nodes to keep a level, 1 to {2**20}.")
-        if not 0 < self.gamma <= 1 or 0 in self.level_epsilons().values():
-            raise InvalidInput(f"gamma is {self.gamma}; give a decay at most 1 that leaves every level some budget.")
+    def __init__(self, grid: Grid, epsilon: Number, w: int = 20, gamma: float = math.sqrt(0.5)) -> None:
+        kept = whole(w, "w", "the number of nodes to keep on each level", most=2**20)
+        assign(self, grid=grid, epsilon=parse_epsilon(epsilon), w=kept, gamma=gamma)
+        if not 0 < gamma <= 1 or 0 in self.level_epsilons().values():
+            raise InvalidInput(f"gamma is {gamma}; give a decay at most 1 that leaves every level some budget.")
 
     @property
     def top(self) -> int:
@@ -60,18 +60,27 @@ class Pyramid:
         return min((self.w.bit_length() - 1) // 2, self.grid.depth)
 
     def level_epsilons(self) -> dict[int, Fraction]:
-        """ε_i ∝ γ^(i − q), rounded down so that the sum is at most ε."""
+        """Budget of each measured level i: ε_i ∝ γ^(i − q), rounded down so that the sum is at most ε."""
         levels = range(self.top, self.grid.depth + 1)
         weights = [self.gamma ** (level - self.top) for level in levels]
         shares = [Fraction(math.floor(weight / math.fsum(weights) * 2**50), 2**50) for weight in weights]
         return {level: self.epsilon * share for level, share in zip(levels, shares, strict=True)}
 
     def event(self, bound: int) -> Composition:
-        """One discrete Laplace release of a whole partition for each level."""
+        """One discrete Laplace release of a whole partition for each level.
+
+        Args:
+            bound: The most mass of one unit.
+        """
         return Composition(tuple(DiscreteLaplace(bound, scale) for scale in self._scales(bound).values()))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Algorithms 1 and 2: measure, keep the heaviest, fit."""
+        """Algorithms 1 and 2: measure, keep the heaviest, fit.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
         fit = fit_tree(self.grid, self.top, self.measure(counts, randomness))
         density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
         return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one)
@@ -79,7 +88,14 @@ class Pyramid:
     def measure(self, counts: Counts, randomness: Randomness) -> list[Level]:
         """Noisy counts of the w heaviest nodes of each level, among the children of those kept above.
 
-        Noise is drawn for the visited nodes only; the others' is independent and never read.
+        Noise is drawn for the visited nodes only; that of the others is independent and never read.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+
+        Returns:
+            Selected nodes of the levels ``top`` to the finest.
         """
         measured: list[Level] = []
         for level, scale in self._scales(counts.bound).items():
@@ -104,5 +120,9 @@ class Pyramid:
 
 
 def heaviest(noisy: Integers, count: int) -> Integers:
-    """Places of the ``count`` largest numbers, ascending; of equals the first is kept, whatever the data."""
+    """Indices of the ``count`` largest numbers, ascending; the first of equal numbers is kept.
+
+    >>> heaviest(np.array([3, 9, 3, 7]), 3).tolist()
+    [0, 1, 3]
+    """
     return np.sort(np.lexsort((np.arange(len(noisy)), -noisy))[:count])

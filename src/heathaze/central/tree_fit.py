@@ -1,4 +1,4 @@
-"""The paper's reconstruction, solved exactly: non-negative masses closest to noisy counts on a tree.
+"""The reconstruction of Ghazi et al., solved exactly: the non-negative masses closest to noisy counts on a tree.
 
 Minimise  Σ_{nodes n of level i} 2^(−i) |c_n − x_n|  over masses x ≥ 0 on the leaves, where x_n is the mass below node
 n and the sum runs over all nodes of the measured levels, with c_n = 0 for the nodes below a left-out one (Algorithm
@@ -29,15 +29,21 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Squares that hold the fitted mass: selected cells of the last level, and left-out nodes above it."""
+class TreeFit:
+    """Squares that hold the fitted mass: selected cells of the last level, and left-out nodes above it.
+
+    Attributes:
+        levels: Level of each square in the quadtree.
+        codes: Morton code of each square.
+        mass: Fitted mass of each square.
+    """
 
     levels: Integers
     codes: Integers
     mass: Integers
 
 
-def fit_tree(grid: Grid, top: int, measured: list[Level]) -> Fit:
+def fit_tree(grid: Grid, top: int, measured: list[Level]) -> TreeFit:
     """Fit masses to noisy counts.
 
     Args:
@@ -46,7 +52,7 @@ def fit_tree(grid: Grid, top: int, measured: list[Level]) -> Fit:
         measured: Selected nodes of the levels top, top + 1, … Each below the first has its parent selected.
 
     Returns:
-        The optimum. It is not unique; taken is the smallest mass at slope 0, ties between children going to the first.
+        The optimum. Where it is not unique, it is the one of smallest mass, and ties between children go to the first.
 
     Cost: O(N · depth) for N selected nodes, however fine the grid.
 
@@ -74,7 +80,7 @@ def fit_tree(grid: Grid, top: int, measured: list[Level]) -> Fit:
     level_of = bottom - heights
     all_codes = np.concatenate([level.codes for level in measured])
     held = mass[last] > 0
-    return Fit(
+    return TreeFit(
         levels=np.concatenate([np.full(held.sum(), bottom), level_of[parents] + 1]),
         codes=np.concatenate([measured[-1].codes[held], all_codes[parents] * 4 + quadrants]),
         mass=np.concatenate([mass[last][held], left_out_mass[parents, quadrants]]),

@@ -1,19 +1,19 @@
-"""UniformGrid: noisy counts on a grid as coarse as the number of people asks for (UG of Qardaji, Yang, Li 2013)."""
+"""UniformGrid: noisy counts of equal blocks, whose size follows from the number of people (UG, Qardaji et al. 2013)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from heathaze.central.flat import check_every_cell
+from heathaze.checks import assign, whole
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import Composition, DiscreteLaplace
@@ -23,45 +23,57 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
 UNITS_A_BLOCK = 10
-"""The paper's c: a block should hold about c/ε units, where noise and unevenness inside a block err alike."""
+"""The paper's c: with about c/ε units in a block, the errors by noise and by unevenness inside blocks are equal."""
 
 TOTAL_SHARE = Fraction(1, 50)
-"""Part of ε that counts all units, when the caller gives no guess of their number."""
+"""Part of ε that counts all units when the caller gives no guess of their number."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class UniformGrid:
     """Discrete Laplace noise on m × m blocks of cells, m = √(N ε / 10), spread evenly; see ``uniform_grid.md``.
 
     Args:
-        grid: The public frame.
-        epsilon: Privacy loss of the whole release.
-        people: About how many units are expected: a public guess made before the data are seen. Without it, 2 % of ε
-            counts them. A wrong guess costs accuracy, never privacy.
+        grid: The public frame, at most 2^24 cells.
+        epsilon: Privacy loss of the whole release, above 0.
+        people: About how many units are expected: a public guess made before the data are seen. Without it, 2 % of ε is
+            spent on counting them. A wrong guess costs accuracy, never privacy.
+
+    Raises:
+        TooLarge: The grid has more cells.
+        InvalidInput: ``people`` is no whole number from 1.
+
+    >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=64)
+    >>> len(UniformGrid(grid, epsilon=1).event(1).events), len(UniformGrid(grid, epsilon=1, people=500).event(1).events)
+    (2, 1)
     """
 
     grid: Grid
     epsilon: Fraction
-    people: int | None = None
+    people: int | None
 
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number, people: int | None = None) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_every_cell(self.grid)
-        check_people(self.people)
+    def __init__(self, grid: Grid, epsilon: Number, people: int | None = None) -> None:
+        check_every_cell(grid)
+        assign(self, grid=grid, epsilon=parse_epsilon(epsilon), people=check_people(people))
 
     def event(self, bound: int) -> Composition:
-        """The total, if nobody guessed it, and the blocks; each is a partition."""
+        """The total, if no guess was given, and the blocks; each is a partition.
+
+        Args:
+            bound: The most mass of one unit.
+        """
         total, rest = budgets(self.epsilon, self.people)
         return Composition(
             tuple(DiscreteLaplace(bound, laplace_scale(bound, epsilon)) for epsilon in (total, rest) if epsilon)
         )
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Every block plus noise, cut at zero, spread evenly over its cells."""
+        """Every block plus noise, cut at zero, spread evenly over its cells.
+
+        Args:
+            counts: The secret counts.
+            randomness: Where the noise comes from.
+        """
         total, rest = budgets(self.epsilon, self.people)
         sums = running_sums(counts)
         units = noisy_units(sums, counts.bound, total, randomness) if total else float(self.people or 0)
@@ -80,25 +92,44 @@ class UniformGrid:
         return {"epsilon": str(self.epsilon), "people": self.people}
 
 
-def check_people(people: int | None) -> None:
-    """Refuse a guess that is no number of people."""
-    if people is not None and (isinstance(people, bool) or not isinstance(people, int) or people < 1):
-        raise InvalidInput(f"people is {people!r}; give about how many people you expect, at least 1, or leave it out.")
+def check_people(people: int | None) -> int | None:
+    """A guess of the number of people, or None.
+
+    Raises:
+        InvalidInput: The guess is no whole number from 1.
+    """
+    return None if people is None else whole(people, "people", "about how many people you expect (or leave it out)")
 
 
 def budgets(epsilon: Fraction, people: int | None) -> tuple[Fraction, Fraction]:
-    """ε of the total, 0 where a guess is given, and ε of everything else."""
+    """ε of the total (0 if a guess is given), and ε of everything else.
+
+    >>> budgets(Fraction(1), None), budgets(Fraction(1), 500)
+    ((Fraction(1, 50), Fraction(49, 50)), (Fraction(0, 1), Fraction(1, 1)))
+    """
     return (epsilon * TOTAL_SHARE, epsilon * (1 - TOTAL_SHARE)) if people is None else (Fraction(0), epsilon)
 
 
 def noisy_units(sums: Integers, bound: int, epsilon: Fraction, randomness: Randomness) -> float:
-    """About how many units there are: the noisy mass by the most that a unit weighs, at least 0."""
+    """A noisy number of units: the noisy mass divided by the most mass of one unit, at least 0.
+
+    Args:
+        sums: Running sums of the secret mass.
+        bound: The most mass of one unit.
+        epsilon: What this count costs.
+        randomness: Where the noise comes from.
+    """
     noise = discrete_laplace(laplace_scale(bound, epsilon), 1, randomness)
     return max(0.0, float(sums[-1, -1] + noise[0]) / bound)
 
 
 def blocks_a_side(units: npt.ArrayLike, epsilon: Fraction | float, units_a_block: float) -> Floats:
-    """m = √(N ε / c), at least 1 and not yet rounded; without noise there is no reason to stop.
+    """How many blocks a side: m = √(N ε / c), at least 1 and not yet rounded; infinite without noise.
+
+    Args:
+        units: N, the number of units, one or many.
+        epsilon: Privacy loss of the counts.
+        units_a_block: c.
 
     >>> float(blocks_a_side(1000, Fraction(1), 10))
     10.0
@@ -110,7 +141,14 @@ def blocks_a_side(units: npt.ArrayLike, epsilon: Fraction | float, units_a_block
 
 
 def borders(length: int, parts: float) -> Integers:
-    """Where a side of so many cells is cut: into ⌈parts⌉ parts, or single cells, nearly equal, at whole cells.
+    """Where a side is cut into ⌈parts⌉ nearly equal parts, at whole cells and at most one part a cell.
+
+    Args:
+        length: Cells of the side.
+        parts: How many parts are wanted.
+
+    Returns:
+        Borders from 0 to ``length``.
 
     >>> borders(10, 3.0).tolist(), borders(2, 3.0).tolist()
     ([0, 3, 7, 10], [0, 1, 2])
@@ -120,12 +158,12 @@ def borders(length: int, parts: float) -> Integers:
 
 
 def border(k: Integers, length: Integers | np.int64, parts: Integers | np.int64) -> Integers:
-    """Where part k begins: k · length / parts, rounded to the nearest cell; no part is empty if parts ≤ length."""
+    """Where part k begins: k · length / parts, rounded to the nearest cell. No part is empty if parts ≤ length."""
     return np.asarray((2 * k * length + parts) // (2 * parts), dtype=np.int64)
 
 
 def running_sums(counts: Counts) -> Integers:
-    """Mass above and left of each corner of the cells: any rectangle's mass is then four look-ups."""
+    """Mass above and to the left of each corner of the cells, so that the mass of a rectangle is four look-ups."""
     sums = np.zeros((counts.grid.rows + 1, counts.grid.cols + 1), dtype=np.int64)
     np.cumsum(counts.dense(), axis=0, out=sums[1:, 1:])
     np.cumsum(sums[1:, 1:], axis=1, out=sums[1:, 1:])
@@ -133,5 +171,5 @@ def running_sums(counts: Counts) -> Integers:
 
 
 def masses(sums: Integers, top: Integers, bottom: Integers, left: Integers, right: Integers) -> Integers:
-    """Mass of each rectangle of cells."""
+    """Mass of each rectangle of cells, from running sums and the first and last-plus-one rows and columns."""
     return sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
