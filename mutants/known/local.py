@@ -11,6 +11,8 @@ PLANAR = "src/heathaze/local/planar_laplace.py"
 BITS = "src/heathaze/local/unary_encoding.py"
 HASHES = "src/heathaze/local/local_hashing.py"
 WAVE = "src/heathaze/local/square_wave.py"
+MECHANISM = "src/heathaze/local/mechanism.py"
+DOOR = "src/heathaze/privacy/door.py"
 DEVICE = "src/heathaze/local/device.py"
 REPORTS = "src/heathaze/local/reports.py"
 TALLY = "src/heathaze/local/tally.py"
@@ -61,16 +63,16 @@ BUGS = (
         "subsets-without-one-half",
         "A set of cells is drawn with half of epsilon, because its normaliser differs from cell to cell (E1-11).",
         SUBSETS,
-        "return decay(self.grid, self.epsilon / 2, self.reach, margin=False)",
-        "return decay(self.grid, self.epsilon, self.reach, margin=False)",
+        "return decay(self.grid, self.epsilon / 2, self.cutoff, margin=False)",
+        "return decay(self.grid, self.epsilon, self.cutoff, margin=False)",
         "tests/local/test_subset_exponential.py::test_no_pair_of_cells_pays_more_than_its_distance",
     ),
     Bug(
         "rounding-of-weights-for-free",
         "The price for each metre covers the rounding of weights.",
         DISTANCE,
-        "slower, end = _decimal(epsilon - _ROUNDING / smallest_step(grid)), _decimal(reach)",
-        "slower, end = _decimal(epsilon), _decimal(reach)",
+        "slower, end = _decimal(epsilon - _ROUNDING / smallest_step(grid)), _decimal(cutoff)",
+        "slower, end = _decimal(epsilon), _decimal(cutoff)",
         "tests/local/test_planar_laplace.py::test_the_price_is_kept_in_whole_numbers",
     ),
     Bug(
@@ -143,12 +145,10 @@ BUGS = (
         "report-drawn-before-paid",
         "A device pays for a report before it is drawn.",
         DEVICE,
-        "        if self.ledger is not None:\n"
-        "            self._charge(self.ledger, repeatable=self._has_answer(remembered))\n"
-        "        drawn = randomize(self.mechanism, position, randomness=randomness)\n",
+        "        receipt = self._pay(randomness, repeatable=self._has_answer(remembered))\n"
+        "        drawn = _draw(self.mechanism, cells, Unit.PERSON, receipt)\n",
         "        drawn = randomize(self.mechanism, position, randomness=randomness)\n"
-        "        if self.ledger is not None:\n"
-        "            self._charge(self.ledger, repeatable=self._has_answer(remembered))\n",
+        "        self._pay(randomness, repeatable=self._has_answer(remembered))\n",
         "tests/local/test_device.py::test_paid_before_anything_is_drawn",
     ),
     Bug(
@@ -156,7 +156,7 @@ BUGS = (
         "The memory of a device holds its answer and not its place.",
         DEVICE,
         "{fingerprint(self.mechanism): drawn.values[0].tolist()}",
-        "{fingerprint(self.mechanism): _cells(self.mechanism, position).tolist()}",
+        "{fingerprint(self.mechanism): cells.tolist()}",
         "tests/local/test_device.py::test_the_memory_never_holds_the_true_cell",
     ),
     Bug(
@@ -170,7 +170,7 @@ BUGS = (
     Bug(
         "reports-for-the-price-of-one",
         "Several reports of one person cost as many times epsilon.",
-        DEVICE,
+        MECHANISM,
         "return Guarantee(PrivacyLoss(mechanism.epsilon * reports), unit,",
         "return Guarantee(PrivacyLoss(mechanism.epsilon * min(reports, 1)), unit,",
         "tests/local/test_device.py::test_reports_of_one_person_are_promised_together",
@@ -186,9 +186,9 @@ BUGS = (
     Bug(
         "own-key-makes-reports",
         "Only bits from the operating system make reports that can be sent.",
-        DEVICE,
-        "    simulated = type(source) is not SecureRandomness\n",
-        "    simulated = source.simulated\n",
+        DOOR,
+        "        return type(self.randomness) is not SecureRandomness\n",
+        "        return self.randomness.simulated\n",
         "tests/local/test_device.py::test_only_the_secure_source_is_not_simulated",
     ),
     Bug(

@@ -60,7 +60,7 @@ def subset_privacy(mechanism: hz.local.SubsetExponential) -> float:
     members = mechanism.draw(np.arange(SETS) % grid.cells, hz.Simulation(1))
     held = np.zeros((grid.cells, SETS))
     held[members.T, np.arange(SETS)] = 1.0
-    single = hz.local.SubsetExponential(grid, mechanism.epsilon, size=1, reach=mechanism.reach).transition_matrix()
+    single = hz.local.SubsetExponential(grid, mechanism.epsilon, size=1, cutoff=mechanism.cutoff).transition_matrix()
     posterior = single @ held
     posterior /= posterior.sum(axis=0)
     return float(((cell_distances(grid.shape) @ posterior) * posterior).sum() / SETS)

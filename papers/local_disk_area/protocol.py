@@ -14,10 +14,10 @@ from harness.data import seed_of
 from sources import people, truth
 
 import heathaze as hz
-from heathaze.local.channels import Dense, Marginals
+from heathaze.local.channels import Marginals, Matrix
 from heathaze.local.disk_area import paper_radius
+from heathaze.local.estimate import smooth_map
 from heathaze.local.expectation_maximisation import expectation_maximisation
-from heathaze.local.smooth_map import smooth_map
 
 HERE = Path(__file__).resolve().parent
 
@@ -81,7 +81,7 @@ def likeliest(mechanism: Any, tallies: np.ndarray) -> np.ndarray:
     # Rows and columns were reported by different people: their two distributions, and nothing about how they go along.
     parts = np.split(tallies, [channel.down.shape[1]])
     down, across = (
-        expectation_maximisation(Dense((len(matrix), 1), matrix), part).density[:, 0]
+        expectation_maximisation(Matrix((len(matrix), 1), matrix), part).density[:, 0]
         for matrix, part in zip((channel.down, channel.across), parts, strict=True)
     )
     return np.outer(down, across)

@@ -75,8 +75,8 @@ def test_one_bad_file_is_named_and_the_others_count(heathaze: Heathaze, visits: 
     bad = {
         "short.reports": (whole[:-30], "cut short"),
         "flipped.reports": (whole[:-10] + bytes([whole[-10] ^ 1]) + whole[-9:], "checksum"),
-        "newer.reports": (whole.replace(b'"version":1', b'"version":2'), "version 2"),
-        "text.reports": (b"lon,lat\n1,2\n", "something else than reports"),
+        "newer.reports": (whole.replace(b'"version":2', b'"version":3'), "version 3"),
+        "text.reports": (b"lon,lat\n1,2\n", "holds no reports"),
         "empty.reports": (b"", "empty"),
     }
     for name, (content, _) in bad.items():

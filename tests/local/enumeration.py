@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from heathaze.domain.grid import Grid
-from heathaze.local.channels import Channel, Dense
+from heathaze.local.channels import Channel, Matrix
 from heathaze.local.mechanism import Estimator
 from heathaze.local.subset_exponential import SubsetExponential
 from heathaze.local.unary_encoding import UnaryEncoding
@@ -69,7 +69,7 @@ def expected_tallies(mechanism: Estimator) -> np.ndarray:
 
 def assert_channel_is(channel: Channel, matrix: np.ndarray) -> None:
     """Both products of the channel are those of the matrix."""
-    dense = Dense(channel.shape, matrix)
+    dense = Matrix(channel.shape, matrix)
     assert channel.outcomes == dense.outcomes
     words = Simulation(8).uniforms(matrix.shape[0] + matrix.shape[1])
     density, ratio = words[: matrix.shape[0]].reshape(channel.shape), words[matrix.shape[0] :]

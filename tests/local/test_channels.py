@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heathaze.local.channels import Channel, Convolution, Dense, Marginals, Separable
+from heathaze.local.channels import Channel, Convolution, Marginals, Matrix, Separable
 from heathaze.local.disk_area import DiskArea
 from heathaze.local.subset_exponential import SubsetExponential
 from heathaze.privacy.randomness import Simulation
@@ -86,7 +86,7 @@ def test_every_channel_is_stochastic_and_backward_is_the_adjoint(rows: int, cols
         DiskArea(plane(rows, cols), 2, radius=2 * max(rows, cols)).channel(),
         Separable(stochastic(seed, rows, 5), stochastic(seed, cols, 3)),
         Marginals(stochastic(seed, rows, 5), stochastic(seed, cols, 3)),
-        Dense((rows, cols), stochastic(seed, rows * cols, 7)),
+        Matrix((rows, cols), stochastic(seed, rows * cols, 7)),
     ]
     density = numbers(seed, rows, cols)
     for channel in channels:

@@ -25,8 +25,7 @@ from heathaze.local import (
     UnaryEncoding,
     randomize,
 )
-from heathaze.local.device import promise
-from heathaze.local.mechanism import Estimator
+from heathaze.local.mechanism import Estimator, promise
 from heathaze.privacy.events import RandomizedReport
 from heathaze.privacy.guarantee import Adjacency, Trust, Unit
 from heathaze.privacy.ledger import Ledger
@@ -387,12 +386,12 @@ for name in ("numba", "scipy", "duckdb", "matplotlib", "typer", "rich", "dp_acco
 
 import heathaze.local as local
 from heathaze.domain.grid import Grid
-from heathaze.local.reports import MECHANISMS
+from heathaze.local.catalogue import MECHANISMS
 from heathaze.privacy.ledger import Ledger
 
 folder = pathlib.Path(sys.argv[1])
-for number, name in enumerate(MECHANISMS):
-    mechanism = getattr(local, name)(Grid.plane(x=(0, 8), y=(0, 8), size=8), 1)
+for number, kind in enumerate(MECHANISMS):
+    mechanism = kind(Grid.plane(x=(0, 8), y=(0, 8), size=8), 1)
     ledger = Ledger.open(folder / f"{number}.ledger", total=1)
     device = local.Device(mechanism, ledger=ledger, memory=folder / "memory")
     device.randomize((3.5, 4.5)).save(folder / f"{number}.reports")

@@ -66,7 +66,7 @@ def test_the_radii_of_fifteen_cells() -> None:
 
 def test_the_window_of_the_papers_default() -> None:
     window = DiskArea(plane(15, 15), 3.5).window
-    assert window.reach == (3, 3)
+    assert window.half_width == (3, 3)
     assert window.outputs.size == 437
     assert window.low == 2**32
     assert window.low + window.excess.max() == raised(2**32, Fraction(7, 2)) == 142229783154
@@ -211,7 +211,7 @@ def test_information_is_what_its_definition_says() -> None:
 @pytest.mark.parametrize("radius", [-1, 31, 1.5, True, "3"])
 def test_a_bad_radius_gets_a_sentence(radius: object) -> None:
     for mechanism in (DiskArea, HybridUniformExponential):
-        with pytest.raises(InvalidInput, match=r"radius is .*; give a whole number of cells from 0 to 30"):
+        with pytest.raises(InvalidInput, match=r"radius is .*; give cells of this map, a whole number from 0 to 30"):
             mechanism(plane(15, 15), 1, radius=radius)  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heathaze.local.channels import Channel, Dense
+from heathaze.local.channels import Channel, Matrix
 from heathaze.local.disk_area import DiskArea
 from heathaze.local.expectation_maximisation import _Stepper, expectation_maximisation
 from heathaze.local.square_wave import SquareWave2D
@@ -35,7 +35,7 @@ def test_by_fft_as_by_the_matrix() -> None:
     tallies = tallies_of(mechanism, 50_000)
     settings = {"steps": 500, "tolerance": -1.0, "accelerate": False}
     by_fft = expectation_maximisation(mechanism.channel(), tallies, **settings)
-    dense = Dense((15, 15), mechanism.transition_matrix())
+    dense = Matrix((15, 15), mechanism.transition_matrix())
     by_matrix = expectation_maximisation(dense, tallies, **settings)
     assert (by_fft.steps, by_matrix.steps) == (500, 500)
     assert not by_fft.converged
@@ -50,7 +50,7 @@ def test_by_fft_as_by_the_matrix() -> None:
 )
 def test_no_step_is_less_likely(rows: int, cols: int, counts: list[int], seed: int) -> None:
     matrix = Simulation(seed).uniforms(rows * cols * 9).reshape(rows * cols, 9) + 1e-3
-    channel = Dense((rows, cols), matrix / matrix.sum(axis=1, keepdims=True))
+    channel = Matrix((rows, cols), matrix / matrix.sum(axis=1, keepdims=True))
     tallies = np.array(counts, dtype=np.float64)
     if not tallies.sum():
         return
@@ -87,7 +87,7 @@ def test_leaps_and_steps_reach_the_same_top() -> None:
 
 def test_two_cells_have_a_known_answer() -> None:
     """0.9 f + 0.1 (1 − f) = 0.7, so f = 0.75; and what no density explains ends at the border."""
-    coin = Dense((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
+    coin = Matrix((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
     for accelerate in (True, False):
         fit = expectation_maximisation(coin, [70, 30], tolerance=1e-15, accelerate=accelerate)
         np.testing.assert_allclose(fit.density, [[0.75, 0.25]], rtol=0, atol=1e-6)
@@ -110,7 +110,7 @@ def test_smoothing_spreads_every_step() -> None:
 
 def test_smoothing_of_a_spike_is_the_mask() -> None:
     """[1 2 1]⊗[1 2 1]/16 after one step, and in a corner nothing leaves the map."""
-    nothing_learned = Dense((5, 5), np.full((25, 1), 1.0))
+    nothing_learned = Matrix((5, 5), np.full((25, 1), 1.0))
     for row, col, wanted in (
         (2, 2, np.outer([0, 1, 2, 1, 0], [0, 1, 2, 1, 0]) / 16),
         (0, 0, np.outer([3, 1, 0, 0, 0], [3, 1, 0, 0, 0]) / 16),
@@ -146,7 +146,7 @@ def test_other_channels_as_by_the_matrix(split: str) -> None:
     tallies = tallies_of(mechanism, 5_000)
     settings = {"steps": 100, "tolerance": -1.0, "accelerate": False}
     fast = expectation_maximisation(mechanism.channel(), tallies, **settings)
-    slow = expectation_maximisation(Dense((4, 6), mechanism.transition_matrix()), tallies, **settings)
+    slow = expectation_maximisation(Matrix((4, 6), mechanism.transition_matrix()), tallies, **settings)
     np.testing.assert_allclose(fast.density, slow.density, rtol=0, atol=1e-14)
 
 

@@ -16,13 +16,13 @@ import pytest
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
+from heathaze.local.catalogue import mechanism_from_dict
 from heathaze.local.disk_area import DiskArea
 from heathaze.local.hybrid_uniform_exponential import HybridUniformExponential
 from heathaze.local.local_hashing import LocalHashing
-from heathaze.local.mechanism import Estimator
+from heathaze.local.mechanism import Estimator, fingerprint, mechanism_to_dict
 from heathaze.local.planar_laplace import PlanarLaplace
 from heathaze.local.randomized_response import RandomizedResponse
-from heathaze.local.reports import describe, fingerprint, undescribe
 from heathaze.local.square_wave import SquareWave2D
 from heathaze.local.subset_exponential import SubsetExponential
 from heathaze.local.unary_encoding import UnaryEncoding
@@ -64,7 +64,7 @@ SETTINGS: dict[str, Callable[[Grid, object], Estimator]] = {
     "rings": HybridUniformExponential,
     "rings of radius 2": lambda grid, epsilon: HybridUniformExponential(grid, epsilon, radius=2),
     "laplace": PlanarLaplace,
-    "laplace of reach 2": lambda grid, epsilon: PlanarLaplace(grid, epsilon, reach=2),
+    "laplace of cutoff 2": lambda grid, epsilon: PlanarLaplace(grid, epsilon, cutoff=2),
     "wave": SquareWave2D,
     "wave of users": lambda grid, epsilon: SquareWave2D(grid, epsilon, "users"),
     "subset": SubsetExponential,
@@ -202,8 +202,8 @@ def test_reports_and_tallies_fit_their_declaration(name: str) -> None:
 def test_parameters_travel(name: str) -> None:
     """Through JSON and back: an equal mechanism with the same fingerprint, and weights that are the same."""
     for mechanism in made(name):
-        fields = json.loads(json.dumps(describe(mechanism) | {"fingerprint": fingerprint(mechanism)}))
-        rebuilt = undescribe(Path("a.reports"), fields)
+        fields = json.loads(json.dumps(mechanism_to_dict(mechanism) | {"fingerprint": fingerprint(mechanism)}))
+        rebuilt = mechanism_from_dict(fields, Path("a.reports"))
         assert rebuilt == mechanism
         assert fingerprint(rebuilt) == fingerprint(mechanism)
         assert (

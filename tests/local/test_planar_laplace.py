@@ -14,7 +14,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.projection import EARTH_RADIUS_METRES
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.local import geo_indistinguishability as _distance
-from heathaze.local.geo_indistinguishability import MAX_REACH, cell_lengths, decay
+from heathaze.local.geo_indistinguishability import MAX_CUTOFF, cell_lengths, decay
 from heathaze.local.planar_laplace import PlanarLaplace
 from heathaze.privacy.guarantee import Adjacency
 from tests.local.enumeration import distances, losses, plane, worst_loss
@@ -40,12 +40,12 @@ def test_no_pair_of_cells_pays_more_than_its_distance(grid: Grid, price: str) ->
     mechanism = PlanarLaplace(grid, epsilon)
     found, allowed = losses(mechanism.transition_matrix()), float(mechanism.epsilon) * distances(grid)
     assert (found <= allowed + 1e-13).all()
-    # Within the reach the price is attained: the report of the one cell, seen from the other.
-    near = (distances(grid) <= float(mechanism.reach)) & (distances(grid) > 0)
+    # Within the cutoff the price is attained: the report of the one cell, seen from the other.
+    near = (distances(grid) <= float(mechanism.cutoff)) & (distances(grid) > 0)
     assert near.any()
     assert (found[near] >= allowed[near] * (1 - 1e-6) - 1e-12).all()
-    # Beyond it no report betrays more: also an ordinary epsilon, of ε · reach.
-    assert worst_loss(mechanism.transition_matrix()) <= float(mechanism.epsilon * mechanism.reach) + 1e-13
+    # Beyond it no report betrays more: also an ordinary epsilon, of ε · cutoff.
+    assert worst_loss(mechanism.transition_matrix()) <= float(mechanism.epsilon * mechanism.cutoff) + 1e-13
 
 
 def overspent(mechanism: PlanarLaplace) -> bool:
@@ -110,14 +110,14 @@ def test_a_city_loses_little_by_the_bound() -> None:
     assert (float(height), float(width)) == pytest.approx(NEW_YORK.cell_size, rel=0.005)
 
 
-def test_little_weight_lies_beyond_the_default_reach() -> None:
+def test_little_weight_lies_beyond_the_default_cutoff() -> None:
     for grid, epsilon in ((plane(64, 64), 0.5), (plane(64, 64), 10), (NEW_YORK.resized((256, 256)), 0.002)):
         mechanism = PlanarLaplace(grid, epsilon)
         window = mechanism.window
         assert 0.005 < window.low * window.outputs.size / window.total <= 0.01
-        assert max(window.reach) <= MAX_REACH
+        assert max(window.half_width) <= MAX_CUTOFF
         assert window.low >= 2**36
-        assert mechanism == PlanarLaplace(grid, epsilon, reach=mechanism.parameters()["reach"])
+        assert mechanism == PlanarLaplace(grid, epsilon, cutoff=mechanism.parameters()["cutoff"])
 
 
 def test_the_law_is_the_planar_laplace_law() -> None:
@@ -137,24 +137,24 @@ def test_along_a_single_row_nothing_is_reported_beside_it() -> None:
     assert PlanarLaplace(plane(1, 1), 1).transition_matrix().tolist() == [[1]]
 
 
-@pytest.mark.parametrize("reach", [0, -1, "far", math.nan, math.inf, True])
-def test_a_bad_reach_gets_a_sentence(reach: object) -> None:
-    with pytest.raises(InvalidInput, match=r"reach is .*; give a positive length"):
-        PlanarLaplace(plane(5, 5), 1, reach=reach)  # type: ignore[arg-type]
+@pytest.mark.parametrize("cutoff", [0, -1, "far", math.nan, math.inf, True])
+def test_a_bad_cutoff_gets_a_sentence(cutoff: object) -> None:
+    with pytest.raises(InvalidInput, match=r"cutoff is .*; give a positive length"):
+        PlanarLaplace(plane(5, 5), 1, cutoff=cutoff)  # type: ignore[arg-type]
 
 
-def test_a_reach_beyond_all_bounds_gets_a_sentence() -> None:
+def test_a_cutoff_beyond_all_bounds_gets_a_sentence() -> None:
     with pytest.raises(InvalidInput, match="too many cells to write out"):
-        PlanarLaplace(plane(5, 5), 0.01, reach=300)
-    for reach in (50, 30):
+        PlanarLaplace(plane(5, 5), 0.01, cutoff=300)
+    for cutoff in (50, 30):
         with pytest.raises(InvalidInput, match="further than 62 bits can tell"):
-            PlanarLaplace(plane(5, 5), 1, reach=reach)
+            PlanarLaplace(plane(5, 5), 1, cutoff=cutoff)
     with pytest.raises(InvalidInput, match="use a coarser grid or a larger epsilon"):
         PlanarLaplace(plane(1000, 1000, 1e-4, 1e-4), 1e-5)
-    assert PlanarLaplace(plane(5, 5), 1, reach=0.25).window.reach == (0, 0)
+    assert PlanarLaplace(plane(5, 5), 1, cutoff=0.25).window.half_width == (0, 0)
 
 
 def test_weights_that_do_not_fit_are_refused_where_they_are_made() -> None:
-    """Callers look at the reach first; a caller that forgets to gets no weights."""
+    """Callers look at the cutoff first; a caller that forgets to gets no weights."""
     with pytest.raises(PromiseBroken, match="do not fit into 62 bits"):
         decay(plane(5, 5), Fraction(1), Fraction(30), margin=True)

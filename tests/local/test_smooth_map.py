@@ -12,9 +12,9 @@ from heathaze.domain.grid import Box
 from heathaze.domain.quadtree import interleave
 from heathaze.inference.log_pyramid import LogPyramid
 from heathaze.local import DiskArea, RandomizedResponse, Reports, SquareWave2D, Tally, estimate
-from heathaze.local.channels import Dense
+from heathaze.local.channels import Matrix
+from heathaze.local.estimate import _FALLS, COARSE, smooth_map
 from heathaze.local.expectation_maximisation import expectation_maximisation
-from heathaze.local.smooth_map import _FALLS, COARSE, smooth_map
 from heathaze.metrics import emd, similarity
 from heathaze.privacy.randomness import Simulation
 from heathaze.release.uncertainty import Share
@@ -180,7 +180,7 @@ def test_a_single_report() -> None:
 
 
 def test_one_cell() -> None:
-    found = smooth_map(Dense((1, 1), np.array([[0.5, 0.5]])), [3, 4])
+    found = smooth_map(Matrix((1, 1), np.array([[0.5, 0.5]])), [3, 4])
     assert found.density.tolist() == [[1.0]]
     assert [drawn.tolist() for drawn in found.draws(2)] == [[[1.0]], [[1.0]]]
 

@@ -76,10 +76,10 @@ def test_tallies_and_channel_agree_with_the_matrix(grid: Grid) -> None:
         assert_channel_is(channel, expected)
 
 
-@pytest.mark.parametrize("reach", [None, "3/2"])
+@pytest.mark.parametrize("cutoff", [None, "3/2"])
 @pytest.mark.parametrize(("shape", "size"), [((3, 4), 1), ((3, 4), 3), ((2, 5), 5), ((1, 7), 2)])
-def test_samples_follow_the_matrix(shape: tuple[int, int], size: int, reach: str | None) -> None:
-    mechanism = SubsetExponential(plane(*shape), 1, size, reach)
+def test_samples_follow_the_matrix(shape: tuple[int, int], size: int, cutoff: str | None) -> None:
+    mechanism = SubsetExponential(plane(*shape), 1, size, cutoff)
     matrix = mechanism.transition_matrix()
     numbers = {tuple(row): place for place, row in enumerate(every_report(mechanism).tolist())}
     for cell in corners(mechanism.grid):
@@ -137,7 +137,7 @@ def test_sizes() -> None:
     assert paper_size(plane(15, 15), 1000) == paper_size(plane(1, 1), 1) == 1
     for size in (0, 8, 2.0, True, "2"):
         with pytest.raises(
-            InvalidInput, match=r"size is .*; give a whole number of cells from 1 to 7, half of the map"
+            InvalidInput, match=r"size is .*; give cells, at most half of the map, a whole number from 1 to 7"
         ):
             SubsetExponential(plane(3, 5), 1, size=size)  # type: ignore[arg-type]
 

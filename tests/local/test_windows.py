@@ -57,7 +57,7 @@ def test_no_report_betrays_more_than_epsilon(make: Make, shape: tuple[int, int])
         # A disc misses some other cell of any map; the outermost ring does so on maps that are long enough.
         diagonal = (grid.rows - 1) ** 2 + (grid.cols - 1) ** 2
         rings = isinstance(mechanism, HybridUniformExponential)
-        if grid.cells > 1 and (not rings or diagonal >= (mechanism.window.reach[0] + 2) ** 2):
+        if grid.cells > 1 and (not rings or diagonal >= (mechanism.window.half_width[0] + 2) ** 2):
             assert loss >= float(epsilon) - 1e-6
         if grid.cells == 1:
             assert loss == 0
@@ -129,7 +129,7 @@ def test_extreme_epsilons_work(make: Make, shape: tuple[int, int], epsilon: str)
     assert reports.shape == (len(cells), 1)
     assert mechanism.tally(reports).sum() == len(cells)
     np.testing.assert_allclose(mechanism.transition_matrix().sum(axis=1), 1, rtol=1e-13)
-    if epsilon == "1000" and mechanism.window.reach == (0, 0) and make is not PlanarLaplace:
+    if epsilon == "1000" and mechanism.window.half_width == (0, 0) and make is not PlanarLaplace:
         assert (reports[:, 0] == cells).all()  # the truth
 
 

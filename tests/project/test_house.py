@@ -12,16 +12,15 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "heathaze"
 
-CHARGE_OUTSIDE_THE_DOOR = {"marketplace/roles.py", "distributed/device.py", "local/device.py", "sensors/readings.py"}
+CHARGE_OUTSIDE_THE_DOOR = {"marketplace/roles.py", "distributed/device.py", "sensors/readings.py"}
 OTHER_SOURCES_OF_BITS = {
-    "sensors/escrow.py", "distributed/survey.py", "sensors/readings.py", "local/reports.py", "local/device.py",
+    "sensors/escrow.py", "distributed/survey.py", "sensors/readings.py",
 }  # fmt: skip
 OTHER_READERS_OF_RAW_DATA = {"sensors/readings_file.py", "sensors/layout.py"}
 IN_A_CYCLE = {
     "heathaze.cli.marketplace", "heathaze.cli.marketplace_report",
     "heathaze.ingest.engine", "heathaze.ingest.engines.duckdb", "heathaze.ingest.engines.spark",
-    "heathaze.local", "heathaze.local.device", "heathaze.local.estimate", "heathaze.local.reports",
-    "heathaze.local.tally", "heathaze.marketplace.herding", "heathaze.marketplace.herding_parties",
+    "heathaze.marketplace.herding", "heathaze.marketplace.herding_parties",
     "heathaze.marketplace.private_greedy", "heathaze.marketplace.private_greedy_parties",
     "heathaze.marketplace.protocol", "heathaze.release.formats", "heathaze.release.release",
 }  # fmt: skip

@@ -12,7 +12,7 @@ from heathaze.cli.console import Json, Quiet, complain, out, say_json, steps
 from heathaze.cli.options import check_new, check_place
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local.estimate import estimate as from_reports
-from heathaze.local.reports import fingerprint
+from heathaze.local.mechanism import fingerprint
 from heathaze.local.tally import Tally
 
 

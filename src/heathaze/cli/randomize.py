@@ -14,10 +14,10 @@ from heathaze.cli.mechanisms import LOCAL_DEFAULT, build_local
 from heathaze.cli.options import check_place
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
-from heathaze.local.device import Device, promise
+from heathaze.local.device import Device
 from heathaze.local.device import randomize as on_device
-from heathaze.local.mechanism import Estimator
-from heathaze.local.reports import Reports, fingerprint
+from heathaze.local.mechanism import Estimator, fingerprint, promise
+from heathaze.local.reports import Reports
 from heathaze.types import Floats
 
 

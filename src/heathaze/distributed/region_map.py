@@ -13,23 +13,21 @@ Everything is post-processing of numbers that are private already.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from heathaze.checks import assign
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition, cell_codes, square_areas
 from heathaze.errors import InvalidInput
-from heathaze.inference.linear_map import minimise
-from heathaze.inference.log_pyramid import LogPyramid
+from heathaze.inference.linear_map import Cost, MapProblem, SmoothMap, learn_prior, refine
 from heathaze.privacy.randomness import Randomness, Simulation
-from heathaze.types import Floats, Integers
-
-HEIGHT = 8.0
-"""Of the coarsest surface: one quarter of the map may well hold thousands of times as much as another."""
+from heathaze.types import Booleans, Floats, Integers
 
 _FALLS = (0.5, 0.6, 0.65, 0.7)
 """How quickly detail loses height; the best of these is learned."""
@@ -63,45 +61,46 @@ class NoisyRegions:
         if not (math.isfinite(self.variance) and self.variance >= 0 and math.isfinite(self.people) and self.people > 0):
             raise InvalidInput("Noisy regions need a variance of zero or more and a number of people above zero.")
         values.flags.writeable = False
-        object.__setattr__(self, "values", values)
+        assign(self, values=values)
 
 
-@dataclass(frozen=True, eq=False)
-class RegionMap:
-    """A fitted density and what is needed to draw others that the sums could have come from."""
+def region_map(rounds: Sequence[NoisyRegions]) -> SmoothMap[TreeDensity]:
+    """Fit one map to the sums of all rounds of a survey.
 
-    density: TreeDensity
-    prior: LogPyramid
-    _problem: _Problem
-    _knots: Floats
+    Args:
+        rounds: The noisy sums of each round, the last of them the most detailed.
 
-    def draws(self, count: int, randomness: Randomness | None = None) -> Iterator[Floats]:
-        """Maps that the sums could have come from, on at most 64 squares a side."""
-        source = Simulation(0) if randomness is None else randomness
-        return (self._problem.draw(self._knots, source) for _ in range(count))
+    Returns:
+        The map. Its draws have at most 64 squares a side.
 
+    Raises:
+        InvalidInput: There are no rounds.
 
-def region_map(rounds: Sequence[NoisyRegions]) -> RegionMap:
-    """Fit a map to the sums of one or more rounds, the last of them the most detailed."""
+    >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+    >>> sums = NoisyRegions(Partition.whole_level(grid, 1), np.array([1e6, 2e6, 3e6, 4e6]), variance=1.0, people=1e7)
+    >>> region_map([sums]).density.dense().values.round(3).tolist()
+    [[0.1, 0.2], [0.3, 0.4]]
+    """
     if not rounds:
         raise InvalidInput("There are no sums to make a map from.")
     grid = rounds[-1].partition.grid
-    deepest = max(int(told.partition.levels.max()) for told in rounds)
+    deepest = max(int(regions.partition.levels.max()) for regions in rounds)
     coarse = min(grid.depth, _COARSE)
     finest = min(grid.depth, _FINEST, max(_FINE, deepest + 1))
-    views = [_View.of(told, coarse) for told in rounds]
-    fall = _learn_fall(views, _square_shape(grid, coarse))
-    problem = _Problem(views, LogPyramid(_square_shape(grid, coarse), HEIGHT, fall))
-    knots = coarse_knots = problem.solve(np.zeros(problem.prior.size))
-    prior = problem.prior
-    for level in range(coarse + 1, finest + 1):
-        # What is settled coarsely is settled cheaply: a finer view begins where the coarser one ended.
-        views = [_View.of(told, level) for told in rounds]
-        finer = _Problem(views, LogPyramid(_square_shape(grid, level), HEIGHT, fall))
-        knots = finer.solve(finer.prior.lifted(knots, prior), repeats=1, steps=100 if level <= _FINE else 40)
-        prior = finer.prior
-    fitted = _settled(views[-1], prior.density(knots))
-    return RegionMap(_with_detail(rounds[-1], finest, fitted), problem.prior, problem, coarse_knots)
+    levels = {level: [_View.of(regions, level) for regions in rounds] for level in range(coarse, finest + 1)}
+    views = levels[coarse]
+    problem = MapProblem(views, learn_prior(_square_shape(grid, coarse), _FALLS, _trials(views), steps=100, repeats=2))
+    knots = problem.solve(np.zeros(problem.prior.size), steps=100, repeats=3)
+    prior, sharp = refine(
+        problem.prior,
+        knots,
+        (
+            (_square_shape(grid, level), levels[level], 100 if level <= _FINE else 40)
+            for level in range(coarse + 1, finest + 1)
+        ),
+    )
+    fitted = _settled(levels[finest][-1], prior.density(sharp))
+    return SmoothMap(_with_detail(rounds[-1], finest, fitted), prior, problem, knots, _normals, steps=60)
 
 
 # ── the squares of one level ────────────────────────────────────────────────────────────────────────────────────────
@@ -120,8 +119,8 @@ class _View:
     people: float
 
     @classmethod
-    def of(cls, told: NoisyRegions, level: int) -> _View:
-        partition = told.partition
+    def of(cls, regions: NoisyRegions, level: int) -> _View:
+        partition = regions.partition
         grid = partition.grid
         codes = _square_codes(grid, level)
         labels = partition.locate(codes << (2 * (grid.depth - level)))
@@ -134,14 +133,30 @@ class _View:
         part = np.bincount(pair, square_areas(grid, levels, names) / partition.region_areas[entries])
         region, into = np.divmod(pairs, max(len(cut), 1))
         rest = 1 - np.bincount(region, part, len(partition))
-        values = np.concatenate([rest * told.values, np.bincount(into, part * told.values[region], len(cut))])
-        noise = told.variance * np.concatenate([rest**2, np.bincount(into, part**2, len(cut))])
+        values = np.concatenate([rest * regions.values, np.bincount(into, part * regions.values[region], len(cut))])
+        noise = regions.variance * np.concatenate([rest**2, np.bincount(into, part**2, len(cut))])
         here = np.minimum(np.searchsorted(cut, codes), max(len(cut) - 1, 0))
         is_cut = np.isin(codes, cut)
         labels = np.where(is_cut, len(partition) + here, labels)
         kept = np.bincount(labels, minlength=len(values)) > 0
         number = np.cumsum(kept) - 1
-        return cls(number[labels], values[kept], noise[kept], told.people)
+        return cls(number[labels], values[kept], noise[kept], regions.people)
+
+    def misfit(self, likely: Floats | None) -> Cost:
+        """Σ (y − n·F)² / 2v, and its gradient; v is taken from the likely density, at first from the values."""
+        weight = 1 / self.variance(self.values if likely is None else self.expected(likely))
+
+        def cost(density: Floats) -> tuple[float, Floats]:
+            miss = self.expected(density) - self.values
+            pull = (self.people * weight * miss)[self.labels]
+            return 0.5 * float((weight * miss * miss).sum()), pull.reshape(density.shape)
+
+        return cost
+
+    def repeated(self, density: Floats, randomness: Randomness) -> _View:
+        """Every value with another error of its variance added."""
+        deviation = np.sqrt(self.variance(self.expected(density)))
+        return replace(self, values=self.values + deviation * _normals(randomness, len(self.values)))
 
     def expected(self, density: Floats) -> Floats:
         """People in every region, if a density is the truth."""
@@ -153,75 +168,22 @@ class _View:
         return self.noise + np.maximum(inside * (1 - inside / self.people), 1.0)
 
 
-class _Problem:
-    """The most probable density for some views under a prior."""
-
-    def __init__(self, views: Sequence[_View], prior: LogPyramid) -> None:
-        self.views, self.prior = views, prior
-
-    def solve(
-        self,
-        start: Floats,
-        *,
-        mean: Floats | None = None,
-        values: Sequence[Floats] | None = None,
-        repeats: int = 3,
-        steps: int = 100,
-    ) -> Floats:
-        """Minimise  Σ (y − n·F)² / 2v + ½ |z − mean|²  over the knots z; v follows the fit a few times."""
-        told = [view.values for view in self.views] if values is None else values
-        centre = np.zeros(self.prior.size) if mean is None else mean
-        knots: Floats = start
-        for _ in range(repeats):
-            density = self.prior.density(knots)
-            # At first there is no fit to follow, only what was told.
-            likely = [
-                view.expected(density) if knots.any() else value for view, value in zip(self.views, told, strict=True)
-            ]
-            weights = [1 / view.variance(value) for view, value in zip(self.views, likely, strict=True)]
-
-            def cost(knots: Floats, weights: Sequence[Floats] = weights) -> tuple[float, Floats]:
-                density = self.prior.density(knots)
-                away = knots - centre
-                value, pull = 0.5 * float((away * away).sum()), np.zeros(density.size)
-                for view, found, weight in zip(self.views, told, weights, strict=True):
-                    miss = view.expected(density) - found
-                    value += 0.5 * float((weight * miss * miss).sum())
-                    pull += (view.people * weight * miss)[view.labels]
-                slopes = pull.reshape(density.shape)
-                return value, away + self.prior.adjoint(density * (slopes - (density * slopes).sum()))
-
-            knots = minimise(cost, knots, steps=steps)
-        return knots
-
-    def draw(self, knots: Floats, randomness: Randomness) -> Floats:
-        """One density that the sums could have come from: exact where the model is linear."""
-        density = self.prior.density(knots)
-        shaken = []
-        for view in self.views:
-            deviation = np.sqrt(view.variance(view.expected(density)))
-            shaken.append(view.values + deviation * _normal(randomness, len(view.values)))
-        mean = _normal(randomness, self.prior.size)
-        return self.prior.density(self.solve(knots, mean=mean, values=shaken, repeats=1, steps=60))
-
-
-def _learn_fall(views: Sequence[_View], shape: tuple[int, int]) -> float:
-    """The fall under which one half of the last round's regions, with the rounds before, foretells the other best."""
+def _trials(views: Sequence[_View]) -> list[tuple[list[_View], Callable[[Floats], float]]]:
+    """Two trials for :func:`learn_prior`: fit half of the last regions and all rounds before, score the rest."""
     *before, last = views
     coin = Simulation(0).words(len(last.values)) & np.uint64(1) == 0
-    gained = []
-    for fall in _FALLS:
-        prior = LogPyramid(shape, HEIGHT, fall)
-        gain = 0.0
-        for kept in (coin, ~coin):
-            # What is left out gets a noise that drowns it.
-            blind = replace(last, noise=np.where(kept, last.noise, 1e12 * last.people**2))
-            knots = _Problem([*before, blind], prior).solve(np.zeros(prior.size), repeats=2)
-            expected = last.expected(prior.density(knots))[~kept]
-            variance = last.noise[~kept] + np.maximum(expected, 1.0)
-            gain -= float(((last.values[~kept] - expected) ** 2 / variance + np.log(variance)).sum())
-        gained.append(gain)
-    return _FALLS[int(np.argmax(gained))]
+
+    def score(density: Floats, judged: Booleans) -> float:
+        expected = last.expected(density)[judged]
+        variance = last.noise[judged] + np.maximum(expected, 1.0)
+        return -float(((last.values[judged] - expected) ** 2 / variance + np.log(variance)).sum())
+
+    # Values that are left out get a noise so large that they do not matter.
+    blind = [replace(last, noise=np.where(kept, last.noise, 1e12 * last.people**2)) for kept in (coin, ~coin)]
+    return [
+        ([*before, view], functools.partial(score, judged=judged))
+        for view, judged in zip(blind, (~coin, coin), strict=True)
+    ]
 
 
 def _settled(last: _View, density: Floats) -> Floats:
@@ -279,7 +241,7 @@ def _square_codes(grid: Grid, level: int) -> Integers:
     return cell_codes(grid.resized(_square_shape(grid, level)))
 
 
-def _normal(randomness: Randomness, count: int) -> Floats:
+def _normals(randomness: Randomness, count: int) -> Floats:
     from scipy.special import ndtri
 
     return np.asarray(ndtri((randomness.uniforms(count) + 2.0**-54).clip(2.0**-54, 1 - 2.0**-54)))

@@ -48,14 +48,14 @@ class Window:
             raise PromiseBroken("The weights of a window do not fit into 62 bits.")
 
     @property
-    def reach(self) -> tuple[int, int]:
-        """How many cells the window reaches beyond the true one: down and across."""
+    def half_width(self) -> tuple[int, int]:
+        """How many cells the window has on each side of the true one: down and across."""
         return self.excess.shape[0] // 2, self.excess.shape[1] // 2
 
     @property
     def frame(self) -> tuple[int, int]:
         """Rows and columns of the rectangle that holds every output; an output's id is its place in it, row by row."""
-        return self.shape[0] + 2 * self.reach[0], self.shape[1] + 2 * self.reach[1]
+        return self.shape[0] + 2 * self.half_width[0], self.shape[1] + 2 * self.half_width[1]
 
     @functools.cached_property
     def outputs(self) -> Integers:
@@ -74,7 +74,7 @@ class Window:
         ids = self.outputs[np.minimum(ticket // self.low, self.outputs.size - 1)]
         near = np.flatnonzero(ticket >= everywhere)
         row, col = np.divmod(cells[near], self.shape[1])
-        centre = (row + self.reach[0]) * self.frame[1] + col + self.reach[1]
+        centre = (row + self.half_width[0]) * self.frame[1] + col + self.half_width[1]
         cumulative, steps = self._ladder
         ids[near] = centre + steps[np.searchsorted(cumulative, ticket[near] - everywhere, side="right")]
         return ids
@@ -83,7 +83,7 @@ class Window:
     def _ladder(self) -> tuple[Integers, Integers]:
         """Running sum of the excess, offset by offset, and each offset as a step between ids."""
         rows, cols = np.nonzero(self.excess)
-        steps = (rows - self.reach[0]) * self.frame[1] + cols - self.reach[1]
+        steps = (rows - self.half_width[0]) * self.frame[1] + cols - self.half_width[1]
         return np.cumsum(self.excess[rows, cols]), steps
 
     def probabilities(self) -> Floats:

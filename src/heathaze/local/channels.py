@@ -15,24 +15,6 @@ import numpy.typing as npt
 
 from heathaze.types import Booleans, Floats, Integers
 
-# TODO-merged from local._oracle: What mechanisms share whose reports support several cells at once, the true one more often than any other.
-
-
-def membership_channel(shape: tuple[int, int], own: float, other: float) -> Convolution:
-    """The share of all tallies that a cell gets, from Pr[true cell is supported] and Pr[another cell is].
-
-    Pr[u | v] = (other + (own − other) · [u = v]) / (own + (n − 1) · other)
-    """
-    total = own + (shape[0] * shape[1] - 1) * other
-    return Convolution(
-        shape, np.full((1, 1), (own - other) / total), other / total, np.ones(shape, dtype=np.bool_), (0, 0)
-    )
-
-
-def blocks(reports: int, cells: int) -> range:
-    """Where each block of reports begins, its step being their number: reports × cells × 8 bytes are some 32 MB."""
-    return range(0, reports, max(1, 2**22 // cells))
-
 
 class Channel(Protocol):
     """A stochastic matrix from the cells of a grid to a row of outcomes."""
@@ -156,10 +138,10 @@ class Convolution:
         return np.asarray(rfft2(self.kernel, self._padded))
 
 
-def _tents(reach: int, factor: int) -> Floats:
+def _tents(half_width: int, factor: int) -> Floats:
     """Matrix (coarse offsets × fine offsets): which part of a shift by δ cells is a shift by Δ squares."""
-    wide = -(-reach // factor) + 1
-    apart = np.arange(-reach, reach + 1)[None, :] - factor * np.arange(-wide, wide + 1)[:, None]
+    wide = -(-half_width // factor) + 1
+    apart = np.arange(-half_width, half_width + 1)[None, :] - factor * np.arange(-wide, wide + 1)[:, None]
     return np.asarray(np.maximum(0, factor - np.abs(apart)) / factor)
 
 
@@ -198,7 +180,7 @@ class Separable:
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
+class Matrix:
     """A matrix written out: for small grids, and to check the others."""
 
     shape: tuple[int, int]
@@ -246,3 +228,21 @@ class Marginals:
         """A number for each row plus one for each column."""
         down, across = np.split(ratio, [self.down.shape[1]])
         return np.asarray((self.down @ down)[:, None] + (self.across @ across)[None, :]) / 2
+
+
+def membership_channel(shape: tuple[int, int], own: float, other: float) -> Convolution:
+    """The channel of a mechanism whose reports support several cells at once, the true one more often than the others.
+
+    A tally counts how often each cell is supported; an outcome is one cell's share of all counts.
+
+        Pr[u | v] = (other + (own − other) · [u = v]) / (own + (n − 1) · other)
+
+    Args:
+        shape: Rows and columns of the grid.
+        own: Probability that a report supports the true cell.
+        other: Probability that a report supports any other cell.
+    """
+    total = own + (shape[0] * shape[1] - 1) * other
+    return Convolution(
+        shape, np.full((1, 1), (own - other) / total), other / total, np.ones(shape, dtype=np.bool_), (0, 0)
+    )

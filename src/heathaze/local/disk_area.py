@@ -7,16 +7,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign, whole
 from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput
 from heathaze.local._window import Window, part_of
-from heathaze.local.mechanism import LEFT_OUT, WindowMechanism, check_local_grid
+from heathaze.local.mechanism import WindowMechanism
 from heathaze.local.weights import finest_low, most_useful, raised
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.types import Booleans, Floats, Integers
@@ -28,7 +28,7 @@ MAX_FRAME = 4 * MAX_DENSE_CELLS
 """Cells of the map and of its margin, for which reports are tallied."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DiskArea(WindowMechanism):
     """The disk area mechanism of Du et al. on a grid; see ``disk_area.md``.
 
@@ -44,38 +44,27 @@ class DiskArea(WindowMechanism):
     (3, 437)
     """
 
-    grid: Grid
-    epsilon: Fraction
-    radius: int = LEFT_OUT
-    shrink: bool = True
+    radius: int
+    shrink: bool
 
-    if TYPE_CHECKING:  # callers may leave the radius out and write epsilon as any number; both are settled below
-
-        def __init__(self, grid: Grid, epsilon: Number, radius: int | None = None, shrink: bool = True) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_local_grid(self.grid)
-        if self.radius is None:
-            object.__setattr__(self, "radius", best_radius(self.grid, self.epsilon, shrink=self.shrink))
-        object.__setattr__(self, "radius", parse_radius(self.radius, self.grid))
+    def __init__(self, grid: Grid, epsilon: Number, radius: int | None = None, shrink: bool = True) -> None:
+        super().__init__(grid, epsilon)
+        chosen = best_radius(grid, self.epsilon, shrink=shrink) if radius is None else radius
+        assign(self, radius=parse_radius(chosen, grid), shrink=shrink)
 
     @functools.cached_property
     def window(self) -> Window:
         """The weights: e^ε in the disc, 1 outside, between them where the circle cuts a cell."""
         return disk_window(self.grid.shape, self.epsilon, self.radius, shrink=self.shrink)
 
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
-        return {"epsilon": str(self.epsilon), "radius": self.radius, "shrink": self.shrink}
-
 
 def parse_radius(radius: int, grid: Grid) -> int:
-    """A usable radius: a whole number of cells, not beyond any use, and small enough to be written out."""
-    largest = largest_radius(grid.shape)
-    if isinstance(radius, bool) or not isinstance(radius, int | np.integer) or not 0 <= radius <= largest:
-        raise InvalidInput(f"radius is {radius!r}; give a whole number of cells from 0 to {largest} for this map.")
-    return int(radius)
+    """A radius that can be used on this grid, in cells.
+
+    Raises:
+        InvalidInput: It is not a whole number from 0 to :func:`largest_radius`.
+    """
+    return whole(radius, "radius", "cells of this map", least=0, most=largest_radius(grid.shape))
 
 
 def largest_radius(shape: tuple[int, int]) -> int:

@@ -60,8 +60,8 @@ def expectation_maximisation(
         accelerate: Take two steps and leap as far as they point (SQUAREM, Varadhan and Roland 2008, scheme S3); a leap
             that lowers the likelihood is taken back.
 
-    >>> from heathaze.local.channels import Dense
-    >>> coin = Dense((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
+    >>> from heathaze.local.channels import Matrix
+    >>> coin = Matrix((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
     >>> expectation_maximisation(coin, [70, 30]).density.round(6).tolist()
     [[0.75, 0.25]]
     """
@@ -117,8 +117,8 @@ class _Stepper:
         size = _length(bend)
         if size == 0.0:
             return second, before, 2
-        reach = max(1.0, _length(change) / size)
-        leapt = density + 2 * reach * change + reach**2 * bend
+        step = max(1.0, _length(change) / size)
+        leapt = density + 2 * step * change + step**2 * bend
         # A leap may cross zero; the plain steps never do, so a sliver of theirs is kept.
         leapt = np.maximum(leapt, 1e-3 * second)
         third, after = self.step(leapt / leapt.sum())

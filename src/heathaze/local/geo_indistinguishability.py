@@ -23,11 +23,11 @@ from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.loss import Number, exact
 from heathaze.types import Booleans, Integers
 
-MAX_REACH = 256
+MAX_CUTOFF = 256
 """Cells that the weights fall over, at most."""
 
 LARGEST_BASE = 0.01
-"""Share of all weight that is spread evenly over all outputs, where no longer reach is needed to keep to it."""
+"""Share of all weight that is spread evenly over all outputs, where no longer cutoff is needed to keep to it."""
 
 _FINEST, _COARSEST = 40, 28
 """The smallest weight is written as at most 2^40 and at least 2^28."""
@@ -91,13 +91,13 @@ def smallest_step(grid: Grid) -> Fraction:
 # ── where the weights stop falling ──────────────────────────────────────────────────────────────────────────────────
 
 
-def parse_reach(grid: Grid, epsilon: Fraction, reach: Number | None, *, margin: bool) -> Fraction:
-    """A usable reach, in the unit of length: the caller's, or where little weight is left beyond.
+def parse_cutoff(grid: Grid, epsilon: Fraction, cutoff: Number | None, *, margin: bool) -> Fraction:
+    """A usable cutoff, in the unit of length: the caller's, or where little weight is left beyond.
 
     Args:
         grid: The public frame.
         epsilon: How fast the logarithm of the weights falls, for each unit of length.
-        reach: The caller's, or None.
+        cutoff: The caller's, or None.
         margin: Do outputs lie around the grid too, or in it alone?
     """
     unit = price_for_each(grid).length
@@ -106,28 +106,28 @@ def parse_reach(grid: Grid, epsilon: Fraction, reach: Number | None, *, margin: 
             f"epsilon is so small for each {unit} that two neighbouring cells can hardly be told apart; use a coarser "
             "grid or a larger epsilon."
         )
-    if reach is None:
-        return _default_reach(grid, epsilon, margin=margin)
+    if cutoff is None:
+        return _default_cutoff(grid, epsilon, margin=margin)
     try:
-        length = exact(reach)
+        length = exact(cutoff)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidInput(f"reach is {reach!r}; give a positive length, in the {unit} of the grid.") from None
-    if length <= 0 or isinstance(reach, bool):
-        raise InvalidInput(f"reach is {reach}; give a positive length, in the {unit} of the grid.")
+        raise InvalidInput(f"cutoff is {cutoff!r}; give a positive length, in the {unit} of the grid.") from None
+    if length <= 0 or isinstance(cutoff, bool):
+        raise InvalidInput(f"cutoff is {cutoff}; give a positive length, in the {unit} of the grid.")
     sides = _sides(grid, length, margin=margin)
-    if max(sides) > MAX_REACH or _outputs(grid, sides, margin=margin) > MAX_FRAME:
-        raise InvalidInput(f"reach is {reach}, which is too many cells to write out; give at most {MAX_REACH} cells.")
+    if max(sides) > MAX_CUTOFF or _outputs(grid, sides, margin=margin) > MAX_FRAME:
+        raise InvalidInput(f"cutoff is {cutoff}, too many cells to write out; give at most {MAX_CUTOFF} cells.")
     if epsilon * length > _DEEPEST or sum(_masses(grid, epsilon, length, margin=margin)) > 2.0 ** (61 - _COARSEST):
         raise InvalidInput(
-            f"reach is {reach}, over which the weights would fall further than 62 bits can tell; give a shorter one."
+            f"cutoff is {cutoff}, over which the weights would fall further than 62 bits can tell; give a shorter one."
         )
     return length
 
 
-def _default_reach(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
-    """The shortest reach, in eighths of 1/ε, with at most :data:`LARGEST_BASE` of the weight in the even part.
+def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
+    """The shortest cutoff, in eighths of 1/ε, with at most :data:`LARGEST_BASE` of the weight in the even part.
 
-    At most the longer side of the map, at most :data:`MAX_REACH` cells, and no more than can be tallied.
+    At most the longer side of the map, at most :data:`MAX_CUTOFF` cells, and no more than can be tallied.
     """
     step = smallest_step(grid)
     longer_side = max(side * length for side, length in zip(grid.shape, cell_lengths(grid), strict=True))
@@ -136,7 +136,7 @@ def _default_reach(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
         return _outputs(grid, _sides(grid, cells * step, margin=margin), margin=margin) > MAX_FRAME
 
     # As many cells as fit; where not even one does, half a cell is below the next.
-    cells = bisect.bisect_left(range(1, min(MAX_REACH, math.floor(longer_side / step)) + 1), True, key=too_many)
+    cells = bisect.bisect_left(range(1, min(MAX_CUTOFF, math.floor(longer_side / step)) + 1), True, key=too_many)
     longest = cells * step if cells else step / 2
 
     def enough(eighths: int) -> bool:
@@ -148,10 +148,10 @@ def _default_reach(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
     return Fraction(eighths[first], 8) / epsilon if first < len(eighths) else longest
 
 
-def _sides(grid: Grid, reach: Fraction, *, margin: bool) -> tuple[int, int]:
+def _sides(grid: Grid, cutoff: Fraction, *, margin: bool) -> tuple[int, int]:
     """Rows and columns that the weights fall over; along one cell there is nothing to hide, and nothing is reached."""
     height, width = cell_lengths(grid)
-    down, across = math.floor(reach / height), math.floor(reach / width)
+    down, across = math.floor(cutoff / height), math.floor(cutoff / width)
     if not margin:
         return min(down, grid.rows - 1), min(across, grid.cols - 1)
     return down if grid.rows > 1 else 0, across if grid.cols > 1 else 0
@@ -164,12 +164,12 @@ def _outputs(grid: Grid, sides: tuple[int, int], *, margin: bool) -> int:
     return (grid.rows + 2 * sides[0]) * (grid.cols + 2 * sides[1])
 
 
-def _masses(grid: Grid, epsilon: Fraction, reach: Fraction, *, margin: bool) -> tuple[float, float]:
+def _masses(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) -> tuple[float, float]:
     """The weight spread evenly and the weight on top of it, the smallest weight being 1; to a float's precision."""
-    sides = _sides(grid, reach, margin=margin)
+    sides = _sides(grid, cutoff, margin=margin)
     height, width = (float(length) for length in cell_lengths(grid))
     distance = np.hypot(*np.meshgrid(height * np.arange(sides[0] + 1), width * np.arange(sides[1] + 1), indexing="ij"))
-    near = np.expm1(float(epsilon) * np.maximum(float(reach) - distance, 0.0))
+    near = np.expm1(float(epsilon) * np.maximum(float(cutoff) - distance, 0.0))
     return float(_outputs(grid, sides, margin=margin)), float(mirrored(near).sum())
 
 
@@ -178,7 +178,7 @@ def _masses(grid: Grid, epsilon: Fraction, reach: Fraction, *, margin: bool) -> 
 
 @dataclass(frozen=True, eq=False)
 class Decay:
-    """Whole-number weights, low + excess, of every offset: about low · exp(ε · max(0, reach − distance)).
+    """Whole-number weights, low + excess, of every offset: about low · exp(ε · max(0, cutoff − distance)).
 
     Between any two cells, whatever the output, the logarithms of the weights differ by at most ε times their distance.
     """
@@ -188,17 +188,17 @@ class Decay:
     support: Booleans
 
 
-def decay(grid: Grid, epsilon: Fraction, reach: Fraction, *, margin: bool) -> Decay:
-    """The weights of every offset down to the reach, as fine as 62 bits allow.
+def decay(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) -> Decay:
+    """The weights of every offset down to the cutoff, as fine as 62 bits allow.
 
-        weight at distance r = ⌊K · exp(ε' · max(0, reach − r))⌋,   ε' = ε − η / (smallest distance of two cells)
+        weight at distance r = ⌊K · exp(ε' · max(0, cutoff − r))⌋,   ε' = ε − η / (smallest distance of two cells)
 
     Rounding changes the difference of two logarithms by at most η, and two cells are at least the smallest distance d
     apart: ε'd + η ≤ εd. Decimals, so that every machine finds the same weights.
     """
-    sides = _sides(grid, reach, margin=margin)
+    sides = _sides(grid, cutoff, margin=margin)
     with localcontext(Context(prec=40, rounding=ROUND_FLOOR, traps=[])):
-        slower, end = _decimal(epsilon - _ROUNDING / smallest_step(grid)), _decimal(reach)
+        slower, end = _decimal(epsilon - _ROUNDING / smallest_step(grid)), _decimal(cutoff)
         down, across = (
             [_decimal((length * steps) ** 2) for steps in range(side + 1)]
             for side, length in zip(sides, cell_lengths(grid), strict=True)
@@ -213,7 +213,7 @@ def decay(grid: Grid, epsilon: Fraction, reach: Fraction, *, margin: bool) -> De
     total = _outputs(grid, sides, margin=margin) * 2**_FINEST + int(mirrored(quarter - 2**_FINEST).sum())
     shift = max(0, total.bit_length() - (LARGEST_TOTAL.bit_length() - 1))
     if shift > _FINEST - _COARSEST:
-        raise PromiseBroken("The weights of this reach do not fit into 62 bits.")
+        raise PromiseBroken("The weights of this cutoff do not fit into 62 bits.")
     low = 2 ** (_FINEST - shift)
     return Decay(low, mirrored((quarter >> shift) - low).astype(np.int64), mirrored(support))
 

@@ -6,10 +6,10 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heathaze.checks import assign
 from heathaze.domain.grid import Grid
 from heathaze.local._window import Window, part_of
 from heathaze.local.disk_area import (
@@ -21,12 +21,12 @@ from heathaze.local.disk_area import (
     paper_radius,
     parse_radius,
 )
-from heathaze.local.mechanism import LEFT_OUT, WindowMechanism, check_local_grid
+from heathaze.local.mechanism import WindowMechanism
 from heathaze.local.weights import raised
 from heathaze.privacy.loss import Number, parse_epsilon
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class HybridUniformExponential(WindowMechanism):
     """The hybrid uniform-exponential mechanism of Du et al. on a grid; see ``hybrid_uniform_exponential.md``.
 
@@ -36,29 +36,17 @@ class HybridUniformExponential(WindowMechanism):
         radius: Of the outermost ring, in cells. Left out, the one that tells the server most; 0 is randomised response.
     """
 
-    grid: Grid
-    epsilon: Fraction
-    radius: int = LEFT_OUT
+    radius: int
 
-    if TYPE_CHECKING:  # callers may leave the radius out and write epsilon as any number; both are settled below
-
-        def __init__(self, grid: Grid, epsilon: Number, radius: int | None = None) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_local_grid(self.grid)
-        if self.radius is None:
-            object.__setattr__(self, "radius", best_radius(self.grid, self.epsilon))
-        object.__setattr__(self, "radius", parse_radius(self.radius, self.grid))
+    def __init__(self, grid: Grid, epsilon: Number, radius: int | None = None) -> None:
+        super().__init__(grid, epsilon)
+        chosen = best_radius(grid, self.epsilon) if radius is None else radius
+        assign(self, radius=parse_radius(chosen, grid))
 
     @functools.cached_property
     def window(self) -> Window:
         """The weights: e^ε at the true cell, falling ring by ring to 1."""
         return ring_window(self.grid.shape, self.epsilon, self.radius)
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
-        return {"epsilon": str(self.epsilon), "radius": self.radius}
 
 
 def best_radius(grid: Grid, epsilon: Number) -> int:

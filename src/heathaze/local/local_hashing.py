@@ -10,8 +10,8 @@ import numpy as np
 
 from heathaze.errors import TooLarge
 from heathaze.local._window import MAX_MATRIX
-from heathaze.local.channels import Channel, blocks, membership_channel
-from heathaze.local.mechanism import OnCells, check_below
+from heathaze.local.channels import Channel, membership_channel
+from heathaze.local.mechanism import LocalMechanism, check_below, report_blocks
 from heathaze.local.weights import finest_low, most_useful, raised
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers, Words
@@ -26,7 +26,7 @@ PRIME = 2**31 - 1
 
 
 @dataclass(frozen=True, init=False)
-class LocalHashing(OnCells):
+class LocalHashing(LocalMechanism):
     """Optimised local hashing on the cells of a grid; see ``local_hashing.md``.
 
     Pr[bucket of the true cell | seed] = e^ε / (e^ε + g − 1),   Pr[any other bucket] = 1 / (e^ε + g − 1)
@@ -92,7 +92,7 @@ class LocalHashing(OnCells):
         check_below(reports[:, 1], self.buckets)
         everywhere = np.arange(self.grid.cells, dtype=np.uint64)
         counts = np.zeros(self.grid.cells, dtype=np.int64)
-        block = blocks(len(reports), self.grid.cells)
+        block = report_blocks(len(reports), self.grid.cells)
         for start in block:
             seeds, bucket = reports[start : start + block.step].astype(np.uint64).T
             counts += (self._hash(seeds[:, None], everywhere) == bucket[:, None]).sum(axis=0)

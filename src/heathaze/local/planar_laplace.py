@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
+from heathaze.checks import assign
 from heathaze.domain.grid import Grid
 from heathaze.local._window import Window
-from heathaze.local.geo_indistinguishability import decay, parse_reach, price_for_each
-from heathaze.local.mechanism import LEFT_OUT, WindowMechanism, check_local_grid
+from heathaze.local.geo_indistinguishability import decay, parse_cutoff, price_for_each
+from heathaze.local.mechanism import WindowMechanism
 from heathaze.privacy.guarantee import Adjacency
-from heathaze.privacy.loss import Number, parse_epsilon
+from heathaze.privacy.loss import Number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class PlanarLaplace(WindowMechanism):
     """Planar Laplace noise on a grid; see ``planar_laplace.md``.
 
@@ -27,18 +27,11 @@ class PlanarLaplace(WindowMechanism):
         reach: Where the weights stop falling, in the same unit. Left out, where one in a hundred reports lies beyond.
     """
 
-    grid: Grid
-    epsilon: Fraction
-    reach: Fraction = LEFT_OUT
+    cutoff: Fraction
 
-    if TYPE_CHECKING:  # callers may leave the reach out and write numbers as they like; all is settled below
-
-        def __init__(self, grid: Grid, epsilon: Number, reach: Number | None = None) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_local_grid(self.grid)
-        object.__setattr__(self, "reach", parse_reach(self.grid, self.epsilon, self.reach, margin=True))
+    def __init__(self, grid: Grid, epsilon: Number, cutoff: Number | None = None) -> None:
+        super().__init__(grid, epsilon)
+        assign(self, cutoff=parse_cutoff(grid, self.epsilon, cutoff, margin=True))
 
     @property
     def adjacency(self) -> Adjacency:
@@ -48,9 +41,5 @@ class PlanarLaplace(WindowMechanism):
     @functools.cached_property
     def window(self) -> Window:
         """The weights: largest at the true cell, falling with the distance, and equal beyond the reach."""
-        weights = decay(self.grid, self.epsilon, self.reach, margin=True)
+        weights = decay(self.grid, self.epsilon, self.cutoff, margin=True)
         return Window(self.grid.shape, weights.low, weights.excess, weights.support)
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
-        return {"epsilon": str(self.epsilon), "reach": str(self.reach)}

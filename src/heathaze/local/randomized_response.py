@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from heathaze.local._window import Window
 from heathaze.local.disk_area import disk_window
-from heathaze.local.mechanism import OnCells, WindowMechanism
+from heathaze.local.mechanism import WindowMechanism
 
 
 @dataclass(frozen=True, init=False)
-class RandomizedResponse(OnCells, WindowMechanism):
+class RandomizedResponse(WindowMechanism):
     """Generalised randomised response on the cells of a grid; see ``randomized_response.md``.
 
     Pr[true cell] = e^ε / (e^ε + n − 1),   Pr[any other] = 1 / (e^ε + n − 1)

@@ -1,60 +1,76 @@
-"""Reports: all that ever leaves a device, and all the server ever sees."""
+"""Reports: all that leaves a device, and all that a server sees. Also the layout of files of reports and tallies.
+
+A file is a sequence of chunks, so files can be joined: ``cat a.reports b.reports``. One chunk is a line of JSON, the
+numbers, and a checksum:
+
+    {"heathaze": "reports", "version": 2, "bytes": 4000, …}\\n
+    4000 bytes
+    CRC-32 of all before, 4 bytes, little-endian
+
+| field of the line | meaning |
+|---|---|
+| ``heathaze``, ``version``, ``bytes`` | ``reports`` or ``tally``, version of the format, length of the body |
+| ``mechanism``, ``parameters``, ``grid``, ``fingerprint`` | all public parameters, and 16 digits of their SHA-256 |
+| ``unit``, ``reports`` | what one report stands for, how many reports there are |
+| ``devices`` | whether device names follow the numbers; in a tally, how many there are |
+| ``chunk`` | a random number that names the chunk; in a tally ``chunks``, how many were counted |
+
+The body of reports holds the numbers of each report, 1, 2, 4 or 8 bytes each, then 16 bytes for the name of each
+device. The body of a tally holds its counts, the device names and the chunk numbers, compressed by zlib.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import hashlib
 import io
 import json
 import os
-import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.domain.grid import Grid
-from heathaze.errors import CannotWrite, HeathazeError, InvalidInput, SimulatedRelease, UnreadableData
-from heathaze.local import _chunk
-from heathaze.local.mechanism import Estimator
+from heathaze.checks import assign, whole
+from heathaze.errors import InvalidInput, SimulatedRelease, UnreadableData
+from heathaze.files import replacing
+from heathaze.local.catalogue import damaged, mechanism_from_dict
+from heathaze.local.mechanism import FORMAT_VERSION, Estimator, check_below, fingerprint, mechanism_to_dict
 from heathaze.privacy.guarantee import Unit
+from heathaze.privacy.randomness import fresh_bytes
 from heathaze.types import Integers
 
 DEVICE = np.dtype([("first", "<u8"), ("second", "<u8")])
-"""The name a device goes by towards one server: 16 random bytes."""
+"""The name of a device towards one server: 16 bytes that look random."""
 
 Devices = npt.NDArray[Any]
 
-MECHANISMS = {
-    "DiskArea": {"epsilon", "radius", "shrink"},
-    "HybridUniformExponential": {"epsilon", "radius"},
-    "LocalHashing": {"epsilon"},
-    "PlanarLaplace": {"epsilon", "reach"},
-    "RandomizedResponse": {"epsilon"},
-    "SquareWave2D": {"epsilon", "split"},
-    "SubsetExponential": {"epsilon", "size", "reach"},
-    "UnaryEncoding": {"epsilon"},
-}
-"""All that may report, each with its parameters; a file that leaves one out would make the server search for it."""
-
-_RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
+_LONGEST_LINE = 2**16
+_LONGEST_BODY = 2**32
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reports:
-    """Some reports of one mechanism. Each is a row of numbers, most often one: the id of a cell.
+    """Some reports of one mechanism. Each is a row of numbers; for most mechanisms one number, that of a cell.
 
     Args:
-        mechanism: What made them; its parameters are public and travel with the reports.
-        values: A row for each report.
-        unit: Whom a report stands for: a person, who sends one, or a visit, of which a person may send several.
-        devices: Names under which devices report, or None; a server refuses a name it has counted before.
-        simulated: Made with simulated randomness, so never to be sent.
-        chunk: A random number that names these reports together, so that nobody counts them twice.
+        mechanism: How they were made. Its parameters are public and travel with the reports.
+        values: One row for each report.
+        unit: What one report stands for: a person, who sends one, or a visit, of which a person may send several.
+        devices: The names of the devices, one for each report, or None. A server counts each name once.
+        simulated: Whether they were made with simulated randomness, so that they cannot be saved.
+        chunk: A random number from 0 to 2^64 − 1 that names these reports together, so that a server counts them once.
+
+    Raises:
+        InvalidInput: The numbers do not fit the mechanism, or the device names do not fit the reports.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.local import RandomizedResponse
+    >>> Reports(RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), 1), [[0], [1]]).values.tolist()
+    [[0], [1]]
     """
 
     mechanism: Estimator
@@ -62,25 +78,21 @@ class Reports:
     unit: Unit = Unit.PERSON
     devices: Devices | None = None
     simulated: bool = False
-    chunk: int = dataclasses.field(default_factory=lambda: int.from_bytes(os.urandom(8), "little"))
+    chunk: int = dataclasses.field(default_factory=lambda: int.from_bytes(fresh_bytes(8), "little"))
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.int64)
         if values.ndim != 2 or values.shape[1] != self.mechanism.numbers:
             raise InvalidInput(f"A report of {type(self.mechanism).__name__} is {self.mechanism.numbers} number(s).")
-        # Written in as few bytes as the limit allows, a larger number would turn into another one.
-        if values.size and (values.min() < 0 or values.max() >= self.mechanism.limit):
-            raise InvalidInput(
-                f"A report holds a number outside 0 … {self.mechanism.limit - 1}; it is damaged or of other parameters."
-            )
+        # A number above the limit would become another one when it is written in as few bytes as the limit needs.
+        check_below(values, self.mechanism.limit)
         if self.unit is Unit.PERSON_DAY:
             raise InvalidInput("A report stands for a person or for a visit, not for a person-day.")
-        if not 0 <= self.chunk < 2**64:
-            raise InvalidInput(f"The chunk is named {self.chunk}; give a whole number from 0 to 2^64 − 1.")
+        whole(self.chunk, "chunk", "a name of these reports", least=0, most=2**64 - 1)
         if self.devices is not None and self.devices.shape != (len(values),):
             raise InvalidInput("There is one device name for each report, or none at all.")
         values.flags.writeable = False
-        object.__setattr__(self, "values", values)
+        assign(self, values=values)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -89,7 +101,11 @@ class Reports:
         return f"<Reports: {len(self)} of {type(self.mechanism).__name__}, {fingerprint(self.mechanism)}>"
 
     def to_bytes(self) -> bytes:
-        """As they are sent: a line of public parameters, then 1, 2, 4 or 8 bytes for every number."""
+        """The reports as they are sent: one chunk.
+
+        Raises:
+            SimulatedRelease: They were made with simulated randomness.
+        """
         if self.simulated:
             raise SimulatedRelease(
                 "These reports were made with simulated randomness, which anyone can repeat; randomize again without "
@@ -98,120 +114,80 @@ class Reports:
         body = self.values.astype(_kind(self.mechanism.limit)).tobytes()
         if self.devices is not None:
             body += self.devices.astype(DEVICE).tobytes()
-        fields = describe(self.mechanism) | {
-            "fingerprint": fingerprint(self.mechanism),
-            "unit": self.unit.value,
-            "reports": len(self),
-            "devices": self.devices is not None,
-            "chunk": self.chunk,
-        }
-        return _chunk.pack("reports", fields, body)
+        fields = {"reports": len(self), "devices": self.devices is not None, "chunk": self.chunk}
+        return pack_chunk("reports", self.mechanism, self.unit, fields, body)
 
     def save(self, path: str | Path) -> Path:
-        """Write them to a file; files may be joined end to end."""
-        target = Path(path)
-        try:
-            target.write_bytes(self.to_bytes())
-        except OSError as problem:
-            reason = (problem.strerror or "the disk refused").lower()
-            raise CannotWrite(f"Cannot write {target}: {reason}; choose another place.") from None
+        """Write the reports to a file. Files of reports can be joined end to end.
+
+        Args:
+            path: The file to write. A file that exists is replaced.
+
+        Returns:
+            The path.
+
+        Raises:
+            SimulatedRelease: They were made with simulated randomness.
+            CannotWrite: The file cannot be written.
+        """
+        target, text = Path(path), self.to_bytes()
+        with replacing(target) as [draft]:
+            draft.write_bytes(text)
         return target
 
     @classmethod
     def from_bytes(cls, block: bytes) -> Reports:
-        """Undo :meth:`to_bytes`: the reports of one chunk, as a server receives them."""
-        name = Path("The block of reports")
-        found = list(_chunk.unpack_stream(name, io.BytesIO(block), len(block)))
+        """The reports of one chunk, as a server receives them: the way back from :meth:`to_bytes`.
+
+        Raises:
+            UnreadableData: The block is damaged, or not one chunk of reports.
+        """
+        name = "The block of reports"
+        found = list(_unpack_stream(name, io.BytesIO(block), len(block)))
         if len(found) != 1 or found[0][0]["heathaze"] != "reports":
-            raise UnreadableData("The block holds something else than the reports of one chunk.")
-        return from_chunk(name, *found[0])
+            raise UnreadableData("The block is not one chunk of reports.")
+        return reports_from_chunk(name, *found[0])
 
     @classmethod
     def load(cls, path: str | Path) -> list[Reports]:
-        """The reports of a file, one for each chunk in it."""
-        return list(chunks(Path(path)))
+        """The reports of a file, one element for each chunk in it.
+
+        Raises:
+            UnreadableData: The file is damaged, cut short, of another version, or holds a tally.
+        """
+        source, found = Path(path), []
+        for fields, body in unpack_chunks(source):
+            if fields["heathaze"] != "reports":
+                raise UnreadableData(f"{source} holds a tally, not reports; load it with Tally.load.")
+            found.append(reports_from_chunk(source, fields, body))
+        return found
 
 
-def chunks(path: Path) -> Iterator[Reports]:
-    """The reports of a file, chunk by chunk; refuses what is damaged with the file's name."""
-    for fields, body in _chunk.unpack(path):
-        if fields["heathaze"] != "reports":
-            raise UnreadableData(f"{path} holds a tally, not reports; load it with Tally.load.")
-        yield from_chunk(path, fields, body)
+def reports_from_chunk(source: object, fields: Mapping[str, Any], body: bytes) -> Reports:
+    """The reports of a chunk whose checksum is right. Its fields may come from a hostile sender.
 
+    Args:
+        source: What errors call the place that the chunk comes from, such as the path of a file.
+        fields: The chunk's line.
+        body: The chunk's body.
 
-def from_chunk(path: Path, fields: Mapping[str, Any], body: bytes) -> Reports:
-    """Reports from a chunk that is whole; its fields may come from a stranger."""
-    mechanism = undescribe(path, fields)
+    Raises:
+        UnreadableData: Fields and body contradict each other.
+    """
+    mechanism = mechanism_from_dict(fields, source)
     count, kind = fields.get("reports"), _kind(mechanism.limit)
     with_devices, chunk = fields.get("devices"), fields.get("chunk")
-    if type(count) is not int or count < 0 or type(with_devices) is not bool:
-        raise _unsound(path)
-    if type(chunk) is not int or not 0 <= chunk < 2**64:
-        raise _unsound(path)
+    if type(count) is not int or count < 0 or type(with_devices) is not bool or type(chunk) is not int:
+        raise damaged(source)
     length = count * mechanism.numbers * kind.itemsize
     if len(body) != length + (count * DEVICE.itemsize if with_devices else 0):
-        raise _unsound(path)
+        raise damaged(source)
     values = np.frombuffer(body[:length], kind).astype(np.int64).reshape(count, mechanism.numbers)
     devices = np.frombuffer(body[length:], DEVICE) if with_devices else None
     try:
         return Reports(mechanism, values, Unit(fields["unit"]), devices, chunk=chunk)
     except (ValueError, KeyError):
-        raise _unsound(path) from None
-
-
-def describe(mechanism: Estimator) -> dict[str, Any]:
-    """Name, parameters and grid of a mechanism: all public, and enough to build it again."""
-    return {
-        "mechanism": type(mechanism).__name__,
-        "parameters": mechanism.parameters(),
-        "grid": mechanism.grid.to_dict(),
-    }
-
-
-def fingerprint(mechanism: Estimator) -> str:
-    """Sixteen hexadecimal digits that two mechanisms share only if all their parameters do."""
-    return _digits(json.dumps(describe(mechanism), sort_keys=True, allow_nan=False))
-
-
-def _digits(text: str) -> str:
-    return hashlib.sha256(f"{_chunk.VERSION} {text}".encode()).hexdigest()[:16]
-
-
-def undescribe(path: Path, fields: Mapping[str, Any]) -> Estimator:
-    """The mechanism that a file speaks of, built again; refuses one that does not fit its own fingerprint."""
-    try:
-        text = json.dumps({name: fields[name] for name in ("mechanism", "parameters", "grid")}, sort_keys=True)
-        mechanism = _built(text)
-    except HeathazeError as problem:
-        raise UnreadableData(f"{path} speaks of a mechanism that cannot be: {problem}") from None
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
-        raise _unsound(path) from None
-    # Both: what the file says of itself, and what it means.
-    if not fields.get("fingerprint") == _digits(text) == fingerprint(mechanism):
-        raise UnreadableData(
-            f"{path} does not fit its own fingerprint: it was edited, or made by another version of Heathaze."
-        )
-    return mechanism
-
-
-@functools.lru_cache(maxsize=64)
-def _built(text: str) -> Estimator:
-    """A mechanism from its description; once for the many files that share it."""
-    from heathaze import local
-
-    fields = json.loads(text)
-    name, parameters = fields["mechanism"], dict(fields["parameters"])
-    plain = all(type(value) in (int, bool) or _is_plain(value) for value in parameters.values())
-    if set(parameters) != MECHANISMS[name] or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
-        raise ValueError
-    mechanism: Estimator = getattr(local, name)(Grid.from_dict(fields["grid"]), **parameters)
-    return mechanism
-
-
-def _is_plain(value: object) -> bool:
-    """A word or a rational: a short text such as 1e999999999 would otherwise fill the memory."""
-    return isinstance(value, str) and bool(re.fullmatch(r"[a-z-]{1,62}", value) or _RATIONAL.fullmatch(value))
+        raise damaged(source) from None
 
 
 def _kind(limit: int) -> np.dtype[Any]:
@@ -219,5 +195,76 @@ def _kind(limit: int) -> np.dtype[Any]:
     return np.dtype(next(kind for kind in ("|u1", "<u2", "<u4", "<u8") if limit <= 2 ** (8 * np.dtype(kind).itemsize)))
 
 
-def _unsound(path: Path) -> UnreadableData:
-    return UnreadableData(f"{path} is damaged or was edited: its parts do not fit together; fetch it again.")
+# ── chunks of a file ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pack_chunk(kind: str, mechanism: Estimator, unit: Unit, fields: Mapping[str, Any], body: bytes) -> bytes:
+    """One chunk.
+
+    Args:
+        kind: ``reports`` or ``tally``.
+        mechanism: How the reports were made.
+        unit: What one report stands for.
+        fields: Further fields of the line.
+        body: The numbers.
+    """
+    head = {"heathaze": kind, "version": FORMAT_VERSION, "bytes": len(body), **mechanism_to_dict(mechanism)}
+    line = head | {"fingerprint": fingerprint(mechanism), "unit": unit.value, **fields}
+    text = json.dumps(line, allow_nan=False, separators=(",", ":")).encode() + b"\n" + body
+    return text + zlib.crc32(text).to_bytes(4, "little")
+
+
+def unpack_chunks(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """The chunks of a file, one after the other: the fields of the line, and the body.
+
+    Raises:
+        UnreadableData: There is no such file, or a chunk is damaged, cut short or of another version.
+    """
+    if not path.is_file():
+        raise UnreadableData(f"{path} is {'a directory' if path.is_dir() else 'no file'}; give a file of reports.")
+    try:
+        with path.open("rb") as file:
+            yield from _unpack_stream(path, file, os.fstat(file.fileno()).st_size)
+    except OSError as problem:
+        raise UnreadableData(f"{path} cannot be read: {(problem.strerror or 'the disk refused').lower()}.") from None
+
+
+def _unpack_stream(source: object, file: BinaryIO, size: int) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """The same for an open stream of known size."""
+    found = False
+    while line := file.readline(_LONGEST_LINE):
+        yield _chunk(source, file, line, size)
+        found = True
+    if not found:
+        raise UnreadableData(f"{source} is empty; there are no reports in it.")
+
+
+def _chunk(source: object, file: BinaryIO, line: bytes, size: int) -> tuple[dict[str, Any], bytes]:
+    try:
+        head = json.loads(line)
+        kind, version, length = head["heathaze"], head["version"], head["bytes"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise _no_reports(source) from None
+    if kind not in ("reports", "tally") or type(version) is not int or type(length) is not int:
+        raise _no_reports(source)
+    if version != FORMAT_VERSION:
+        raise UnreadableData(
+            f"{source} is written in version {version} of the format of reports, and this Heathaze reads version "
+            f"{FORMAT_VERSION}; use the same Heathaze on devices and server."
+        )
+    if not 0 <= length <= _LONGEST_BODY:
+        raise UnreadableData(f"{source} says that its body has {length} bytes, which cannot be; it is damaged.")
+    # Checked before reading, because reading would first reserve memory for all the bytes that the line announces.
+    if size - file.tell() < length + 4:
+        raise UnreadableData(f"{source} is cut short: a part of its reports is missing; fetch it again.")
+    body, check = file.read(length), file.read(4)
+    if zlib.crc32(line + body).to_bytes(4, "little") != check:
+        raise UnreadableData(f"{source} is damaged: its checksum is wrong; fetch it again.")
+    return head, body
+
+
+def _no_reports(source: object) -> UnreadableData:
+    return UnreadableData(
+        f"{source} holds no reports: it is damaged, or not made by `heathaze randomize` (positions must be randomised "
+        "first)."
+    )

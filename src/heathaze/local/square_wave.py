@@ -6,24 +6,25 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from heathaze.checks import assign
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local._window import MAX_MATRIX, Window
 from heathaze.local.channels import Channel, Marginals, Separable
 from heathaze.local.disk_area import in_over_out
-from heathaze.local.mechanism import OneReport, check_below, check_local_grid
+from heathaze.local.mechanism import LocalMechanism, check_below
 from heathaze.local.weights import finest_low, most_useful, raised
-from heathaze.privacy.loss import Number, exact, parse_epsilon
+from heathaze.privacy.loss import Number, exact
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
 
-@dataclass(frozen=True)
-class SquareWave2D(OneReport):
+@dataclass(frozen=True, init=False)
+class SquareWave2D(LocalMechanism):
     """The square wave mechanism on both coordinates (MDSW); see ``square_wave.md``.
 
     Args:
@@ -33,19 +34,13 @@ class SquareWave2D(OneReport):
             chooses, with all of ε.
     """
 
-    grid: Grid
-    epsilon: Fraction
-    split: Literal["budget", "users"] = "budget"
+    split: Literal["budget", "users"]
 
-    if TYPE_CHECKING:  # callers may write epsilon as any number; it is kept as an exact fraction
-
-        def __init__(self, grid: Grid, epsilon: Number, split: Literal["budget", "users"] = "budget") -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_local_grid(self.grid)
-        if self.split not in ("budget", "users"):
-            raise InvalidInput(f"There is no split {self.split!r}; choose 'budget' or 'users'.")
+    def __init__(self, grid: Grid, epsilon: Number, split: Literal["budget", "users"] = "budget") -> None:
+        super().__init__(grid, epsilon)
+        if split not in ("budget", "users"):
+            raise InvalidInput(f"There is no split {split!r}; choose 'budget' or 'users'.")
+        assign(self, split=split)
 
     @functools.cached_property
     def down(self) -> Window:
@@ -60,10 +55,6 @@ class SquareWave2D(OneReport):
     @property
     def _epsilon_of_one(self) -> Fraction:
         return self.epsilon / 2 if self.split == "budget" else self.epsilon
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
-        return {"epsilon": str(self.epsilon), "split": self.split}
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,16 +7,16 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heathaze.checks import assign, whole
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel, Convolution
-from heathaze.local.geo_indistinguishability import Decay, decay, parse_reach, price_for_each, smallest_step
-from heathaze.local.mechanism import LEFT_OUT, OneReport, check_below, check_local_grid
+from heathaze.local.geo_indistinguishability import Decay, decay, parse_cutoff, price_for_each, smallest_step
+from heathaze.local.mechanism import LocalMechanism, check_below
 from heathaze.local.weights import raised
 from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.loss import Number, parse_epsilon
@@ -24,8 +24,8 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Booleans, Floats, Integers
 
 
-@dataclass(frozen=True)
-class SubsetExponential(OneReport):
+@dataclass(frozen=True, init=False)
+class SubsetExponential(LocalMechanism):
     """The subset exponential mechanism with a price for each metre (SEM-Geo-I); see ``subset_exponential.md``.
 
         Pr[member u | v] = w(u, v) / W(v),   w(u, v) = exp(−ε/2 · min(distance of u and v, reach)),   W(v) = Σ w(u, v)
@@ -39,24 +39,17 @@ class SubsetExponential(OneReport):
         reach: Where the weights stop falling, in the unit of length. Left out, where one draw in a hundred lies beyond.
     """
 
-    grid: Grid
-    epsilon: Fraction
-    size: int = LEFT_OUT
-    reach: Fraction = LEFT_OUT
+    size: int
+    cutoff: Fraction
 
-    if TYPE_CHECKING:  # callers may leave out size and reach and write numbers as they like; all is settled below
-
-        def __init__(
-            self, grid: Grid, epsilon: Number, size: int | None = None, reach: Number | None = None
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_local_grid(self.grid)
-        if self.size is None:
-            object.__setattr__(self, "size", paper_size(self.grid, self.epsilon))
-        object.__setattr__(self, "size", _parse_size(self.size, self.grid))
-        object.__setattr__(self, "reach", parse_reach(self.grid, self.epsilon / 2, self.reach, margin=False))
+    def __init__(self, grid: Grid, epsilon: Number, size: int | None = None, cutoff: Number | None = None) -> None:
+        super().__init__(grid, epsilon)
+        chosen = paper_size(grid, self.epsilon) if size is None else size
+        assign(
+            self,
+            size=whole(chosen, "size", "cells, at most half of the map", most=max(1, grid.cells // 2)),
+            cutoff=parse_cutoff(grid, self.epsilon / 2, cutoff, margin=False),
+        )
 
     @property
     def adjacency(self) -> Adjacency:
@@ -66,11 +59,7 @@ class SubsetExponential(OneReport):
     @functools.cached_property
     def weights(self) -> Decay:
         """Of the first member, by its offset from the true cell; half of ε, because W differs from cell to cell."""
-        return decay(self.grid, self.epsilon / 2, self.reach, margin=False)
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
-        return {"epsilon": str(self.epsilon), "size": self.size, "reach": str(self.reach)}
+        return decay(self.grid, self.epsilon / 2, self.cutoff, margin=False)
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -172,13 +161,6 @@ def paper_size(grid: Grid, epsilon: Number) -> int:
     """
     price = parse_epsilon(epsilon) * smallest_step(grid)
     return max(1, min(grid.cells // 2, raised(grid.cells, -price)))
-
-
-def _parse_size(size: int, grid: Grid) -> int:
-    largest = max(1, grid.cells // 2)
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size <= largest:
-        raise InvalidInput(f"size is {size!r}; give a whole number of cells from 1 to {largest}, half of the map.")
-    return int(size)
 
 
 def _made_distinct(sets: Integers, cells: int, randomness: Randomness) -> Integers:

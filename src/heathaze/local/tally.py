@@ -1,10 +1,9 @@
-"""The server's state: one count for every outcome. Tallies of any reports, in any order, add up exactly."""
+"""The tally: a server's state, one count for each outcome. Tallies of any reports, in any order, add up exactly."""
 
 from __future__ import annotations
 
-import contextlib
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,17 +11,31 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import CannotWrite, InvalidInput, SimulatedRelease, UnreadableData
-from heathaze.local import _chunk
-from heathaze.local.mechanism import Estimator, WindowMechanism
-from heathaze.local.reports import DEVICE, Devices, Reports, describe, fingerprint, from_chunk, undescribe
+from heathaze.errors import InvalidInput, SimulatedRelease, UnreadableData
+from heathaze.files import replacing
+from heathaze.local.catalogue import damaged, mechanism_from_dict
+from heathaze.local.mechanism import Estimator, WindowMechanism, fingerprint
+from heathaze.local.reports import DEVICE, Devices, Reports, pack_chunk, reports_from_chunk, unpack_chunks
 from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers, Words
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tally:
-    """How often each outcome was reported. Never changed: adding makes a new one, so a refused chunk leaves no trace.
+    """How often each outcome was reported, in whole numbers.
+
+    A tally is never changed. Adding makes a new one, so reports that are refused leave no trace. Refused are reports
+    with other parameters or of another unit, devices and chunks that were counted before, and reports that no device
+    could have made.
+
+    Args:
+        mechanism: How the reports were made.
+        counts: One count for each outcome.
+        reports: How many reports were counted.
+        unit: What one report stands for.
+        devices: The names of the devices that were counted, sorted.
+        chunks: The numbers of the chunks that were counted, sorted.
+        simulated: Whether a report was made with simulated randomness, so that the tally cannot be saved.
 
     >>> from heathaze.domain.grid import Grid
     >>> from heathaze.local import RandomizedResponse, randomize
@@ -44,7 +57,11 @@ class Tally:
 
     @classmethod
     def of(cls, reports: Reports) -> Tally:
-        """The tally of some reports; refuses a device named twice."""
+        """The tally of some reports.
+
+        Raises:
+            InvalidInput: A device is named twice, or a report cannot come from the mechanism.
+        """
         devices = np.zeros(0, DEVICE) if reports.devices is None else np.unique(reports.devices)
         if reports.devices is not None and len(devices) < len(reports):
             raise InvalidInput("Two of these reports carry the same device id; a device may report once.")
@@ -53,12 +70,19 @@ class Tally:
         return cls(reports.mechanism, counts, len(reports), reports.unit, devices, chunks, reports.simulated)
 
     def __add__(self, other: Tally | Reports) -> Tally:
-        """Both together; refuses other parameters, another unit, and devices or reports that were counted already."""
+        """Both together; the same as :meth:`sum` of two."""
         return Tally.sum([self, other])
 
     @classmethod
     def sum(cls, parts: Iterable[Tally | Reports]) -> Tally:
-        """All together, refused as a whole if two do not go together; at once, which for many is much quicker."""
+        """The tally of several tallies and reports together. One call is much quicker than many additions.
+
+        Args:
+            parts: At least one tally or reports.
+
+        Raises:
+            InvalidInput: Two parts differ in parameters or unit, or share a device or reports. Nothing was counted.
+        """
         tallies = [cls.of(part) if isinstance(part, Reports) else part for part in parts]
         first = tallies[0]
         for more in tallies:
@@ -87,39 +111,40 @@ class Tally:
         return f"<Tally: {self.reports} reports of {type(self.mechanism).__name__}, {fingerprint(self.mechanism)}>"
 
     def save(self, path: str | Path) -> Path:
-        """Write the tally, to go on with later or to merge elsewhere."""
+        """Write the tally to a file, to add more reports later or elsewhere.
+
+        Args:
+            path: The file to write. A file that exists is replaced.
+
+        Returns:
+            The path.
+
+        Raises:
+            SimulatedRelease: Some of the reports were made with simulated randomness.
+            CannotWrite: The file cannot be written.
+        """
         if self.simulated:
             raise SimulatedRelease("This tally has simulated reports in it, so it cannot be saved; collect real ones.")
-        fields = describe(self.mechanism) | {
-            "fingerprint": fingerprint(self.mechanism),
-            "unit": self.unit.value,
-            "reports": self.reports,
-            "devices": len(self.devices),
-            "chunks": len(self.chunks),
-        }
+        fields = {"reports": self.reports, "devices": len(self.devices), "chunks": len(self.chunks)}
         blocks = (self.counts.astype("<i8"), self.devices.astype(DEVICE), self.chunks.astype("<u8"))
         body = zlib.compress(b"".join(block.tobytes() for block in blocks))
         target = Path(path)
-        # Beside the target first: a crash leaves the old state or the new one.
-        draft = target.with_name(f".{target.name}.part")
-        try:
-            draft.write_bytes(_chunk.pack("tally", fields, body))
-            draft.replace(target)
-        except OSError as problem:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-            reason = (problem.strerror or "the disk refused").lower()
-            raise CannotWrite(f"Cannot write {target}: {reason}; choose another place.") from None
+        with replacing(target) as [draft]:
+            draft.write_bytes(pack_chunk("tally", self.mechanism, self.unit, fields, body))
         return target
 
     @classmethod
     def load(cls, path: str | Path) -> Tally:
-        """Whatever a file holds, as one tally: saved tallies and reports, in any number."""
+        """All reports and saved tallies in a file, as one tally.
+
+        Raises:
+            UnreadableData: The file is damaged, cut short or of another version, or its parts cannot be added.
+        """
         source = Path(path)
         try:
             return cls.sum(
-                _from_chunk(source, fields, body) if fields["heathaze"] == "tally" else from_chunk(source, fields, body)
-                for fields, body in _chunk.unpack(source)
+                (_from_chunk if fields["heathaze"] == "tally" else reports_from_chunk)(source, fields, body)
+                for fields, body in unpack_chunks(source)
             )
         except UnreadableData:
             raise
@@ -127,34 +152,32 @@ class Tally:
             raise UnreadableData(f"{source}: {problem}") from None
 
 
-def _from_chunk(path: Path, fields: dict[str, object], body: bytes) -> Tally:
-    mechanism = undescribe(path, fields)
+def _from_chunk(source: Path, fields: Mapping[str, Any], body: bytes) -> Tally:
+    """The tally of a chunk whose checksum is right. Its fields may come from a hostile sender."""
+    mechanism = mechanism_from_dict(fields, source)
     reports, devices, chunks = (fields.get(name) for name in ("reports", "devices", "chunks"))
-    damaged = UnreadableData(f"{path} is damaged or was edited: its parts do not fit together; fetch it again.")
     if type(reports) is not int or type(devices) is not int or type(chunks) is not int:
-        raise damaged
-    # Names and numbers are random and do not pack: a short file with many would be a bomb.
+        raise damaged(source)
+    # Names and chunk numbers are random and cannot be compressed: a short file with many would fill the memory.
     if not (0 <= devices <= reports < 2**53 and chunks >= 1 and 16 * devices + 8 * chunks <= len(body) + 1024):
-        raise damaged
+        raise damaged(source)
     ends = np.cumsum([8 * mechanism.outcomes, devices * DEVICE.itemsize, 8 * chunks]).tolist()
     unpacker = zlib.decompressobj()
     try:
         block = unpacker.decompress(body, ends[2] + 1)
         unit = Unit(fields["unit"])
     except (zlib.error, ValueError, KeyError):
-        raise damaged from None
-    if len(block) != ends[2] or not unpacker.eof or unpacker.unused_data:
-        raise damaged
+        raise damaged(source) from None
+    if len(block) != ends[2] or not unpacker.eof or unpacker.unused_data or unit is Unit.PERSON_DAY:
+        raise damaged(source)
     counts = np.frombuffer(block[: ends[0]], "<i8").astype(np.int64)
     names = np.unique(np.frombuffer(block[ends[0] : ends[1]], DEVICE))
     counted = np.unique(np.frombuffer(block[ends[1] :], "<u8").astype(np.uint64))
     if (counts < 0).any() or (counts > reports).any() or len(names) < devices or len(counted) < chunks:
-        raise damaged
+        raise damaged(source)
     # A report of a window adds one to one outcome that can occur.
     if isinstance(mechanism, WindowMechanism) and counts[mechanism.window.outputs].sum() != reports:
-        raise damaged
-    if unit is Unit.PERSON_DAY:
-        raise damaged
+        raise damaged(source)
     return Tally(mechanism, counts, reports, unit, names, counted)
 
 

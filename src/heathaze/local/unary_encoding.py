@@ -9,8 +9,8 @@ import numpy as np
 
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local._window import MAX_MATRIX
-from heathaze.local.channels import Channel, blocks, membership_channel
-from heathaze.local.mechanism import OnCells, check_below
+from heathaze.local.channels import Channel, membership_channel
+from heathaze.local.mechanism import LocalMechanism, check_below, report_blocks
 from heathaze.local.weights import raised
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
@@ -20,7 +20,7 @@ WORDS = 2**64
 
 
 @dataclass(frozen=True, init=False)
-class UnaryEncoding(OnCells):
+class UnaryEncoding(LocalMechanism):
     """Optimised unary encoding on the cells of a grid; see ``unary_encoding.md``.
 
     Pr[bit of the true cell] = 1/2,   Pr[bit of another cell] = 1 / (e^ε + 1)
@@ -50,7 +50,7 @@ class UnaryEncoding(OnCells):
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
         """One bit for each cell of the grid, eight in a byte, the first in the highest place; padded with zeros."""
         reports = np.empty((len(cells), self.numbers), dtype=np.int64)
-        block = blocks(len(cells), self.grid.cells)
+        block = report_blocks(len(cells), self.grid.cells)
         for start in block:
             here = cells[start : start + block.step]
             words = randomness.words(len(here) * self.grid.cells).reshape(len(here), -1)
@@ -72,7 +72,7 @@ class UnaryEncoding(OnCells):
         """In how many reports each cell's bit is set."""
         check_below(reports, self.limit)
         counts = np.zeros(self.numbers * 8, dtype=np.int64)
-        block = blocks(len(reports), self.grid.cells)
+        block = report_blocks(len(reports), self.grid.cells)
         for start in block:
             here = reports[start : start + block.step].astype(np.uint8)
             counts += np.unpackbits(here, axis=1).sum(axis=0, dtype=np.int64)

@@ -1,0 +1,94 @@
+"""All mechanisms of the local model, and how one is built again from its description in a file."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from heathaze.domain.grid import Grid
+from heathaze.errors import HeathazeError, UnreadableData
+from heathaze.local.disk_area import DiskArea
+from heathaze.local.hybrid_uniform_exponential import HybridUniformExponential
+from heathaze.local.local_hashing import LocalHashing
+from heathaze.local.mechanism import Estimator, fingerprint, fingerprint_of_text, parameter_names
+from heathaze.local.planar_laplace import PlanarLaplace
+from heathaze.local.randomized_response import RandomizedResponse
+from heathaze.local.square_wave import SquareWave2D
+from heathaze.local.subset_exponential import SubsetExponential
+from heathaze.local.unary_encoding import UnaryEncoding
+
+MECHANISMS = (
+    DiskArea,
+    HybridUniformExponential,
+    LocalHashing,
+    PlanarLaplace,
+    RandomizedResponse,
+    SquareWave2D,
+    SubsetExponential,
+    UnaryEncoding,
+)
+"""All mechanisms that reports may come from."""
+
+_RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
+
+
+def mechanism_from_dict(fields: Mapping[str, Any], source: object) -> Estimator:
+    """Build the mechanism that a file describes. The fields may come from a hostile sender.
+
+    Args:
+        fields: What :func:`heathaze.local.mechanism.mechanism_to_dict` gave, and ``fingerprint``. Other fields are
+            ignored.
+        source: What errors call the place that the fields come from, such as the path of a file.
+
+    Returns:
+        The mechanism.
+
+    Raises:
+        UnreadableData: The fields describe no mechanism, or their fingerprint does not match them.
+
+    >>> from heathaze.local.mechanism import mechanism_to_dict
+    >>> coin = RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), epsilon=1)
+    >>> fields = mechanism_to_dict(coin) | {"fingerprint": fingerprint(coin)}
+    >>> mechanism_from_dict(fields, "this example") == coin
+    True
+    """
+    try:
+        text = json.dumps({name: fields[name] for name in ("mechanism", "parameters", "grid")}, sort_keys=True)
+        mechanism = _built(text)
+    except HeathazeError as problem:
+        raise UnreadableData(f"{source} describes a mechanism that cannot be built: {problem}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+        raise damaged(source) from None
+    # The fingerprint must match the text of the file, and also the mechanism that was built from it.
+    if not fields.get("fingerprint") == fingerprint_of_text(text) == fingerprint(mechanism):
+        raise UnreadableData(
+            f"{source} does not match its own fingerprint: it was edited, or made by another version of Heathaze."
+        )
+    return mechanism
+
+
+def damaged(source: object) -> UnreadableData:
+    """The sentence for a file whose fields contradict each other."""
+    return UnreadableData(f"{source} is damaged or was edited: its parts do not fit together; fetch it again.")
+
+
+@functools.lru_cache(maxsize=64)
+def _built(text: str) -> Estimator:
+    """The mechanism of a description; many files share one."""
+    fields = json.loads(text)
+    kind = {kind.__name__: kind for kind in MECHANISMS}[fields["mechanism"]]
+    parameters = dict(fields["parameters"])
+    plain = all(type(value) in (int, bool) or _is_plain(value) for value in parameters.values())
+    # If a parameter were left out, the server would have to search for its default.
+    if set(parameters) != set(parameter_names(kind)) or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
+        raise ValueError
+    mechanism: Estimator = kind(Grid.from_dict(fields["grid"]), **parameters)
+    return mechanism
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is a word or a fraction; a short text such as 1e999999999 could otherwise fill the memory."""
+    return isinstance(value, str) and bool(re.fullmatch(r"[a-z-]{1,62}", value) or _RATIONAL.fullmatch(value))
