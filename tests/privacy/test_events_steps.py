@@ -94,7 +94,7 @@ def test_steps_and_gaussian_noise_add_up_as_rho() -> None:
     assert compose([gaussian, gaussian], DELTA) == compose([steps], DELTA)
 
 
-def test_fine_noise_beside_steps_is_priced_by_concentration() -> None:
+def test_fine_noise_beside_steps_is_accounted_by_concentration() -> None:
     fine, plain = FineGaussian(2**18, 2**20, 5), DiscreteGaussian(2**18, Fraction(2**20))
     steps = PureSteps(Fraction(1, 10), 5, True)
     assert compose([fine, steps], DELTA) == compose([plain, steps], DELTA)
@@ -115,39 +115,39 @@ def test_together_many_steps_cost_far_less_than_one_by_one() -> None:
 # ── a part of δ ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_missed_is_taken_from_delta() -> None:
-    """δ holds (1 + e^ε) times the chance of a miss, with the ε of all events together."""
-    missed = DELTA / 100
-    found = compose([PureSteps(Fraction(1, 10), 100, True, missed)], DELTA)
+def test_a_failure_probability_is_taken_from_delta() -> None:
+    """δ covers (1 + e^ε) times the failure probability, with the ε of all events together."""
+    failure = DELTA / 100
+    found = compose([PureSteps(Fraction(1, 10), 100, True, failure)], DELTA)
     assert found.delta == DELTA
-    left = float(DELTA) - float(missed) * (1 + math.exp(float(found.epsilon)))
+    left = float(DELTA) - float(failure) * (1 + math.exp(float(found.epsilon)))
     exactly = compose([PureSteps(Fraction(1, 10), 100, True)], Fraction(left)).epsilon
     assert exactly <= found.epsilon <= exactly * Fraction(1001, 1000)
     assert found.epsilon > compose([PureSteps(Fraction(1, 10), 100, True)], DELTA).epsilon
 
 
-def test_a_second_purchase_makes_the_first_miss_dearer() -> None:
-    """At twice the loss the same chance of a miss takes a larger part of δ; a pure charge beside it counts as well."""
-    missed = DELTA / 10**5
-    auction = PureSteps(Fraction(1, 10), 400, True, missed)
+def test_a_second_purchase_makes_the_first_failure_probability_cost_more() -> None:
+    """At twice the loss the same failure probability takes more of δ; a pure charge beside it counts as well."""
+    failure = DELTA / 10**5
+    auction = PureSteps(Fraction(1, 10), 400, True, failure)
     together = compose([auction, auction], DELTA).epsilon
     beside = compose([auction, DiscreteLaplace(1, Fraction(1, 2))], DELTA)
-    for loss, missed_in_all, conversion in (
-        (together, 2 * missed, together),
-        (beside.epsilon, missed, beside.epsilon - 2),
+    for loss, failures, conversion in (
+        (together, 2 * failure, together),
+        (beside.epsilon, failure, beside.epsilon - 2),
     ):
-        left = float(DELTA) - float(missed_in_all) * (1 + math.exp(float(loss)))
+        left = float(DELTA) - float(failures) * (1 + math.exp(float(loss)))
         steps = PureSteps(Fraction(1, 10), 800 if loss is together else 400, True)
         assert left > 0
         assert compose([steps], Fraction(left)).epsilon <= conversion
 
 
-@pytest.mark.parametrize(("missed", "more"), [(DELTA, 0), (DELTA / 1000, 8), (Fraction(1, 10**320), 750)])
-def test_nothing_left_of_delta_is_refused(missed: Fraction, more: int) -> None:
-    events = [PureSteps(Fraction(1, 10), 3, True, missed)]
+@pytest.mark.parametrize(("failure", "more"), [(DELTA, 0), (DELTA / 1000, 8), (Fraction(1, 10**320), 750)])
+def test_nothing_left_of_delta_is_refused(failure: Fraction, more: int) -> None:
+    events = [PureSteps(Fraction(1, 10), 3, True, failure)]
     if more:
         events.append(DiscreteLaplace(more, Fraction(1)))
-    with pytest.raises(InvalidInput, match=r"goes amiss with a chance of .* give a larger delta"):
+    with pytest.raises(InvalidInput, match=r"have a failure probability of .* give a larger delta"):
         compose(events, DELTA)
 
 
@@ -161,7 +161,7 @@ def test_steps_need_a_delta() -> None:
     "wrong", [(Fraction(0), 1, True), (Fraction(-1), 1, True), (Fraction(1), -1, True), (Fraction(1), 1, True, 1)]
 )
 def test_impossible_steps_are_no_event(wrong: tuple[Fraction, int, bool]) -> None:
-    with pytest.raises(InvalidInput, match=r"(epsilon|steps|failure_probability) of PureSteps is .*; expected"):
+    with pytest.raises(InvalidInput, match=r"(epsilon|steps|failure_probability) of PureSteps is .*; give"):
         PureSteps(*wrong)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput
-from heathaze.privacy.loss import PrivacyLoss, decimal, exact, parse_epsilon
+from heathaze.privacy.loss import PrivacyLoss, decimal, decimal_down, exact, parse_epsilon
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,12 @@ def test_a_bad_epsilon_gets_a_sentence(value, sentence: str) -> None:
 def test_what_is_shown_is_never_less_than_the_loss(value: Fraction) -> None:
     shown = Fraction(decimal(value))
     assert value <= shown <= value * (1 + Fraction(1, 10**5))
+    assert value * (1 - Fraction(1, 10**5)) <= Fraction(decimal_down(value)) <= value
+
+
+def test_numbers_beyond_floats_are_shown_too() -> None:
+    assert [decimal(Fraction(10**4000)), decimal(Fraction(1, 10**4000))] == ["more than 1e+300", "1e-300"]
+    assert [decimal_down(Fraction(1, 10**4000)), decimal(Fraction(0)), decimal_down(Fraction(0))] == ["0"] * 3
 
 
 def test_losses_add_up() -> None:
@@ -68,5 +74,5 @@ def test_losses_add_up() -> None:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(-1, 0), (1, -1), (1, 1)])
 def test_an_impossible_loss_is_refused(epsilon: int, delta: int) -> None:
-    with pytest.raises(InvalidInput, match="epsilon ≥ 0 and 0 ≤ delta < 1"):
+    with pytest.raises(InvalidInput, match=r"A privacy loss has epsilon .*; give epsilon ≥ 0 and 0 ≤ delta < 1"):
         PrivacyLoss(Fraction(epsilon), Fraction(delta))

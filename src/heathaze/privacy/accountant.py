@@ -1,6 +1,6 @@
 """The accountant: the privacy loss of several events together.
 
-Pure ε adds up in exact rationals; whatever has a δ goes through Google's dp-accounting.
+Pure ε adds up in exact rationals. Everything with a δ goes through Google's dp-accounting.
 """
 
 from __future__ import annotations
@@ -10,26 +10,48 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from heathaze.errors import InvalidInput
-from heathaze.privacy.events import Concentrated, Event, FineGaussian, PureSteps, flatten
+from heathaze.privacy.events import Concentrated, Elementary, Event, FineGaussian, PureSteps, flatten
 from heathaze.privacy.loss import PrivacyLoss
 
 
 def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLoss:
-    """The loss of all events together, at the given δ.
+    """Compute the privacy loss of all events together.
 
+    Args:
+        events: What was done to the same data.
+        delta: The δ at which Gaussian noise and steps are accounted, above 0 and below 1. Pure events ignore it.
+
+    Returns:
+        (ε, 0) if all events are pure, exactly; otherwise (ε, delta), with ε rounded up.
+
+    Raises:
+        InvalidInput: The events need a δ and there is none, δ is too small for the failure probability of the events,
+            or the numbers of the events are beyond the range of floats.
+        PromiseBroken: An event has an infinite privacy loss, for example because it has no noise.
+
+    >>> from heathaze.privacy.events import DiscreteLaplace
     >>> compose([DiscreteLaplace(1, Fraction(2)), DiscreteLaplace(1, Fraction(4))])
     PrivacyLoss(epsilon=Fraction(3, 4), delta=Fraction(0, 1))
     """
-    parts = [part for event in events for part in flatten(event)]
+    try:
+        return _compose([part for event in events for part in flatten(event)], delta)
+    except OverflowError:
+        raise InvalidInput(
+            "The privacy loss of these events cannot be computed, because their numbers are beyond the range of floats; "
+            "give sensitivities, noise and steps of a usual size."
+        ) from None
+
+
+def _compose(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
     concentrated = [part for part in parts if isinstance(part, Concentrated)]
     pure = sum((part.epsilon for part in parts if not isinstance(part, Concentrated)), Fraction(0))
     if not concentrated:
         return PrivacyLoss(pure)
     if delta <= 0:
         raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
-    # Concentrated events add up as ρ and are converted once at δ; the pure part adds to that, so a pure charge always
-    # costs what it declares. In Rényi terms: at every order α the loss is at most ρα + Σ ε, whatever was chosen in view
-    # of what.
+    # Concentrated events add up as ρ and are converted once at δ. The pure part is added to the result, so a pure
+    # charge always costs what it declares: at every order α the Rényi loss is at most ρα + Σ ε, also where later
+    # events are chosen in view of earlier outcomes.
     rho = sum((part.rho for part in concentrated), Fraction(0))
     failure = sum((part.failure_probability for part in concentrated if isinstance(part, PureSteps)), Fraction(0))
     epsilon = _epsilon_of_zcdp(rho, delta) if not failure else _epsilon_with_failures(rho, delta, failure, pure)
@@ -39,16 +61,27 @@ def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLo
     return PrivacyLoss(epsilon + pure, delta)
 
 
+def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:
+    """ε of ρ-zero-concentrated privacy at δ."""
+    from dp_accounting import dp_event
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant()
+    accountant.compose(dp_event.ZCDpEvent(float(rho) * (1 + 1e-12)))
+    # Rounded up: the accountant computes in floats.
+    return Fraction(float(accountant.get_epsilon(float(delta))) * (1 + 1e-9))
+
+
 def _epsilon_with_failures(rho: Fraction, delta: Fraction, failure: Fraction, pure: Fraction) -> Fraction:
-    """ε of ρ where δ also holds (1 + e^ε) · failure: the ε that is declared decides what is left of δ to convert at."""
+    """ε of ρ where δ also covers (1 + e^ε) · failure; the declared ε decides how much of δ is left for ρ."""
     epsilon = _epsilon_of_zcdp(rho, delta)
     while True:
         loss = float(epsilon + pure)
         left = float(delta) - float(failure) * (1 + math.exp(min(loss, 700.0))) * (1 + 1e-9)
         if left <= 0 or loss > 700:
             raise InvalidInput(
-                f"Something goes amiss with a chance of {float(failure):.3g}, which at this loss is more than the delta "
-                f"of {float(delta):.3g} holds; give a larger delta, or charge another ledger."
+                f"The events have a failure probability of {float(failure):.3g}, which at this privacy loss needs more "
+                f"than the delta of {float(delta):.3g}; give a larger delta, or charge another ledger."
             )
         needed = _epsilon_of_zcdp(rho, Fraction(left))
         if needed <= epsilon:
@@ -57,28 +90,18 @@ def _epsilon_with_failures(rho: Fraction, delta: Fraction, failure: Fraction, pu
 
 
 def _epsilon_of_fine(fine: Sequence[FineGaussian], rho: Fraction, delta: Fraction) -> Fraction:
-    """ε of continuous noise, and what the integers may add: Gaussian mechanisms compose to one with μ² = Σ μ² = 2ρ."""
+    """ε of continuous noise and what the integers may add; Gaussian mechanisms compose to one with μ² = Σ μ² = 2ρ."""
     import numpy as np
     from dp_accounting import get_epsilon_gaussian
 
     numbers, sigma = sum(part.numbers for part in fine), min(part.sigma for part in fine)
     mu = math.sqrt(2 * rho)
-    # Outside a ball of √B standard deviations less than 2^−99 of the noise lies.
+    # Less than 2^−99 of the noise lies outside a ball of √B standard deviations.
     radius = math.sqrt(2 * math.log(2) * (numbers + 200 * len(fine))) + mu
     more = numbers / (23 * sigma**2) + radius**2 / (8 * sigma**2) + 1e-15
     less = float(delta) * math.exp(-numbers / (23 * sigma**2)) - len(fine) * 2.0**-99
-    if less <= 0 or mu < 2.0**-12:  # smaller, the formula is a difference of equal floats
+    if less <= 0 or mu < 2.0**-12:  # below that the formula is a difference of equal floats
         return _epsilon_of_zcdp(rho, delta)
     with np.errstate(divide="ignore"):  # far from the solution δ is zero, and its logarithm infinite
         epsilon = get_epsilon_gaussian(1 / mu, less * (1 - 1e-9))
     return Fraction((epsilon + more) * (1 + 1e-9))
-
-
-def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:
-    from dp_accounting import dp_event
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant()
-    accountant.compose(dp_event.ZCDpEvent(float(rho) * (1 + 1e-12)))
-    # Rounded up: the accountant computes in floats.
-    return Fraction(float(accountant.get_epsilon(float(delta))) * (1 + 1e-9))

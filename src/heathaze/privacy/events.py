@@ -1,9 +1,9 @@
-"""What happened to the data, told so completely that a stranger can price it.
+"""Events: what a mechanism does to the data, described so completely that anyone can compute its privacy loss.
 
-A mechanism describes itself as an event; :func:`heathaze.privacy.accountant.compose` adds events up.
-
-Every event checks its own numbers when it is made, by a mechanism or from a file: a loss of −5 beside one of 5 would
-otherwise be priced at zero. Noise of scale 0 can be written down, for checks of the plumbing, and has no price.
+A mechanism describes its noise as an event, and :func:`heathaze.privacy.accountant.compose` computes the privacy loss
+of several events together. Every event checks its own numbers, because a file may hold a loss of −5 that would cancel
+one of 5. An event may have noise of scale 0, for tests of the code around the noise; its privacy loss is infinite, so
+:func:`compose` refuses it.
 """
 
 from __future__ import annotations
@@ -17,80 +17,92 @@ from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
+from heathaze.checks import assign, shown, whole
 from heathaze.errors import InvalidInput, PromiseBroken, expect
 
 _LENGTHS = ("metre", "unit of length")
 
+_MAY_BE_ZERO = ("scale", "sigma", "shape", "bias", "steps", "failure_probability")
 
-def _whole(event: Event, name: str, *, least: int = 1) -> None:
-    """Refuse a field that is not a whole number or is too small; True and 1.0 are not whole numbers."""
-    value = getattr(event, name)
-    if type(value) is not int or value < least:
-        raise InvalidInput(
-            f"{name} of {type(event).__name__} is {_shown(value)}; expected a whole number, {least} or larger."
-        )
+_MOST_NESTED = 100
+"""Compositions inside compositions. Mechanisms need three levels; a file with thousands would exhaust the stack."""
 
 
-def _rational(event: Event, name: str, *, zero: bool = False) -> None:
-    """Refuse a field that is not an exact fraction or is negative (or zero, unless allowed); ints become fractions."""
-    value = getattr(event, name)
-    if type(value) is int:
-        value = Fraction(value)
-        object.__setattr__(event, name, value)
-    if type(value) is not Fraction or value < 0 or (value == 0 and not zero):
-        wanted = "0 or larger" if zero else "above 0"
-        raise InvalidInput(f"{name} of {type(event).__name__} is {_shown(value)}; expected an exact fraction {wanted}.")
+class _Checked:
+    """Checks the numbers of an event when it is made, by a mechanism or from a file."""
 
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, name = getattr(self, field.name), f"{field.name} of {type(self).__name__}"
+            zero = field.name in _MAY_BE_ZERO
+            if field.type == "int":
+                assign(self, **{field.name: whole(value, name, least=0 if zero else 1)})
+            elif field.type == "Fraction":
+                exact = Fraction(value) if type(value) is int else value
+                if type(exact) is not Fraction or exact < 0 or (exact == 0 and not zero):
+                    range_ = "of at least 0" if zero else "above 0"
+                    raise InvalidInput(f"{name} is {shown(value)}; give an exact fraction {range_}.")
+                assign(self, **{field.name: exact})
 
-def _shown(value: object) -> str:
-    """A value for a sentence: short, whatever a file holds."""
-    return f"{str(value) if isinstance(value, Fraction) else repr(value):.40}"
+    def _check_noise(self, scale: Fraction) -> None:
+        if scale == 0:
+            raise PromiseBroken(f"A {type(self).__name__} without noise has an infinite privacy loss; add noise.")
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace:
-    """Independent noise with Pr[x] ∝ exp(−|x|/scale) on integers of ℓ1 sensitivity ``sensitivity``."""
+class DiscreteLaplace(_Checked):
+    """Independent discrete Laplace noise, Pr[x] ∝ exp(−|x|/scale), added to integers.
+
+    Args:
+        sensitivity: ℓ1 sensitivity of the integers: how much one unit changes them in all, at least 1.
+        scale: Scale of the noise, at least 0.
+
+    >>> DiscreteLaplace(1, Fraction(2)).epsilon
+    Fraction(1, 2)
+    """
 
     sensitivity: int
     scale: Fraction
 
-    def __post_init__(self) -> None:
-        _whole(self, "sensitivity")
-        _rational(self, "scale", zero=True)
-
     @property
     def epsilon(self) -> Fraction:
         """ε = sensitivity / scale, exactly (Ghosh, Roughgarden, Sundararajan 2009)."""
-        if self.scale <= 0:
-            raise PromiseBroken("An event without noise has no finite price.")
+        self._check_noise(self.scale)
         return self.sensitivity / self.scale
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian:
-    """Independent noise with Pr[x] ∝ exp(−x²/2σ²) on integers of ℓ2 sensitivity ``sensitivity``."""
+class DiscreteGaussian(_Checked):
+    """Independent discrete Gaussian noise, Pr[x] ∝ exp(−x²/2σ²), added to integers.
+
+    Args:
+        sensitivity: ℓ2 sensitivity of the integers, at least 1.
+        sigma: σ, at least 0.
+    """
 
     sensitivity: int
     sigma: Fraction
 
-    def __post_init__(self) -> None:
-        _whole(self, "sensitivity")
-        _rational(self, "sigma", zero=True)
-
     @property
     def rho(self) -> Fraction:
         """ρ of zero-concentrated privacy, sensitivity² / 2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""
-        if self.sigma <= 0:
-            raise PromiseBroken("An event without noise has no finite price.")
+        self._check_noise(self.sigma)
         return Fraction(self.sensitivity**2) / (2 * self.sigma**2)
 
 
 @dataclass(frozen=True)
-class FineGaussian:
-    """Discrete Gaussian noise on ``numbers`` integers of joint ℓ2 sensitivity ``sensitivity``, σ at least 2^16.
+class FineGaussian(_Checked):
+    """Discrete Gaussian noise so fine that it costs what continuous Gaussian noise costs (Balle and Wang 2018).
 
-    So fine that it is as good as continuous noise, which costs less than ρ tells (Balle and Wang 2018). Why that may be
-    said of the discrete one, and what it adds: ``sensors/readings.md``.
+    That is less than ρ gives. ``sensors/readings.md`` proves what the integers add.
+
+    Args:
+        sensitivity: Joint ℓ2 sensitivity of the integers, at least 1.
+        sigma: σ, at least 2^16.
+        numbers: How many integers get noise.
+
+    Raises:
+        PromiseBroken: σ is below 2^16.
     """
 
     sensitivity: int
@@ -98,67 +110,68 @@ class FineGaussian:
     numbers: int
 
     def __post_init__(self) -> None:
-        for name in ("sensitivity", "sigma", "numbers"):
-            _whole(self, name)
+        super().__post_init__()
         if self.sigma < 2**16:
             raise PromiseBroken(f"Fine Gaussian noise has σ = {self.sigma} steps; it needs at least {2**16}.")
 
     @property
     def rho(self) -> Fraction:
-        """ρ of zero-concentrated privacy, as of any discrete Gaussian."""
+        """ρ of zero-concentrated privacy, as for any discrete Gaussian."""
         return Fraction(self.sensitivity**2, 2 * self.sigma**2)
 
 
 @dataclass(frozen=True)
-class LaplaceOnPaths:
-    """Discrete Laplace counts of tree nodes chosen in view of earlier ones, every root-to-leaf path spending ≤ ε.
+class LaplaceOnPaths(_Checked):
+    """Discrete Laplace counts of tree nodes that are chosen in view of earlier counts; every path spends at most ε.
 
-    The mass of one unit, at most ``sensitivity``, is a mixture of paths: Σ_v ε_v m_v = Σ_leaf m_leaf Σ_{v above} ε_v,
-    so what the paths spend bounds what the whole tree spends, whatever tree the noise led to.
+    The mass of one unit is a mixture of root-to-leaf paths: Σ_v ε_v m_v = Σ_leaf m_leaf Σ_{v above} ε_v. So a bound on
+    what each path spends also bounds what the whole tree spends, whichever tree the noise led to.
+
+    Args:
+        sensitivity: The largest mass of one unit, at least 1.
+        epsilon: The most that the nodes of any root-to-leaf path spend together, above 0.
     """
 
     sensitivity: int
     epsilon: Fraction
 
-    def __post_init__(self) -> None:
-        _whole(self, "sensitivity")
-        _rational(self, "epsilon")
-
 
 @dataclass(frozen=True)
-class BiasedSplits:
-    """A tree grown by splitting each node whose biased count plus discrete Laplace noise is above a threshold θ.
+class BiasedSplits(_Checked):
+    """A tree that is grown by splitting each node whose biased, noisy count is above a threshold θ.
 
-    At depth d a node of mass c is split when max(c − d·bias, θ − bias) + X > θ, X of scale ``scale``; all are integers.
-    What comes out is the shape of the tree alone, and a unit of mass at most ``sensitivity`` pays once for all depths:
+    At depth d a node of mass c is split when max(c − d·bias, θ − bias) + X > θ. X is discrete Laplace noise, and all
+    numbers are integers. Only the shape of the tree is released. One unit pays once for all depths:
 
         ε = sensitivity / scale · (1 + 1 / (1 − exp(−bias / scale)))
 
     (Zhang, Xiao, Xie 2016, Theorem 3.1; for units spread over cells and discrete noise see ``priv_tree.md``).
+
+    Args:
+        sensitivity: The largest mass of one unit, at least 1.
+        scale: Scale of X, at least 0.
+        bias: What each depth subtracts from a count, at least 0.
     """
 
     sensitivity: int
     scale: Fraction
     bias: int
 
-    def __post_init__(self) -> None:
-        _whole(self, "sensitivity")
-        _rational(self, "scale", zero=True)
-        _whole(self, "bias", least=0)
-
     @property
     def epsilon(self) -> Fraction:
         """The formula above, with exp(−bias / scale) rounded up to a multiple of 2^−60."""
-        if self.scale <= 0 or self.bias <= 0:
-            raise PromiseBroken("A tree grown without noise or without bias has no finite price.")
+        if self.scale == 0 or self.bias == 0:
+            raise PromiseBroken("A tree grown without noise or without bias has an infinite privacy loss; add both.")
         decay = _exp_of_minus(self.bias / self.scale)
         if decay >= 1:
-            raise PromiseBroken("The bias of the tree is too small beside its noise; its price is not finite.")
+            raise PromiseBroken(
+                "The bias of the tree is too small beside its noise, so its privacy loss is infinite; raise the bias."
+            )
         return self.sensitivity / self.scale * (1 + 1 / (1 - decay))
 
 
 def _exp_of_minus(exponent: Fraction) -> Fraction:
-    """exp(−exponent), rounded up to a multiple of 2^−60; the same on every machine, which floats are not.
+    """exp(−exponent), rounded up to a multiple of 2^−60; the result is the same on every machine, unlike floats.
 
     >>> float(_exp_of_minus(Fraction(0))), round(float(_exp_of_minus(Fraction(1))), 12)
     (1.0, 0.367879441171)
@@ -172,66 +185,75 @@ def _exp_of_minus(exponent: Fraction) -> Fraction:
 
 
 @dataclass(frozen=True)
-class RandomizedReport:
-    """One report drawn on a device, whose probability differs by a factor of at most e^ε between any two positions.
+class RandomizedReport(_Checked):
+    """One report that a device drew, whose probability changes by at most a factor of e^ε between any two positions.
 
-    For a geo-indistinguishable mechanism ε is a price for each metre (or each unit of length of a plane) between them,
-    and ``per`` names that length: "metre" or "unit of length".
+    Args:
+        epsilon: ε, above 0.
+        per: None, or for geo-indistinguishability the length that ε counts for: "metre" or "unit of length".
+
+    Raises:
+        InvalidInput: ``per`` is another text.
     """
 
     epsilon: Fraction
     per: str | None = None
 
     def __post_init__(self) -> None:
-        _rational(self, "epsilon")
+        super().__post_init__()
         if self.per is not None and self.per not in _LENGTHS:
-            raise InvalidInput(f"per of RandomizedReport is {_shown(self.per)}; expected {' or '.join(_LENGTHS)}.")
+            raise InvalidInput(f"per of RandomizedReport is {shown(self.per)}; give {' or '.join(_LENGTHS)}.")
 
 
 @dataclass(frozen=True)
-class NoiseShares:
-    """A sum to which every device added the difference of two Pólya numbers a coordinate, β = exp(−1/scale).
+class NoiseShares(_Checked):
+    """A sum to which every device added, in each coordinate, the difference of two Pólya numbers, β = exp(−1/scale).
 
-    ``shape`` is the sum of the shapes of all shares that the adversary does not know. From 1 on the noise is discrete
-    Laplace plus something independent, and costs ε = sensitivity / scale; below 1 it costs more than it should
-    (errata E3-1), so such a sum has no price and must never have been opened.
+    From shape 1 on the noise is discrete Laplace plus something independent. Below shape 1 the privacy loss is larger
+    than sensitivity / scale (errata E3-1), so such a sum must never be opened.
+
+    Args:
+        sensitivity: ℓ1 sensitivity of the sum, at least 1.
+        scale: Scale of the noise, at least 0.
+        shape: Sum of the shapes of all shares that the adversary does not know, at least 0.
     """
 
     sensitivity: int
     scale: Fraction
     shape: Fraction
 
-    def __post_init__(self) -> None:
-        _whole(self, "sensitivity")
-        _rational(self, "scale", zero=True)
-        _rational(self, "shape", zero=True)
-
     @property
     def epsilon(self) -> Fraction:
         """ε = sensitivity / scale."""
-        if self.scale <= 0:
-            raise PromiseBroken("An event without noise has no finite price.")
+        self._check_noise(self.scale)
         if self.shape < 1:
             raise PromiseBroken(
-                f"The noise of a sum has shape {float(self.shape):.4g} and must have at least 1; too few devices added "
+                f"The noise of a sum has shape {float(self.shape):.4g} and needs at least 1; too few devices added "
                 "their share, so the sum must not be opened."
             )
         return self.sensitivity / self.scale
 
 
 @dataclass(frozen=True)
-class PureSteps:
-    """``steps`` small pure steps, each chosen in view of those before, accounted as zero-concentrated privacy.
+class PureSteps(_Checked):
+    """Many small pure steps, each chosen in view of those before, accounted together as zero-concentrated privacy.
 
-    Taken one by one they would add up to steps · ε; together they cost far less, and a δ. Where every step is of
-    *bounded range* (the odds of any two of its outcomes change by a factor of at most e^ε, as those of the exponential
-    mechanism and of a logistic coin do), it costs a quarter of what any other step with a pure ε costs:
+    One by one the steps would cost steps · ε. Together they cost far less, and a δ. A step has *bounded range* if the
+    odds of any two of its outcomes change by a factor of at most e^ε; the exponential mechanism and a logistic coin
+    have it. Such a step costs a quarter of any other step with a pure ε:
 
-        ρ = steps · ε² / 8   of bounded range (Dong, Durfee, Rogers 2020; Cesar and Rogers 2021, Lemma 3.2)
-        ρ = steps · ε² / 2   else             (Bun and Steinke 2016, Proposition 1.4)
+        ρ = steps · ε² / 8   with bounded range (Dong, Durfee, Rogers 2020; Cesar and Rogers 2021, Lemma 3.2)
+        ρ = steps · ε² / 2   otherwise          (Bun and Steinke 2016, Proposition 1.4)
 
-    ``failure_probability`` is the chance that something goes amiss on which all this rests. δ then has to hold (1 + e^ε) times that
-    as well, ε being the loss of all events together.
+    Args:
+        epsilon: ε of one step, above 0.
+        steps: How many steps there are, at least 0.
+        bounded_range: Whether every step has bounded range.
+        failure_probability: The probability that an assumption of the proof fails, at least 0 and below 1. δ must then
+            also cover (1 + e^ε) times that, where ε is the privacy loss of all events together.
+
+    Raises:
+        InvalidInput: A value is out of range.
     """
 
     epsilon: Fraction
@@ -240,13 +262,11 @@ class PureSteps:
     failure_probability: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        _rational(self, "epsilon")
-        _whole(self, "steps", least=0)
-        _rational(self, "failure_probability", zero=True)
+        super().__post_init__()
         expect(bool, self.bounded_range, "bounded_range of PureSteps")
         if self.failure_probability >= 1:
             raise InvalidInput(
-                f"failure_probability of PureSteps is {_shown(self.failure_probability)}; expected a probability below 1."
+                f"failure_probability of PureSteps is {shown(self.failure_probability)}; give a probability below 1."
             )
 
     @property
@@ -257,14 +277,32 @@ class PureSteps:
 
 @dataclass(frozen=True)
 class Composition:
-    """Several events on the same data."""
+    """Several events on the same data.
+
+    Args:
+        events: The events, as a tuple. They may be compositions too, up to 100 inside each other.
+
+    Raises:
+        InvalidInput: A part is not an event, or there are too many compositions inside each other.
+    """
 
     events: tuple[Event, ...]
+    _nested: int = dataclasses.field(default=1, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         expect(tuple, self.events, "A composition's list of events")
         for event in self.events:
             expect((*_KINDS.values(), Composition), event, "A part of a composition")
+        nested = max((event._nested for event in self.events if isinstance(event, Composition)), default=0) + 1
+        _check_nested(nested)
+        assign(self, _nested=nested)
+
+
+def _check_nested(nested: int) -> None:
+    if nested > _MOST_NESTED:
+        raise InvalidInput(
+            f"An event has more than {_MOST_NESTED} compositions inside each other; list its parts in one composition."
+        )
 
 
 Gaussian = DiscreteGaussian | FineGaussian
@@ -275,16 +313,18 @@ Event = Elementary | Composition
 
 
 def flatten(event: Event) -> list[Elementary]:
-    """The elementary events inside an event."""
+    """Return the elementary events inside an event, in order."""
     if isinstance(event, Composition):
         return [part for inner in event.events for part in flatten(inner)]
     return [event]
 
 
 def needs_delta(event: Event) -> bool:
-    """Does the event cost a δ? Gaussian noise does, and so do many small steps accounted together."""
+    """Return whether the event costs a δ, as Gaussian noise and many steps accounted together do."""
     return any(isinstance(part, Concentrated) for part in flatten(event))
 
+
+# ── in files ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _KINDS: dict[str, type[Elementary]] = {
     "discrete-laplace": DiscreteLaplace,
@@ -302,7 +342,11 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
-    """The event as plain numbers and texts, for ledgers and releases."""
+    """Return the event as plain numbers and texts, for ledgers and releases.
+
+    >>> event_to_dict(DiscreteLaplace(1, Fraction(1, 2)))
+    {'kind': 'discrete-laplace', 'sensitivity': 1, 'scale': '1/2'}
+    """
     if isinstance(event, Composition):
         return {"kind": "composition", "events": [event_to_dict(part) for part in event.events]}
     fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
@@ -311,20 +355,38 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 
 
 def event_from_dict(fields: Mapping[str, Any]) -> Event:
-    """Undo :func:`event_to_dict`; the fields may come from a stranger's file, so every one is looked at."""
+    """Return the event that :func:`event_to_dict` described.
+
+    Args:
+        fields: The description. It may come from an unknown file, so every field is checked.
+
+    Raises:
+        InvalidInput: The fields describe no event.
+        PromiseBroken: They describe an event that cannot keep its promise, such as coarse noise called fine.
+
+    >>> event_from_dict({"kind": "discrete-laplace", "sensitivity": 1, "scale": "1/2"}).epsilon
+    Fraction(2, 1)
+    """
+    return _from_dict(fields, nested=0)
+
+
+def _from_dict(fields: Mapping[str, Any], nested: int) -> Event:
     expect(Mapping, fields, "The description of an event")
     found = dict(fields)
     kind = found.pop("kind", None)
     if kind == "composition":
+        _check_nested(nested + 1)
         expect(list, found.get("events"), "A composition's list of events")
-        return Composition(tuple(event_from_dict(part) for part in found["events"]))
+        return Composition(tuple(_from_dict(part, nested + 1) for part in found["events"]))
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise InvalidInput(f"Nobody knows the event {_shown(kind)}; it may come from a newer version.")
+        raise InvalidInput(
+            f"Unknown event {shown(kind)}; it may come from a newer version of Heathaze. Known are {', '.join(_KINDS)}."
+        )
     known = dataclasses.fields(_KINDS[kind])
     required = {field.name for field in known if field.default is dataclasses.MISSING}
     if not required <= set(found) <= {field.name for field in known}:
-        listed = ", ".join(sorted(map(_shown, found))) or "nothing"
-        raise InvalidInput(f"The event {kind} is described by {listed}; expected {', '.join(sorted(required))}.")
+        listed = ", ".join(sorted(map(shown, found))) or "nothing"
+        raise InvalidInput(f"The event {kind} is described by {listed}; give {', '.join(sorted(required))}.")
     rationals = {field.name for field in known if field.type == "Fraction"}
     return _KINDS[kind](**{name: _read(value) if name in rationals else value for name, value in found.items()})
 
@@ -332,7 +394,7 @@ def event_from_dict(fields: Mapping[str, Any]) -> Event:
 def _read(text: Any) -> Any:
     """A rational as :func:`event_to_dict` writes it; anything else stays as it is, and the event refuses it.
 
-    ``Fraction`` would take 1e999999999 too, and compute for years.
+    ``Fraction`` would accept 1e999999999 too, and compute for years.
     """
     if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,4300}(/[0-9]{1,4300})?", text, re.ASCII):
         numerator, _, denominator = text.partition("/")
