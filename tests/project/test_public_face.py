@@ -7,18 +7,15 @@ import inspect
 import os
 import pydoc
 import re
-import shlex
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
 import heathaze as hz
-from heathaze.cli.main import run
 from heathaze.datasets import city
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,51 +129,6 @@ def test_the_readmes_shell(clone: Path) -> None:
     run_command(f"{lines[0]} --cities 1")  # one synthetic city is enough to see that it runs
     run_command(lines[1])
     assert (clone / "demo" / "map.html").exists()
-
-
-def test_the_python_of_the_guide_to_secure_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs/guide/trust-a-sum.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(block, "trust-a-sum.md", "exec"), names)
-    assert names["release"].guarantee.trust.value == "secure-sum"
-    assert not names["release"].simulated
-
-
-def test_the_python_of_the_guide_to_sensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs/guide/heat-through-walls.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(block, "heat-through-walls.md", "exec"), names)
-    assert names["noisy"].guarantee.reach == "0.01 metres"
-    assert names["found"].found
-    assert isinstance(names["answer"], int)
-
-
-def test_the_guide_to_buying_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs/guide/buy-data.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(block, "buy-data.md", "exec"), names)
-    for purchase in (names["purchase"], names["curator"].purchase):  # in one process, and by hand
-        assert len(purchase.rows) == 500
-        assert not purchase.simulated
-    # In this process: to start Python and to import anew for each command would take most of the time.
-    for line in "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).splitlines():
-        command, *words = shlex.split(line)
-        if command == "cd":
-            monkeypatch.chdir(*words)
-            continue
-        assert command == "heathaze"
-        monkeypatch.setattr(sys, "argv", [command, *words])
-        with pytest.raises(SystemExit) as stopped:
-            run()
-        assert stopped.value.code in (0, None), line
-    assert (tmp_path / "market" / "purchase.png").exists()
-    assert hz.Ledger.open(tmp_path / "market" / "hills.ledger").spent > 0
 
 
 def test_every_page_that_is_named_exists() -> None:
