@@ -39,7 +39,7 @@ def _large_graph() -> tuple[str, float, float]:
     rng = np.random.default_rng(4)
     ring = np.stack([np.arange(NODES), (np.arange(NODES) + 1) % NODES], axis=1)
     pairs = np.sort(np.concatenate([ring, rng.integers(0, NODES, (EDGES - NODES, 2))]), axis=1)
-    network = Network.of(np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0), nodes=NODES)
+    network = Network(np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0), nodes=NODES)
     field, building = _timed(lambda: Graph(network, TAU))
     mechanism = Readings(field, 1, 4)
     found, searching = _timed(lambda: mechanism.sensitivity)

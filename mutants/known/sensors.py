@@ -9,6 +9,7 @@ EDGES = "src/heathaze/sensors/sensitivity/_discrete.py"
 STEEPEST = "src/heathaze/sensors/sensitivity/_continuous.py"
 DEVICE = "src/heathaze/sensors/device.py"
 ESCROW = "src/heathaze/sensors/escrow.py"
+FILES = "src/heathaze/files.py"
 
 BUGS = (
     # ── sensitivity ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -97,21 +98,19 @@ BUGS = (
         "readings-drawn-before-paid",
         "The ledger of readings is charged before any noise exists.",
         READINGS,
-        "        if ledger is not None:\n            ledger.charge(guarantee, self.event)\n"
-        "        source = SecureRandomness() if randomness is None else randomness\n"
+        "        receipt = pay(self.guarantee(), self.event, ledger=ledger, randomness=randomness)\n"
         "        draw = discrete_gaussian if self.delta > 0 else discrete_laplace\n",
-        "        source = SecureRandomness() if randomness is None else randomness\n"
         "        draw = discrete_gaussian if self.delta > 0 else discrete_laplace\n"
-        "        draw(scale, exactly.size, source)\n"
-        "        if ledger is not None:\n            ledger.charge(guarantee, self.event)\n",
+        "        draw(scale, exactly.size, Randomness(bytes(32)))\n"
+        "        receipt = pay(self.guarantee(), self.event, ledger=ledger, randomness=randomness)\n",
         "tests/sensors/test_readings.py::test_the_ledger_is_charged_before_any_noise_and_refuses_what_is_too_much",
     ),
     Bug(
         "card-made-before-paid",
         "A card for sensors is paid for before it exists.",
         READINGS,
-        "            ledger.charge(self._guarantee_of(card), self.event)\n",
-        "            ledger.check(self._guarantee_of(card), self.event)\n",
+        "        pay(self._guarantee_of(card), self.event, ledger=ledger)\n",
+        "        pay(self._guarantee_of(card), self.event)\n",
         "tests/sensors/test_readings.py::test_a_card_is_charged_before_it_exists",
     ),
     Bug(
@@ -192,7 +191,7 @@ BUGS = (
     Bug(
         "a-reading-swallows-the-next",
         "A quotation mark in one reading does not swallow the readings behind it.",
-        "src/heathaze/sensors/layout.py",
+        FILES,
         "    for number, line in enumerate(lines, start=first):\n",
         "    loosely = csv.reader([text + chr(10) for text in lines], skipinitialspace=True)\n"
         "    yield from enumerate((record for record in loosely if record), start=first)\n"
@@ -202,7 +201,7 @@ BUGS = (
     Bug(
         "carriage-return-forges-a-reading",
         "A carriage return inside a field does not begin a reading of another sensor.",
-        "src/heathaze/sensors/layout.py",
+        FILES,
         'open(newline="\\n", encoding="utf-8-sig")',
         'open(newline="", encoding="utf-8-sig")',
         "tests/sensors/test_files.py::test_a_layout_that_is_none_is_told_in_a_sentence",

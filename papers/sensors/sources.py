@@ -47,7 +47,7 @@ def block_model(number: int, nodes: int, within: float, between: float, length: 
         drawn = rng.random(len(one)) < odds
         ends = np.stack([one[drawn], other[drawn]], axis=1)
         if _connected(ends, nodes):
-            return Network.of(ends, nodes=nodes, lengths=np.where(side[ends[:, 0]] == side[ends[:, 1]], 1.0, length))
+            return Network(ends, nodes=nodes, lengths=np.where(side[ends[:, 0]] == side[ends[:, 1]], 1.0, length))
 
 
 def _connected(ends: np.ndarray, nodes: int) -> bool:

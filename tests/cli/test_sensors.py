@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from heathaze.ingest.readings import RawReadings
 from heathaze.privacy.ledger import Ledger
-from heathaze.sensors.readings_file import ReadingsFile
+from heathaze.sensors.noisy_readings import NoisyTable
 from tests.cli.conftest import Heathaze
 
 PHYSICS = ("--size", 12, 8, "--walls", "insulated", "--diffusivity", 0.01)
@@ -43,10 +44,9 @@ def test_protect_and_locate(room: Heathaze) -> None:
     assert said.code == 0, said.err
     assert "sources of heat move by at most 0.2 metres in all" in said.out
     assert "wrote protected.csv" in said.out
-    raw, noisy = ReadingsFile.read("room/readings.csv"), ReadingsFile.read("protected.csv")
-    assert noisy.about is not None
+    raw, noisy = RawReadings.read("room/readings.csv"), NoisyTable.read("protected.csv")
     assert (raw.sensors, raw.times) == (noisy.sensors, noisy.times)
-    noise = (noisy.values - raw.values) / noisy.about["deviation"]
+    noise = (noisy.values - raw.values) / noisy.header["deviation"]
     assert 0.6 < noise.std() < 1.4
 
     said = room("sensors", *LOCATE, "--truth", "room/truth.csv", "--out", "sources.png")
@@ -62,14 +62,12 @@ def test_protect_and_locate(room: Heathaze) -> None:
 def test_the_protected_file_holds_nothing_but_noisy_numbers_and_public_ones(room: Heathaze) -> None:
     room("sensors", *PROTECT, "--out", "protected.csv", "--quiet")
     text = Path("protected.csv").read_text()
-    raw = ReadingsFile.read("room/readings.csv")
+    raw = RawReadings.read("room/readings.csv")
     assert not any(repr(value) in text for value in raw.values.tolist())
-    about = ReadingsFile.read("protected.csv").about
-    assert about is not None
-    assert set(about) == {"deviation", "guarantee", "physics"}
-    step = about["deviation"] / 2**22
-    values = ReadingsFile.read("protected.csv").values
-    assert all(value == np.float32(value) or abs(value) > step for value in values)
+    noisy = NoisyTable.read("protected.csv")
+    assert set(noisy.header) == {"deviation", "guarantee", "physics"}
+    step = noisy.header["deviation"] / 2**22
+    assert all(value == np.float32(value) or abs(value) > step for value in noisy.values)
 
 
 def test_for_machines(room: Heathaze) -> None:
@@ -146,7 +144,7 @@ def test_missing_readings_are_allowed(room: Heathaze) -> None:
     lines = Path("room/readings.csv").read_text().splitlines()
     Path("room/readings.csv").write_text("\n".join(lines[:30] + lines[40:]) + "\n")
     assert room("sensors", *PROTECT, "--out", "protected.csv", "--quiet").code == 0
-    assert np.isnan(ReadingsFile.read("protected.csv").values).sum() in (0, 10)
+    assert np.isnan(NoisyTable.read("protected.csv").values).sum() in (0, 10)
     assert room("sensors", *LOCATE, "--number", 1, "--quiet").code == 0
 
 

@@ -250,7 +250,7 @@ def test_nothing_but_the_field_is_asked() -> None:
 
     class Counting:
         shape, positions, bounds = (100, 3000), None, None
-        network = Network.of([(i, (i + 1) % 3000) for i in range(3000)])
+        network = Network([(i, (i + 1) % 3000) for i in range(3000)])
 
         def __init__(self) -> None:
             self.adjoints = self.columns = 0

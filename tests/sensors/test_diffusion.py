@@ -39,7 +39,7 @@ FIELDS: dict[str, Any] = {
     "graph with sensors": Graph(EDGES, 0.3, [4, 0, 2], weights=WEIGHTS),
     "dense": Linear(MATRIX, [0, 1, 3]),
     "sparse": Linear(csr_array(MATRIX), [(0, 0), (1, 0), (3, 1)]),
-    "operator": Linear(aslinearoperator(MATRIX), network=Network.of([(0, 1), (1, 2)])),
+    "operator": Linear(aslinearoperator(MATRIX), network=Network([(0, 1), (1, 2)])),
     "snapshots": Snapshots([Line(30, 7, 0.02), Line(30, 5, 0.1)]),
     "snapshots of graphs": Snapshots([Graph(EDGES, tau, weights=WEIGHTS) for tau in (0.1, 1.0)]),
 }
@@ -307,9 +307,9 @@ def test_times_that_are_none(value: Any) -> None:
         (lambda: Graph([(0, 1)], 0.1, [1, 0, 1]), "Node 1 has more than one sensor"),
         (lambda: Graph([(0, 1)], 0.1, []), "There are no sensors"),
         (lambda: Graph([(0, 1)], 0.1, [0.5]), "sensors are float64"),
-        (lambda: Graph(Network.of([(0, 1)]), 0.1, nodes=2), "A network has its own nodes"),
-        (lambda: Graph(Network.of([(0, 1)]), 0.1, weights=np.ones(1)), "A network has its own nodes"),
-        (lambda: Graph(Network.of([(0, 1), (1, 2)]), 0.1, lengths=np.ones(2)), "A network has its own nodes"),
+        (lambda: Graph(Network([(0, 1)]), 0.1, nodes=2), "A network has its own nodes"),
+        (lambda: Graph(Network([(0, 1)]), 0.1, weights=np.ones(1)), "A network has its own nodes"),
+        (lambda: Graph(Network([(0, 1), (1, 2)]), 0.1, lengths=np.ones(2)), "A network has its own nodes"),
         (lambda: Graph([(0, 2**31 - 1)], 0.1), "2147483648 nodes and edges for at most 2 of them"),
         (lambda: Graph([(0, 1), (1,)], 0.1), "Not all edges are pairs"),
         (lambda: Graph([(0, 1)], 0.1, nodes=10**5000), "number of nodes is a number of thousands of digits"),
@@ -332,7 +332,7 @@ def test_times_that_are_none(value: Any) -> None:
         (lambda: Linear([[1, 2]], [0, 1, 2]), "2 columns and there are 3 places"),
         (lambda: Linear([[1, 2]], [0, 0]), "Places 0 and 1 have the same position"),
         (lambda: Linear([[1, 2]]), "either the positions"),
-        (lambda: Linear([[1, 2]], [0, 1], network=Network.of([(0, 1)])), "either the positions"),
+        (lambda: Linear([[1, 2]], [0, 1], network=Network([(0, 1)])), "either the positions"),
         (lambda: Snapshots([]), "no snapshots"),
         (lambda: Snapshots(3), "list of fields; found one int"),  # type: ignore[arg-type]
         (lambda: Snapshots(Line(5, 5, 0.1)), "list of fields; found one Line"),  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def network(rng: np.random.Generator, nodes: int) -> Network:
     tree = [(int(rng.integers(i)), i) for i in range(1, nodes)]
     more = {tuple(sorted(map(int, rng.choice(nodes, 2, replace=False)))) for _ in range(nodes)}
     edges = sorted({*tree, *more})
-    return Network.of(edges, nodes=nodes, lengths=rng.random(len(edges)) + 0.1)
+    return Network(edges, nodes=nodes, lengths=rng.random(len(edges)) + 0.1)
 
 
 # ── oracles ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,7 +103,7 @@ def test_many_nodes_flow_along_edges(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_path_is_a_line() -> None:
     rng = np.random.default_rng(3)
     lengths = rng.random(19) + 0.1
-    net = Network.of([(i, i + 1) for i in range(19)] + [(0, 19)], lengths=[*lengths, 100.0])
+    net = Network([(i, i + 1) for i in range(19)] + [(0, 19)], lengths=[*lengths, 100.0])
     x = np.concatenate([[0.0], np.cumsum(lengths)])
     p, q = masses(rng, 20), masses(rng, 20)
     on_a_line = line_emd(x, p, x, q)

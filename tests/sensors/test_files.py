@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
+from heathaze.ingest.readings import RawReadings
 from heathaze.sensors.layout import Layout
+from heathaze.sensors.noisy_readings import NoisyReadings, NoisyTable
 from heathaze.sensors.physics import Graph, Line, Plate
-from heathaze.sensors.readings_file import ReadingsFile
+from heathaze.sensors.readings import Readings
 
 SECRET = "31.41592"
 
@@ -96,7 +98,7 @@ def test_fields_and_brackets_without_end(tmp_path: Path) -> None:
             Layout.read(written(tmp_path, text))
     deep = f"# heathaze readings {'[' * 100_000}\nsensor,time,value\na,1,2\n"
     with pytest.raises(UnreadableData, match=r"The first line of .* cannot be read"):
-        ReadingsFile.read(written(tmp_path, deep))
+        NoisyTable.read(written(tmp_path, deep))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -162,11 +164,12 @@ def test_other_names_are_quoted() -> None:
 
 def test_readings_come_time_by_time_and_holes_stay_holes(tmp_path: Path) -> None:
     path = written(tmp_path, "sensor,time,value\nb,2,5\na,1,3\nb,1,\na,2,4\nc,2,6\n")
-    found = ReadingsFile.read(path)
-    assert found.sensors == ("b", "a", "c")
-    assert found.times == (1.0, 2.0)
-    assert np.array_equal(found.values, [np.nan, 3, np.nan, 5, 4, 6], equal_nan=True)
-    assert repr(found) == "<ReadingsFile: 3 sensors, 2 times, raw>"
+    for found in (RawReadings.read(path), NoisyTable.read(path)):
+        assert found.sensors == ("b", "a", "c")
+        assert found.times == (1.0, 2.0)
+        assert np.array_equal(found.values, [np.nan, 3, np.nan, 5, 4, 6], equal_nan=True)
+    assert repr(RawReadings.read(path)) == "<RawReadings: 3 sensors, 2 times>"
+    assert NoisyTable.read(path).header == {}
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -183,18 +186,18 @@ def test_what_is_written_is_read_again(
         return
     count = len(sensors) * len(times)
     values = np.array(data.draw(st.lists(st.floats(-1e300, 1e300), min_size=count, max_size=count)))
-    about = {"deviation": 0.5, "physics": {"size": [1.0, 2.0]}}
-    file = ReadingsFile(sensors, tuple(sorted(times)), values, about)
+    header = {"deviation": 0.5, "physics": {"size": [1.0, 2.0]}}
+    file = NoisyTable(sensors, tuple(sorted(times)), values, header)
     file.write(tmp_path / "readings.csv")
-    again = ReadingsFile.read(tmp_path / "readings.csv")
-    assert (again.sensors, again.times, again.about) == (file.sensors, file.times, about)
+    again = NoisyTable.read(tmp_path / "readings.csv")
+    assert (again.sensors, again.times, again.header) == (file.sensors, file.times, header)
     assert np.array_equal(again.values, values)
 
 
 def test_a_sensor_may_be_named_like_a_comment(tmp_path: Path) -> None:
     path = tmp_path / "readings.csv"
-    ReadingsFile(("#a", "b"), (1.0,), np.array([3.0, 4.0])).write(path)
-    assert ReadingsFile.read(path).sensors == ("#a", "b")
+    NoisyTable(("#a", "b"), (1.0,), np.array([3.0, 4.0]), {}).write(path)
+    assert NoisyTable.read(path).sensors == RawReadings.read(path).sensors == ("#a", "b")
 
 
 @pytest.mark.parametrize(
@@ -216,18 +219,63 @@ def test_a_sensor_may_be_named_like_a_comment(tmp_path: Path) -> None:
             "Line 2 of .* another number of fields .*; if numbers have decimal commas",
         ),
         ("sensor;time;value\na;1;31,41592\n", "is separated by semicolons; save it with commas, and points in numbers"),
-        ("# heathaze readings {broken\nsensor,time,value\na,1,1\n", "The first line of .* cannot be read"),
-        ("# heathaze readings []\nsensor,time,value\na,1,1\n", "The first line of .* cannot be read"),
-        ('# heathaze readings {"version": 9}\nsensor,time,value\na,1,1\n', "is of version 9"),
     ],
 )
 def test_readings_that_are_none_are_told_without_their_values(tmp_path: Path, text: str, words: str) -> None:
+    for read in (RawReadings.read, NoisyTable.read):
+        with pytest.raises(InvalidInput, match=words) as error:
+            read(written(tmp_path, text))
+        assert SECRET not in str(error.value)
+        assert "41592" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ("{broken", "The first line of .* cannot be read"),
+        ("[]", "The first line of .* cannot be read"),
+        ('{"version": 9}', "is of version 9"),
+        ('{"version": 1, "deviation": "x"}', "The first line of .* was changed"),
+        ('{"version": 1, "guarantee": {"epsilon": "1/0"}}', "The first line of .* was changed"),
+        ('{"version": 1, "physics": {"sensors": ["a"]}}', "The first line of .* was changed"),
+    ],
+)
+def test_a_first_line_that_is_none_is_told(tmp_path: Path, first: str, words: str) -> None:
     with pytest.raises(InvalidInput, match=words) as error:
-        ReadingsFile.read(written(tmp_path, text))
+        NoisyTable.read(written(tmp_path, f"# heathaze readings {first}\nsensor,time,value\na,1,{SECRET}\n"))
     assert SECRET not in str(error.value)
-    assert "41592" not in str(error.value)
+
+
+def test_what_readings_promise_is_read_again(tmp_path: Path) -> None:
+    layout = Layout(("a", "b"), np.array([[0.2], [0.8]]))
+    physics = {"diffusivity": 0.05, "size": [1.0], "walls": "open"}
+    mechanism = Readings(layout.field([1.0, 2.0], **physics), reach=0.1, epsilon=1)
+    noisy = mechanism.protect([1.0, 2.0, np.nan, 4.0])
+    path = tmp_path / "protected.csv"
+    noisy.save(path, layout.names, [1.0, 2.0], physics=physics)
+    again = NoisyReadings.load(path, layout)
+    assert np.array_equal(again.values, noisy.values, equal_nan=True)
+    assert (again.deviation, again.guarantee, again.simulated) == (noisy.deviation, noisy.guarantee, False)
+    assert np.array_equal(again.field.responses([[0.4]]), noisy.field.responses([[0.4]]))
+    other = NoisyReadings.load(path, layout, deviation=3.0, diffusivity=0.1)
+    assert other.deviation == 3.0
+    assert not np.array_equal(other.field.responses([[0.4]]), noisy.field.responses([[0.4]]))
+
+
+def test_readings_of_unknown_origin_have_no_guarantee(tmp_path: Path) -> None:
+    layout = Layout(("a", "b"), np.array([[0.2], [0.8]]))
+    path = written(tmp_path, "sensor,time,value\na,1,3\nb,1,4\n")
+    with pytest.raises(InvalidInput, match="does not say how large its noise is"):
+        NoisyReadings.load(path, layout)
+    with pytest.raises(InvalidInput, match="does not say how quickly heat spreads; give the diffusivity"):
+        NoisyReadings.load(path, layout, deviation=0.5)
+    noisy = NoisyReadings.load(path, layout, deviation=0.5, diffusivity=0.1, size=[1.0])
+    assert noisy.guarantee is None
+    assert "no guarantee" in repr(noisy)
+    with pytest.raises(InvalidInput, match="carry no guarantee"):
+        noisy.save(tmp_path / "again.csv", ("a", "b"), [1.0])
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(CannotWrite, match="no such file"):
-        ReadingsFile(("a",), (1.0,), np.zeros(1)).write(tmp_path / "none" / "readings.csv")
+    with pytest.raises(CannotWrite, match="there is no directory"):
+        NoisyTable(("a",), (1.0,), np.zeros(1), {}).write(tmp_path / "none" / "readings.csv")

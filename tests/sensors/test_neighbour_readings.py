@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from heathaze.errors import HeathazeError
-from heathaze.sensors.readings_file import ReadingsFile
+from heathaze.ingest.readings import RawReadings
 from heathaze.testing.neighbour_fuzz import Recipe, Table, Visit, hostile_table
 from heathaze.testing.neighbour_fuzz.csv_files import FAULTS, written_lines
 
@@ -51,7 +51,7 @@ def read(table: Table, visits: Sequence[Visit], folder: Path) -> Readings | None
     path = folder / "readings.csv"
     path.write_bytes(table.style["header"] + b"".join(visit.line for visit in visits))
     try:
-        found = ReadingsFile.read(path)
+        found = RawReadings.read(path)
     except HeathazeError as refusal:
         return {} if "has no rows" in str(refusal) else None
     keys = [(sensor, time) for time in found.times for sensor in found.sensors]
@@ -108,7 +108,7 @@ def test_a_quotation_mark_swallows_no_reading(tmp_path: Path, lines: str) -> Non
     path = tmp_path / "readings.csv"
     path.write_text(f"sensor,time,value,note\n{lines}")
     try:
-        found = ReadingsFile.read(path)
+        found = RawReadings.read(path)
     except HeathazeError:
         return
     assert found.sensors == ("s1", "s2", "s3")

@@ -12,7 +12,7 @@ from heathaze.sensors.physics.network import Network
 
 
 def test_the_laplacian_and_the_lengths() -> None:
-    network = Network.of([(0, 1), (2, 1), (0, 2)], weights=[1, 2, 4], lengths=[3, 5, 7])
+    network = Network([(0, 1), (2, 1), (0, 2)], weights=[1, 2, 4], lengths=[3, 5, 7])
     assert network.nodes == 3
     assert network.laplacian().toarray().tolist() == [[5, -1, -4], [-1, 3, -2], [-4, -2, 6]]
     assert network.adjacency().toarray().tolist() == [[0, 3, 7], [3, 0, 5], [7, 5, 0]]
@@ -20,20 +20,20 @@ def test_the_laplacian_and_the_lengths() -> None:
 
 
 def test_numbers_from_a_file_may_be_floats() -> None:
-    assert Network.of(np.array([[0.0, 1.0], [1.0, 2.0]])).edges.dtype == np.int64
+    assert Network(np.array([[0.0, 1.0], [1.0, 2.0]])).edges.dtype == np.int64
 
 
 def test_a_network_cannot_be_changed() -> None:
-    network = Network.of([(0, 1)])
+    network = Network([(0, 1)])
     with pytest.raises(ValueError, match="read-only"):
         network.weights[0] = 2.0
 
 
 def test_networks_are_the_same_by_places_and_lengths() -> None:
-    one = Network.of([(0, 1), (1, 2)])
-    assert one.same_as(Network.of([(0, 1), (1, 2)], weights=[2, 3]))
-    assert not one.same_as(Network.of([(0, 1), (1, 2)], lengths=[2, 3]))
-    assert not one.same_as(Network.of([(0, 1), (0, 2)]))
+    one = Network([(0, 1), (1, 2)])
+    assert one.same_as(Network([(0, 1), (1, 2)], weights=[2, 3]))
+    assert not one.same_as(Network([(0, 1), (1, 2)], lengths=[2, 3]))
+    assert not one.same_as(Network([(0, 1), (0, 2)]))
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_networks_are_the_same_by_places_and_lengths() -> None:
 )
 def test_what_is_no_network(edges: Any, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
-        Network.of(edges, **options)
+        Network(edges, **options)

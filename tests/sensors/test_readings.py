@@ -339,7 +339,7 @@ def test_a_small_epsilon_gets_its_noise_or_a_sentence_at_once(
         assert turns < 30
         return compose(*told)
 
-    monkeypatch.setattr(readings_module, "price", counted)
+    monkeypatch.setattr(readings_module, "compose", counted)
     mechanism = Readings(LINE, 0.02, epsilon, delta)
     try:
         _, sensitivity, scale = mechanism._noise

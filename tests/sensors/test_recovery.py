@@ -260,7 +260,7 @@ def communities(seed: int, nodes: int = 120, inside: float = 0.12, across: float
     while True:
         edge = rng.random(len(one)) < np.where(same, inside, across)
         try:
-            return Graph(Network.of(np.stack([one[edge], two[edge]], axis=1), nodes=nodes), 2.0)
+            return Graph(Network(np.stack([one[edge], two[edge]], axis=1), nodes=nodes), 2.0)
         except InvalidInput:
             continue
 

@@ -309,7 +309,7 @@ def test_screening_of_a_matrix_on_a_network(screened: pytest.MonkeyPatch) -> Non
     edges = random_edges(40, 60, 5)
     matrix = Simulation(6).uniforms(40 * 700).reshape(700, 40)
     matrix[:, 7] *= 20
-    field = Linear(matrix, network=Network.of(edges))
+    field = Linear(matrix, network=Network(edges))
     found = sensitivity(field, 1, randomness=Simulation(2))
     screened.undo()
     truth = sensitivity(field, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +16,11 @@ from heathaze.cli.options import check_picture, check_place
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
 
 if TYPE_CHECKING:
+    from heathaze.privacy.guarantee import Guarantee
     from heathaze.sensors.figure import Mark
     from heathaze.sensors.layout import Layout
+    from heathaze.sensors.noisy_readings import NoisyReadings
     from heathaze.sensors.physics.field import Field
-    from heathaze.sensors.readings_file import ReadingsFile
     from heathaze.sensors.recovery.posterior import Sources
 
 app = typer.Typer(
@@ -73,29 +74,31 @@ def protect(
     Values are what the sources add: subtract the background first. Example: heathaze sensors protect readings.csv
     --layout layout.csv --size 12 8 --walls insulated --diffusivity 0.01 --reach 0.5 --epsilon 1 --out protected.csv
     """
+    from heathaze.ingest.readings import RawReadings
     from heathaze.sensors.layout import Layout
+    from heathaze.sensors.noisy_readings import read_header
     from heathaze.sensors.readings import Readings
-    from heathaze.sensors.readings_file import ReadingsFile
 
     for source in (file, layout, ledger):
         check_place(output, overwrite=overwrite, source=None if source is None else str(source))
-    plan, raw = Layout.read(layout), ReadingsFile.read(file)
-    if raw.about is not None:
-        raise InvalidInput(f"{file} is protected already; noise on noise hides nothing more. Take the raw readings.")
-    physics = _physics(plan, None, diffusivity, length, size, walls)
+    plan, raw = Layout.read(layout), RawReadings.read(file)
+    if read_header(file) is not None:
+        raise InvalidInput(f"{file} is protected already; more noise hides nothing more. Give the raw readings.")
+    physics = _physics(plan, {}, diffusivity, length, size, walls)
     with steps(2, silent=quiet or json) as begin:
         begin("How much the readings tell")
-        mechanism = Readings(_field(plan, raw, physics), reach, epsilon, delta)
+        mechanism = Readings(plan.field(raw.times, sensors=raw.sensors, **physics), reach, epsilon, delta)
         deviation = mechanism.deviation
         begin("Adding noise")
         budget = None if ledger is None else open_existing(ledger, delta=delta)
         noisy = mechanism.protect(raw.values, ledger=budget)
     noisy.save(output, raw.sensors, raw.times, physics=physics)
+    guarantee = mechanism.guarantee()
     if json:
-        about = {"guarantee": noisy.guarantee.to_dict(), "deviation": deviation, "physics": physics}
-        say_json({**about, "readings": int(np.isfinite(noisy.values).sum()), "written": [str(output)]})
+        header = {"guarantee": guarantee.to_dict(), "deviation": deviation, "physics": physics}
+        say_json({**header, "readings": int(np.isfinite(noisy.values).sum()), "written": [str(output)]})
     elif not quiet:
-        out.print(str(noisy.guarantee), markup=False)
+        out.print(str(guarantee), markup=False)
         out.print(
             f"Noise of each reading: ± {deviation:.3g} (standard deviation). A source of strength 1 raises the reading "
             f"of a sensor by at most {_largest(mechanism.field):.3g}; one that raises it twice as much has strength 2, "
@@ -132,30 +135,24 @@ def locate(
     Example: heathaze sensors locate protected.csv --layout layout.csv --out sources.png
     """
     from heathaze.sensors.layout import Layout
-    from heathaze.sensors.readings_file import ReadingsFile
-    from heathaze.sensors.recovery.posterior import find_sources
+    from heathaze.sensors.noisy_readings import NoisyReadings, NoisyTable
 
     check_picture(picture, overwrite=overwrite)
-    plan, readings = Layout.read(layout), ReadingsFile.read(file)
+    plan, header = Layout.read(layout), NoisyTable.read(file).header
     sources = [] if truth is None else _true_sources(truth, plan)
-    about = _checked_about(file, readings)
-    noise = sigma if sigma is not None else about.get("deviation")
-    if noise is None:
+    if sigma is None and "deviation" not in header:
         raise InvalidInput(f"{file} does not say how large its noise is; give --sigma, or protect it first.")
-    physics = _physics(plan, about.get("physics"), diffusivity, length, size, walls)
+    physics = _physics(plan, header.get("physics", {}), diffusivity, length, size, walls)
     with steps(3, silent=quiet or json) as begin:
         begin("Reading")
-        field = _field(plan, readings, physics)
-        there = np.isfinite(readings.values)
-        seen = field if there.all() else field.only(there)
+        noisy = NoisyReadings.load(file, plan, deviation=sigma, **physics)
         begin("Looking for sources")
-        values = readings.values[there]
-        found = find_sources(seen, values, noise, number=number, strengths=strength, at_most=at_most)
+        found = noisy.sources(number=number, strengths=strength, at_most=at_most)
         begin("Comparing and drawing")
-        distance = _distance(field, found, sources) if sources else None
+        distance = _distance(noisy.field, found, sources) if sources else None
         if picture is not None:
-            _draw(field, found, sources, distance, plan, about, picture)
-    told = _told(plan, found, distance, about)
+            _draw(noisy, found, sources, distance, plan, picture)
+    report = _report(plan, found, distance, noisy.guarantee)
     if found.widened > 1 and not json:
         err.print(
             f"No sources in this physics explain the readings; their noise was taken to be {found.widened:.2g} times "
@@ -163,9 +160,9 @@ def locate(
             markup=False,
         )
     if json:
-        say_json(told | ({} if picture is None else {"written": [str(picture)]}))
+        say_json(report | ({} if picture is None else {"written": [str(picture)]}))
     elif not quiet:
-        _tell(told, _several(field))
+        _print_report(report, _plural_unit(noisy.field))
         if picture is not None:
             out.print(f"wrote {picture}", style="bold", markup=False)
 
@@ -177,24 +174,30 @@ def example(
 ) -> None:
     """Write a made-up room to try the other commands on: layout.csv, readings.csv, truth.csv and README.txt."""
     from heathaze.datasets.rooms import DIFFUSIVITY, SIZE, TIMES, room
+    from heathaze.files import csv_text
     from heathaze.sensors.layout import Layout
-    from heathaze.sensors.readings_file import ReadingsFile
 
     if folder.exists():
         raise CannotWrite(f"{folder} exists already; name a new folder.")
     made = room(seed)
     names = tuple(f"s{index:02d}" for index in range(len(made.sensors)))
     field = Layout(names, made.sensors).field(TIMES, diffusivity=DIFFUSIVITY, size=SIZE, walls="insulated")
-    values = field.responses(made.sources) @ made.strengths
+    values = (field.responses(made.sources) @ made.strengths).tolist()
+    taken = [(name, time) for time in TIMES for name in names]
     physics = f"--size {SIZE[0]:g} {SIZE[1]:g} --walls insulated --diffusivity {DIFFUSIVITY:g}"
     texts = {
-        "layout.csv": _csv("sensor,x,y", ([name, *place] for name, place in zip(names, made.sensors, strict=True))),
-        "truth.csv": _csv("x,y,strength", ([*place, 1] for place in made.sources)),
+        "layout.csv": csv_text(
+            ["sensor", "x", "y"], ([name, *place] for name, place in zip(names, made.sensors, strict=True))
+        ),
+        "truth.csv": csv_text(["x", "y", "strength"], ([*place, 1] for place in made.sources)),
         "README.txt": (
             "A made-up room with three sources of heat. In this folder:\n\n"
             f"heathaze sensors protect readings.csv --layout layout.csv {physics} --reach 0.2 --epsilon 4 "
             "--out protected.csv\n"
             "heathaze sensors locate protected.csv --layout layout.csv --truth truth.csv --out sources.png\n"
+        ),
+        "readings.csv": csv_text(
+            ["sensor", "time", "value"], ([*key, value] for key, value in zip(taken, values, strict=True))
         ),
     }
     try:
@@ -203,8 +206,7 @@ def example(
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as problem:
         raise CannotWrite(f"Cannot write into {folder}: {(problem.strerror or 'refused').lower()}.") from None
-    ReadingsFile(names, TIMES, values).write(folder / "readings.csv")
-    out.print(f"wrote {', '.join(str(folder / name) for name in [*texts, 'readings.csv'])}", style="bold", markup=False)
+    out.print(f"wrote {', '.join(str(folder / name) for name in texts)}", style="bold", markup=False)
     out.print(texts["README.txt"].split("\n\n", 1)[1].strip(), markup=False)
 
 
@@ -213,40 +215,31 @@ def example(
 
 def _physics(
     plan: Layout,
-    told: Mapping[str, Any] | None,
+    known: Mapping[str, Any],
     diffusivity: float | None,
     length: float | None,
     size: tuple[float, float] | None,
     walls: str | None,
 ) -> dict[str, Any]:
-    """What the command line says, and where it is silent what the file says of itself."""
-    before = dict(told or {})
-    if diffusivity is None and "diffusivity" not in before:
+    """What the command line says, and otherwise what the file's first line says."""
+    if diffusivity is None and "diffusivity" not in known:
         raise InvalidInput(
             "Say how quickly heat spreads: --diffusivity, in square metres (on a graph, weights) a unit of time."
         )
-    if plan.dimensions == 2 and walls is None and "walls" not in before:
+    if plan.dimensions == 2 and walls is None and "walls" not in known:
         raise InvalidInput(
             "Say whether heat leaves the plate: --walls open, or --walls insulated where it stays. Insulated ones need "
             "more noise."
         )
     sides = None if plan.dimensions == 0 else [length] if plan.dimensions == 1 and length is not None else size
-    if plan.dimensions and sides is None and before.get("size") is None:
+    if plan.dimensions and sides is None and known.get("size") is None:
         wanted = "--length LENGTH" if plan.dimensions == 1 else "--size WIDTH HEIGHT"
         raise InvalidInput(f"Say how large the {'line' if plan.dimensions == 1 else 'plate'} is: {wanted}, in metres.")
     return {
-        "diffusivity": before.get("diffusivity") if diffusivity is None else diffusivity,
-        "size": before.get("size") if sides is None else list(sides),
-        "walls": (walls or before.get("walls") or "open") if plan.dimensions else "open",
+        "diffusivity": known.get("diffusivity") if diffusivity is None else diffusivity,
+        "size": known.get("size") if sides is None else list(sides),
+        "walls": (walls or known.get("walls") or "open") if plan.dimensions else "open",
     }
-
-
-def _field(plan: Layout, readings: ReadingsFile, physics: Mapping[str, Any]) -> Field:
-    return plan.field(readings.times, sensors=readings.sensors, **physics)
-
-
-def _csv(header: str, rows: Iterable[Iterable[object]]) -> str:
-    return "\n".join([header, *(",".join(str(entry) for entry in row) for row in rows)]) + "\n"
 
 
 # ── what was found ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,8 +247,8 @@ def _csv(header: str, rows: Iterable[Iterable[object]]) -> str:
 
 def _true_sources(path: Path, plan: Layout) -> list[Mark]:
     """Places and strengths from a file: coordinates, or names of nodes."""
+    from heathaze.files import read_table
     from heathaze.sensors.figure import Mark
-    from heathaze.sensors.layout import number, read_table
 
     rows = read_table(path)
     axes = ("x", "y")[: plan.dimensions] if plan.dimensions else ("node",)
@@ -265,10 +258,10 @@ def _true_sources(path: Path, plan: Layout) -> list[Mark]:
             f"{path} lacks the column {sorted(missing)[0]!r}; the truth has {', '.join(axes)}, strength."
         )
     if plan.dimensions:
-        places = [tuple(number(path, row, axis) for axis in axes) for row in rows]
+        places = [tuple(row.number(axis) for axis in axes) for row in rows]
     else:
         places = [(float(plan.number_of(row["node"], what="node")),) for row in rows]
-    found = [Mark(place, number(path, row, "strength")) for place, row in zip(places, rows, strict=True)]
+    found = [Mark(place, row.number("strength")) for place, row in zip(places, rows, strict=True)]
     if any(mark.strength <= 0 for mark in found):
         raise UnreadableData(f"{path} has a strength that is not positive; sources add heat.")
     return found
@@ -298,17 +291,11 @@ def _distance(field: Field, found: Sources, truth: list[Mark]) -> float:
 
 
 def _draw(
-    field: Field,
-    found: Sources,
-    truth: list[Mark],
-    distance: float | None,
-    plan: Layout,
-    about: Mapping[str, Any],
-    path: Path,
+    noisy: NoisyReadings, found: Sources, truth: list[Mark], distance: float | None, plan: Layout, path: Path
 ) -> None:
     from heathaze.sensors.figure import draw_sources
 
-    count = len(found.found)
+    count, field = len(found.found), noisy.field
     draw_sources(
         field,
         found.shares,
@@ -316,21 +303,20 @@ def _draw(
         _marks(found),
         path=path,
         title=f"{count or 'No'} source{'' if count == 1 else 's'} found behind {len(plan.names)} sensors",
-        caption=about["guarantee"]["sentence"] if "guarantee" in about else "The readings carry no guarantee.",
+        caption="The readings carry no guarantee." if noisy.guarantee is None else str(noisy.guarantee),
         truth=truth,
         sensors=plan.positions,
-        distance="" if distance is None else f"{distance:.3g} {_several(field)} on average",
+        distance="" if distance is None else f"{distance:.3g} {_plural_unit(field)} on average",
     )
 
 
-def _several(field: Field) -> str:
-    """The unit of length, in the plural."""
-    from heathaze.sensors.readings import several
+def _plural_unit(field: Field) -> str:
+    from heathaze.sensors.readings import unit_after
 
-    return several(field.unit, Fraction(2))
+    return unit_after(Fraction(2), field.unit)
 
 
-def _told(plan: Layout, found: Sources, distance: float | None, about: Mapping[str, Any]) -> dict[str, Any]:
+def _report(plan: Layout, found: Sources, distance: float | None, guarantee: Guarantee | None) -> dict[str, Any]:
     sources = [
         {
             **({"node": plan.names[source.node]} if plan.dimensions == 0 and source.node is not None else {}),
@@ -349,7 +335,7 @@ def _told(plan: Layout, found: Sources, distance: float | None, about: Mapping[s
         "total_interval": list(found.total_interval),
         "noise_widened": found.widened,
         **({} if distance is None else {"distance_to_truth": distance}),
-        **({} if "guarantee" not in about else {"guarantee": about["guarantee"]["sentence"]}),
+        **({} if guarantee is None else {"guarantee": str(guarantee)}),
     }
 
 
@@ -361,31 +347,13 @@ def _largest(field: Field) -> float:
     return float(field.responses(field.positions[where]).max())
 
 
-def _checked_about(path: Path, readings: ReadingsFile) -> dict[str, Any]:
-    """What the file says of itself, if it says it as we do."""
-    about = dict(readings.about or {})
-    physics, guarantee = about.get("physics", {}), about.get("guarantee", {"sentence": ""})
-    fine = (
-        isinstance(about.get("deviation", 1.0), int | float)
-        and isinstance(physics, dict)
-        and isinstance(physics.get("diffusivity", 1.0), int | float)
-        and isinstance(physics.get("size") or [], list)
-        and all(isinstance(side, int | float) for side in physics.get("size") or [])
-        and isinstance(guarantee, dict)
-        and isinstance(guarantee.get("sentence"), str)
-    )
-    if not fine:
-        raise UnreadableData(f"The first line of {path} was changed; take the file as `heathaze sensors` wrote it.")
-    return about
-
-
-def _tell(told: Mapping[str, Any], unit: str) -> None:
+def _print_report(report: Mapping[str, Any], unit: str) -> None:
     from rich.table import Table
 
-    if not told["sources"]:
+    if not report["sources"]:
         out.print("No source stands out: the readings are likelier without any.", style="bold", markup=False)
     table = Table("source", "where", f"90 % within ({unit})", "strength", "90 %", "any there", box=None, pad_edge=False)
-    for index, source in enumerate(told["sources"], start=1):
+    for index, source in enumerate(report["sources"], start=1):
         where = source["node"] if "node" in source else ", ".join(f"{x:.3g}" for x in source["position"])
         low, high = source["strength_interval"]
         table.add_row(
@@ -396,15 +364,16 @@ def _tell(told: Mapping[str, Any], unit: str) -> None:
             f"{low:.3g} to {high:.3g}",
             f"{100 * source['probability']:.0f} %",
         )
-    if told["sources"]:
+    if report["sources"]:
         out.print(table)
-    chances = [f"{count}: {100 * chance:.0f} %" for count, chance in enumerate(told["number"]) if chance > 0.005]
-    low, high = told["total_interval"]
-    out.print(f"How many sources: {', '.join(chances)}. Total strength {told['total']:.3g} ({low:.3g} to {high:.3g}).")
-    if "distance_to_truth" in told:
+    chances = [f"{count}: {100 * chance:.0f} %" for count, chance in enumerate(report["number"]) if chance > 0.005]
+    low, high = report["total_interval"]
+    total = f"Total strength {report['total']:.3g} ({low:.3g} to {high:.3g})."
+    out.print(f"How many sources: {', '.join(chances)}. {total}")
+    if "distance_to_truth" in report:
         out.print(
-            f"Distance to the truth: {told['distance_to_truth']:.3g} {unit} on average (earth mover's; not private).",
+            f"Distance to the truth: {report['distance_to_truth']:.3g} {unit} on average (earth mover's; not private).",
             markup=False,
         )
-    if "guarantee" in told:
-        out.print(told["guarantee"], style="dim", markup=False)
+    if "guarantee" in report:
+        out.print(report["guarantee"], style="dim", markup=False)

@@ -7,7 +7,6 @@ from heathaze.sensors.layout import Layout
 from heathaze.sensors.noisy_readings import NoisyReadings
 from heathaze.sensors.physics import Graph, Line, Linear, Plate, Snapshots
 from heathaze.sensors.readings import Readings
-from heathaze.sensors.readings_file import ReadingsFile
 from heathaze.sensors.recovery.basis_pursuit import basis_pursuit
 from heathaze.sensors.recovery.posterior import find_sources
 from heathaze.sensors.recovery_floor import recovery_floor
@@ -23,7 +22,6 @@ __all__ = [
     "NoisyReadings",
     "Plate",
     "Readings",
-    "ReadingsFile",
     "Refused",
     "Sensor",
     "Snapshots",

@@ -123,7 +123,7 @@ def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise
     Cost: one search for shortest ways from each node that has too much, or too little, whichever are fewer, then a
     linear program over pairs of them; where more than 256 of both differ, a flow along all edges instead.
 
-    >>> graph_emd(Network.of([(0, 1), (1, 2), (2, 0)], lengths=[1, 1, 5]), [1, 0, 0], [0, 0, 1])
+    >>> graph_emd(Network([(0, 1), (1, 2), (2, 0)], lengths=[1, 1, 5]), [1, 0, 0], [0, 0, 1])
     2.0
     """
     here, there = _masses(p, network.nodes, q, network.nodes, normalise)

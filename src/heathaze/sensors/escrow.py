@@ -14,10 +14,10 @@ from __future__ import annotations
 import hmac
 import json
 import operator
-import os
 from collections.abc import Mapping
 
 from heathaze.errors import InvalidInput
+from heathaze.privacy.randomness import fresh_bytes
 from heathaze.privacy.secret import Secret
 from heathaze.sensors.device import Card, KeyedBits, next_key, noise
 
@@ -43,7 +43,7 @@ class Escrow(Secret):
     @classmethod
     def new(cls) -> Escrow:
         """A new master key, from the operating system."""
-        return cls(os.urandom(KEY_BYTES))
+        return cls(fresh_bytes(KEY_BYTES))
 
     def to_bytes(self) -> bytes:
         """The master key: keep it where raw readings may be kept, for that is what it is worth."""

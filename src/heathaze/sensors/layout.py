@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
+from heathaze.checks import shown
 from heathaze.errors import InvalidInput, UnreadableData
+from heathaze.files import Row, read_table
 from heathaze.sensors.physics import Graph, Line, Plate, Snapshots
-from heathaze.sensors.physics._checks import length, shown
+from heathaze.sensors.physics._checks import length
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.network import Network
 from heathaze.sensors.physics.plate import Walls
@@ -25,8 +26,6 @@ _NUMBER_LIKE = re.compile(
     r"[+\-−]?[.,]?\d[\d.,'_ ]*(e[+\-]?\d+)?\s?[^\d\s]{0,3}|[+\-]?(nan|inf|infinity)", re.IGNORECASE
 )
 """Numbers, also with a decimal comma, in thousands, or with a unit of up to three signs."""
-
-_DECIMAL_COMMA = re.compile(r"[+\-]?\d*,\d+(e[+\-]?\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +60,7 @@ class Layout:
         rows = read_table(path)
         columns = set(rows[0]) if rows else set()
         if {"from", "to"} <= columns:
-            return cls._of_edges(path, rows, columns)
+            return cls._of_edges(rows, columns)
         if not {"sensor", "x"} <= columns:
             if any(_NUMBER_LIKE.fullmatch(column) for column in columns):
                 raise UnreadableData(f"{path} has no header; begin it with sensor,x or sensor,x,y or from,to.")
@@ -73,19 +72,17 @@ class Layout:
         names = tuple(row["sensor"] for row in rows)
         if (twice := _first_repeated(names)) is not None:
             raise UnreadableData(f"{path} names the sensor {twice!r} twice; give each sensor once.")
-        return cls(names, np.array([[number(path, row, axis) for axis in axes] for row in rows]))
+        return cls(names, np.array([[row.number(axis) for axis in axes] for row in rows]))
 
     @classmethod
-    def _of_edges(cls, path: str | Path, rows: Sequence[Row], columns: set[str]) -> Self:
+    def _of_edges(cls, rows: Sequence[Row], columns: set[str]) -> Self:
         names = tuple(sorted({row[end] for row in rows for end in ("from", "to")}))
         numbers = {name: index for index, name in enumerate(names)}
         edges = np.array([[numbers[row["from"]], numbers[row["to"]]] for row in rows])
         extra = {
-            f"{column}s": [number(path, row, column) for row in rows]
-            for column in ("weight", "length")
-            if column in columns
+            f"{column}s": [row.number(column) for row in rows] for column in ("weight", "length") if column in columns
         }
-        return cls(names, network=Network.of(edges, nodes=len(names), **extra))
+        return cls(names, network=Network(edges, nodes=len(names), **extra))
 
     def field(
         self,
@@ -186,94 +183,6 @@ class Layout:
                 raise InvalidInput(f"A line has open ends; found walls {walls!r}. Use a plate, with x and y.")
             return Line(512, None, spread, length=size[0], sensors=where)
         return Plate((size[0], size[1]), where, spread, walls=walls)
-
-
-class Row(dict[str, str]):
-    """A row of a table by its columns, and its line in the file, as an editor counts."""
-
-    def __init__(self, fields: Mapping[str, str], line: int) -> None:
-        super().__init__(fields)
-        self.line = line
-
-
-def read_table(path: str | Path, comment: str = "#") -> list[Row]:
-    """The rows of a CSV file by their columns. Blank lines are left out, and before the header lines of comment."""
-    try:
-        # A line ends with LF, perhaps behind a CR; a CR alone ends none, or a field could forge a row.
-        with Path(path).open(newline="\n", encoding="utf-8-sig") as file:
-            lines = [line.removesuffix("\n").removesuffix("\r") for line in file]
-    except OSError as problem:
-        raise UnreadableData(f"Cannot read {path}: {(problem.strerror or 'refused').lower()}.") from None
-    except UnicodeDecodeError:
-        raise UnreadableData(f"{path} is not written in UTF-8; give a CSV file, saved as UTF-8.") from None
-    before = 0
-    while before < len(lines) and (not lines[before].strip() or lines[before].startswith(comment)):
-        before += 1
-    _refuse_other_separators(path, lines[before] if before < len(lines) else "")
-    records = _records(path, lines[before:], before + 1)
-    _, header = next(records, (0, []))
-    names = [name.strip().lower() for name in header]
-    if len(set(names)) < len(names):
-        raise UnreadableData(f"{path} has a column twice; name each once.")
-    rows = []
-    for line, record in records:
-        if len(record) != len(names):
-            raise UnreadableData(_other_number_of_fields(path, line, record, len(names), comment))
-        rows.append(Row({name: field.strip() for name, field in zip(names, record, strict=True)}, line))
-    if not rows:
-        raise UnreadableData(f"{path} has no rows; give a header and at least one row.")
-    return rows
-
-
-def _records(path: str | Path, lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
-    """Each record with its line, without blank ones. A line is a record, so that none can swallow the next."""
-    for number, line in enumerate(lines, start=first):
-        if "\r" in line:
-            raise UnreadableData(f"Line {number} of {path} has a carriage return inside; end lines with LF or CRLF.")
-        try:
-            record = next(csv.reader([line], skipinitialspace=True, strict=True), [])
-        except csv.Error:
-            raise UnreadableData(
-                f"Line {number} of {path} cannot be read as CSV: a quotation mark is not closed on the line or stands "
-                f"inside a field, or a field has more than {csv.field_size_limit()} characters; correct the line."
-            ) from None
-        if len(record) > 1 or (record and record[0].strip()):
-            yield number, record
-
-
-def _refuse_other_separators(path: str | Path, header: str) -> None:
-    for sign, name in ((";", "semicolons"), ("\t", "tabs")):
-        if sign in header.strip() and "," not in header:
-            raise UnreadableData(f"{path} is separated by {name}; save it with commas, and points in numbers.")
-
-
-def _other_number_of_fields(path: str | Path, line: int, record: Sequence[str], expected: int, comment: str) -> str:
-    """A sentence that quotes nothing: the file may hold readings."""
-    hint = "give one field for each column"
-    if record[0].startswith(comment):
-        hint = f"lines that begin with {comment} are left out before the header alone"
-    elif len(record) > expected:
-        hint = "if numbers have decimal commas, write points"
-    return f"Line {line} of {path} has another number of fields than the header: {len(record)}, not {expected}; {hint}."
-
-
-def has_decimal_comma(text: str) -> bool:
-    """Whether a text would be a number if its comma were a point."""
-    return _DECIMAL_COMMA.fullmatch(text) is not None
-
-
-def number(path: str | Path, row: Row, column: str) -> float:
-    """A finite number of a public table."""
-    try:
-        found = float(row[column])
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        whose = f" for the sensor {row['sensor']!r}" if "sensor" in row else ""
-        has = f"{column} {shown(row[column])}" if row[column] else f"no {column}"
-        hint = " with a point, not a comma" if has_decimal_comma(row[column]) else ""
-        raise UnreadableData(f"Line {row.line} of {path} has {has}{whose}; expected a number{hint}.")
-    return found
 
 
 def _amount(value: float, name: str, todo: str) -> float:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign, shown
 from heathaze.errors import InvalidInput, PromiseBroken, TooLarge
 from heathaze.privacy.accountant import compose
+from heathaze.privacy.door import pay
 from heathaze.privacy.events import DiscreteLaplace, Event, FineGaussian
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.ledger import Ledger
+from heathaze.privacy.ledger import Budget, Ledger
 from heathaze.privacy.loss import Number, PrivacyLoss, decimal, exact, parse_delta, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise import discrete_gaussian, discrete_laplace
-from heathaze.privacy.randomness import Randomness, SecureRandomness
+from heathaze.privacy.randomness import Randomness, fresh_bytes
 from heathaze.sensors.device import MOST_STEPS, Card
 from heathaze.sensors.noisy_readings import NoisyReadings
 from heathaze.sensors.physics.field import Field
@@ -45,7 +46,7 @@ _LEAST, _MOST = Fraction(1, 10**100), Fraction(10**100)
 """Of reach and sensitivity: beyond, floats would over- or underflow."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Readings:
     """Every reading gets noise that hides moves of the sources of at most ``reach`` in all, strength times distance.
 
@@ -62,18 +63,11 @@ class Readings:
     field: Field
     reach: Fraction
     epsilon: Fraction
-    delta: Fraction = Fraction(1, 10**5)
+    delta: Fraction
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self, field: Field, reach: Number, epsilon: Number, delta: Number = Fraction(1, 10**5)
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        object.__setattr__(self, "reach", _positive("reach", self.reach))
-        object.__setattr__(self, "delta", parse_delta(self.delta))
+    def __init__(self, field: Field, reach: Number, epsilon: Number, delta: Number = Fraction(1, 10**5)) -> None:
+        loss = parse_epsilon(epsilon)
+        assign(self, field=field, reach=_parse_reach(reach), epsilon=loss, delta=parse_delta(delta))
 
     def __repr__(self) -> str:
         rows, loss = self.field.shape[0], PrivacyLoss(self.epsilon, self.delta)
@@ -105,8 +99,8 @@ class Readings:
             least *= 2
         if scale.bit_length() > _BITS:
             raise TooLarge(
-                f"{self.field.shape[0]} readings at {PrivacyLoss(self.epsilon, self.delta)} need noise of more than 2^{_BITS} "
-                "steps, too much to draw exactly; give a larger epsilon, or protect fewer readings at a time."
+                f"{self.field.shape[0]} readings at {PrivacyLoss(self.epsilon, self.delta)} need noise of more than "
+                f"2^{_BITS} steps, which cannot be drawn exactly; give a larger epsilon, or protect fewer readings."
             )
         return steps, counted, scale
 
@@ -162,7 +156,7 @@ class Readings:
 
     def guarantee(self, trust: Trust = Trust.CENTRAL) -> Guarantee:
         """What the readings promise: trusting whoever adds the noise."""
-        reach = f"{_exactly(self.reach)} {several(self.field.unit, self.reach)}"
+        reach = f"{_exactly(self.reach)} {unit_after(self.reach, self.field.unit)}"
         return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
 
     def parameters(self) -> dict[str, Any]:
@@ -172,7 +166,7 @@ class Readings:
     # ── by a curator, or by the sensors ─────────────────────────────────────────────────────────────────────────────
 
     def protect(
-        self, readings: npt.ArrayLike, *, ledger: Ledger | None = None, randomness: Randomness | None = None
+        self, readings: npt.ArrayLike, *, ledger: Ledger | Budget | None = None, randomness: Randomness | None = None
     ) -> NoisyReadings:
         """Noise for readings that one party holds: look at them, charge the ledger, draw.
 
@@ -190,19 +184,13 @@ class Readings:
         if (np.abs(shifted) >= MOST_STEPS).any():
             raise InvalidInput(f"A reading has 2^50 steps of {self.step:g} or more; see that the unit is right.")
         exactly = np.rint(shifted)
-        guarantee = self.guarantee()
         warn_if_weak(self.epsilon)
-        if ledger is not None:
-            ledger.charge(guarantee, self.event)
-        source = SecureRandomness() if randomness is None else randomness
+        receipt = pay(self.guarantee(), self.event, ledger=ledger, randomness=randomness)
         draw = discrete_gaussian if self.delta > 0 else discrete_laplace
+        drawn = exactly.astype(np.int64) + draw(scale, exactly.size, receipt.randomness)
         noisy = np.full(values.shape, np.nan)
-        noisy[there] = np.ldexp(
-            (exactly.astype(np.int64) + draw(scale, exactly.size, source)).astype(np.float64), steps
-        )
-        return NoisyReadings(
-            self.field, noisy, self.deviation, guarantee, simulated=type(source) is not SecureRandomness
-        )
+        noisy[there] = np.ldexp(drawn.astype(np.float64), steps)
+        return NoisyReadings(self.field, noisy, self.deviation, receipt.guarantee, simulated=receipt.simulated)
 
     @property
     def times(self) -> int:
@@ -211,7 +199,7 @@ class Readings:
             return len(self.field.fields)
         return 1
 
-    def card(self, *, escrow: bool = False, ledger: Ledger | None = None) -> Card:
+    def card(self, *, escrow: bool = False, ledger: Ledger | Budget | None = None) -> Card:
         """What each sensor needs to add its own noise in the field, once for each of :attr:`times`.
 
         Every card is a promise of its own. Sensors with a second card answer again, and that costs again.
@@ -223,9 +211,8 @@ class Readings:
         warn_if_weak(self.epsilon)
         steps, _, scale = self._noise
         noise = "gaussian" if self.delta > 0 else "laplace"
-        card = Card(steps, scale, noise, self.times, os.urandom(16).hex(), escrow)
-        if ledger is not None:
-            ledger.charge(self._guarantee_of(card), self.event)
+        card = Card(steps, scale, noise, self.times, fresh_bytes(16).hex(), escrow)
+        pay(self._guarantee_of(card), self.event, ledger=ledger)
         return card
 
     def collected(self, answers: npt.ArrayLike, card: Card) -> NoisyReadings:
@@ -294,10 +281,10 @@ def _gaussian_ratio(epsilon: Fraction, delta: Fraction) -> float:
     return float(get_sigma_gaussian(float(epsilon), float(delta))) * (1 + 1e-9)
 
 
-def several(unit: str, count: Fraction) -> str:
-    """A unit of length after a number.
+def unit_after(count: Fraction, unit: str) -> str:
+    """A unit of length as it is written after a number: in the plural unless the number is 1.
 
-    >>> several("metre", Fraction(1, 2)), several("unit of edge length", Fraction(1))
+    >>> unit_after(Fraction(1, 2), "metre"), unit_after(Fraction(1), "unit of edge length")
     ('metres', 'unit of edge length')
     """
     if count == 1:
@@ -305,15 +292,15 @@ def several(unit: str, count: Fraction) -> str:
     return unit.replace("unit", "units", 1) if unit.startswith("unit") else f"{unit}s"
 
 
-def _positive(name: str, value: Number) -> Fraction:
+def _parse_reach(value: Number) -> Fraction:
     try:
         number = exact(value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidInput(f"{name} is {value!r}; give a positive number.") from None
-    if abs(number) > _MOST or 0 < number < _LEAST:
-        raise InvalidInput(f"{name} is {'above 1e100' if number > 1 else 'below 1e-100'}; give a number between them.")
+        raise InvalidInput(f"reach is {shown(value)}; give a positive number.") from None
     if number <= 0:
-        raise InvalidInput(f"{name} is {value}; give a positive number.")
+        raise InvalidInput(f"reach is {shown(value)}; give a positive number.")
+    if not _LEAST <= number <= _MOST:
+        raise InvalidInput(f"reach is {'above 1e100' if number > 1 else 'below 1e-100'}; give a number between them.")
     return number
 
 

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import positive, shown
 from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
 MOST_LENGTH = 1e30
 """Lengths lie between its inverse and this: squares and cubes of them are numbers too."""
-
-
-def shown(value: object) -> str:
-    """A value as a message quotes it: not all digits of a huge number."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes out no number of more than 4,300 digits.
-        return "a number of thousands of digits"
-    return text if len(text) <= 80 else f"{text[:40]}… ({len(text)} characters)"
-
-
-def positive(value: float, name: str, meaning: str) -> float:
-    """A positive finite number, or a sentence."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(value, bool) or not 0 < number < math.inf:
-        raise InvalidInput(f"{name} is {shown(value)}; give {meaning}, a positive number.")
-    return number
 
 
 def length(value: float, name: str, meaning: str) -> float:
@@ -42,13 +21,6 @@ def length(value: float, name: str, meaning: str) -> float:
             f"{name} is {shown(value)}; give {meaning}, between {1 / MOST_LENGTH:g} and {MOST_LENGTH:g}."
         )
     return number
-
-
-def whole(value: int, name: str, meaning: str, most: int = 2**31) -> int:
-    """A whole number from 1, or a sentence."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
-        raise InvalidInput(f"{name} is {shown(value)}; give {meaning}, a whole number from 1 to {most}.")
-    return int(value)
 
 
 def spread(T: float, size: float) -> float:

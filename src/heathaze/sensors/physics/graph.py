@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign, positive
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.sensors.physics._checks import block, candidate_numbers, kept_rows, positive
+from heathaze.sensors.physics._checks import block, candidate_numbers, kept_rows
 from heathaze.sensors.physics.network import Network
 from heathaze.types import Floats, Integers
 
@@ -161,12 +162,10 @@ class Graph:
                 raise InvalidInput("A network has its own nodes, weights and lengths; give them there alone.")
             network = edges
         else:
-            network = Network.of(edges, nodes=nodes, weights=weights, lengths=lengths)
+            network = Network(edges, nodes=nodes, weights=weights, lengths=lengths)
         read = np.arange(network.nodes) if sensors is None else _parse_sensors(sensors, network.nodes)
         read.flags.writeable = False
-        object.__setattr__(self, "network", network)
-        object.__setattr__(self, "tau", positive(tau, "tau", "diffusivity times time"))
-        object.__setattr__(self, "sensors", read)
+        assign(self, network=network, tau=positive(tau, "tau", "diffusivity times time"), sensors=read)
         if (product := self.tau * float(network.degrees().max())) > MOST_TERMS**2 / 100:
             raise TooLarge(
                 f"tau times the largest degree is {product:.3g}, more than "

@@ -9,8 +9,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign, whole
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.sensors.physics._checks import block, coordinates, kept_rows, sensor_places, spread, whole
+from heathaze.sensors.physics._checks import block, coordinates, kept_rows, sensor_places, spread
 from heathaze.sensors.physics._checks import length as parse_length
 from heathaze.sensors.physics._kernel import Axis, Taylor
 from heathaze.types import Floats
@@ -52,11 +53,11 @@ class Line:
         self, n: int, m: int | None, T: float, *, length: float = 1.0, sensors: npt.ArrayLike | None = None
     ) -> None:
         size = parse_length(length, "length", "the length of the line in metres")
-        places = whole(n, "n", "how many candidate places there are")
+        places = whole(n, "n", "how many candidate places there are", most=2**31)
         if sensors is None:
             if m is None:
                 raise InvalidInput("Neither m nor sensors is given; say how many sensors there are, or where they are.")
-            count = whole(m, "m", "how many sensors there are")
+            count = whole(m, "m", "how many sensors there are", most=2**31)
             _check_fits(places, count)
             where = size * np.arange(1, count + 1)[:, None] / count
         else:
@@ -65,10 +66,7 @@ class Line:
                 raise InvalidInput(f"m is {m!r}, and the positions of {len(where)} sensors are given; leave out one.")
             _check_fits(places, len(where))
         where.flags.writeable = False
-        object.__setattr__(self, "n", places)
-        object.__setattr__(self, "T", spread(T, size))
-        object.__setattr__(self, "length", size)
-        object.__setattr__(self, "sensors", where)
+        assign(self, n=places, T=spread(T, size), length=size, sensors=where)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign
 from heathaze.errors import InvalidInput
 from heathaze.sensors.physics._checks import block, candidate_numbers, coordinates, kept_rows
 from heathaze.sensors.physics.network import Network
@@ -48,9 +49,7 @@ class Linear:
         count = network.nodes if network is not None else len(places) if places is not None else 0
         if count != found.shape[1]:
             raise InvalidInput(f"The matrix has {found.shape[1]} columns and there are {count} places; give as many.")
-        object.__setattr__(self, "matrix", found)
-        object.__setattr__(self, "positions", places)
-        object.__setattr__(self, "network", network)
+        assign(self, matrix=found, positions=places, network=network)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,9 +87,8 @@ class Linear:
         """
         kept = kept_rows(rows, self.shape[0], keep=True)
         rest = object.__new__(type(self))
-        object.__setattr__(rest, "matrix", _some_rows(self.matrix, kept) if len(kept) < self.shape[0] else self.matrix)
-        object.__setattr__(rest, "positions", self.positions)
-        object.__setattr__(rest, "network", self.network)
+        matrix = _some_rows(self.matrix, kept) if len(kept) < self.shape[0] else self.matrix
+        assign(rest, matrix=matrix, positions=self.positions, network=self.network)
         return rest
 
     def without(self, rows: npt.ArrayLike) -> Self:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign, whole
 from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
@@ -19,7 +20,7 @@ _MANY = 10**6
 """From so many nodes on, it is looked whether there are edges enough before anything of that size is made."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Network:
     """A connected, undirected graph without loops. Nodes are numbered from 0.
 
@@ -27,12 +28,15 @@ class Network:
     is what a distance between nodes adds up. Both are 1 unless given.
 
     Args:
-        nodes: How many.
         edges: Pairs of nodes, shape (edges, 2), each pair once and in either direction.
-        weights: Positive, one for each edge.
-        lengths: Positive, one for each edge.
+        nodes: How many; as many as the largest number in ``edges`` asks for, unless given.
+        weights: Positive, one for each edge; 1 unless given.
+        lengths: Positive, one for each edge; 1 unless given.
 
-    >>> path = Network.of([(0, 1), (1, 2)], lengths=[1, 5])
+    Raises:
+        InvalidInput: The edges are not pairs of nodes, or do not connect all nodes.
+
+    >>> path = Network([(0, 1), (1, 2)], lengths=[1, 5])
     >>> path.nodes, path.laplacian().toarray().tolist()
     (3, [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
     """
@@ -42,38 +46,22 @@ class Network:
     weights: Floats
     lengths: Floats
 
-    def __post_init__(self) -> None:
-        nodes = _parse_nodes(self.nodes)
-        edges = _parse_edges(self.edges, nodes)
-        weights = _parse_numbers(self.weights, "weight", len(edges))
-        lengths = _parse_numbers(self.lengths, "length", len(edges))
-        for array in (edges, weights, lengths):
-            array.flags.writeable = False
-        object.__setattr__(self, "nodes", nodes)
-        object.__setattr__(self, "edges", edges)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "lengths", lengths)
-        self._check_connected()
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         edges: npt.ArrayLike,
         *,
         nodes: int | None = None,
         weights: npt.ArrayLike | None = None,
         lengths: npt.ArrayLike | None = None,
-    ) -> Self:
-        """A network from pairs of nodes, checked; as many nodes as the largest number asks for, unless given."""
-        pairs = _pairs(edges)
-        count = int(pairs.max()) + 1 if nodes is None else nodes
-        ones = np.ones(len(pairs))
-        return cls(
-            count,
-            pairs,
-            ones if weights is None else _parse_numbers(weights, "weight", len(pairs)),
-            ones if lengths is None else _parse_numbers(lengths, "length", len(pairs)),
-        )
+    ) -> None:
+        pairs = _parse_pairs(edges)
+        count = whole(int(pairs.max()) + 1 if nodes is None else nodes, "The number of nodes", least=2, most=2**31)
+        _check_pairs(pairs, count)
+        passes, apart = _parse_numbers(weights, "weight", len(pairs)), _parse_numbers(lengths, "length", len(pairs))
+        for array in (pairs, passes, apart):
+            array.flags.writeable = False
+        assign(self, nodes=count, edges=pairs, weights=passes, lengths=apart)
+        self._check_connected()
 
     def laplacian(self) -> csr_array:
         """L = D − W of the weights."""
@@ -123,7 +111,7 @@ class Network:
             )
 
 
-def _pairs(edges: npt.ArrayLike) -> Integers:
+def _parse_pairs(edges: npt.ArrayLike) -> Integers:
     try:
         pairs = np.asarray(edges)
     except ValueError as error:
@@ -141,21 +129,7 @@ def _pairs(edges: npt.ArrayLike) -> Integers:
     return pairs.astype(np.int64)
 
 
-def _parse_nodes(nodes: int) -> int:
-    if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 2 <= nodes <= 2**31:
-        raise InvalidInput(f"The number of nodes is {_shown(nodes)}; give a whole number from 2 to 2^31.")
-    return int(nodes)
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # Python writes out no number of more than 4,300 digits.
-        return "a number of thousands of digits"
-
-
-def _parse_edges(edges: npt.ArrayLike, nodes: int) -> Integers:
-    pairs = _pairs(edges)
+def _check_pairs(pairs: Integers, nodes: int) -> None:
     outside = (pairs < 0) | (pairs >= nodes)
     if outside.any():
         raise InvalidInput(
@@ -170,10 +144,11 @@ def _parse_edges(edges: npt.ArrayLike, nodes: int) -> Integers:
         raise InvalidInput(
             f"The edge between nodes {one} and {other} is given more than once; give it once, in either direction."
         )
-    return pairs
 
 
-def _parse_numbers(values: npt.ArrayLike, what: str, edges: int) -> Floats:
+def _parse_numbers(values: npt.ArrayLike | None, what: str, edges: int) -> Floats:
+    if values is None:
+        return np.ones(edges)
     try:
         numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -9,8 +9,9 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign, shown, whole
 from heathaze.errors import InvalidInput
-from heathaze.sensors.physics._checks import block, coordinates, kept_rows, length, sensor_places, shown, spread, whole
+from heathaze.sensors.physics._checks import block, coordinates, kept_rows, length, sensor_places, spread
 from heathaze.sensors.physics._kernel import Axis, Taylor
 from heathaze.types import Floats
 
@@ -79,11 +80,8 @@ class Plate:
             )
         where = sensor_places(sensors, np.array(size))
         where.flags.writeable = False
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "sensors", where)
-        object.__setattr__(self, "T", spread(T, max(size)))
-        object.__setattr__(self, "walls", walls)
-        object.__setattr__(self, "candidates", whole(candidates, "candidates", "cells across", MOST_ACROSS))
+        across = whole(candidates, "candidates", "cells across the longer side", most=MOST_ACROSS)
+        assign(self, size=size, sensors=where, T=spread(T, max(size)), walls=walls, candidates=across)
 
     @property
     def grid_shape(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign
 from heathaze.errors import InvalidInput
 from heathaze.sensors.physics._checks import block, kept_rows
 from heathaze.sensors.physics._kernel import Taylor
@@ -53,7 +54,7 @@ class Snapshots:
                 raise InvalidInput(
                     f"Snapshot {number} has {reason} than snapshot 0; stack fields over the same places."
                 )
-        object.__setattr__(self, "fields", stack)
+        assign(self, fields=stack)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from heathaze.checks import positive
 from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness
-from heathaze.sensors.physics._checks import positive
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.sensitivity._rate import Kind, Rate
 
