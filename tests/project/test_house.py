@@ -12,11 +12,9 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "heathaze"
 
-CHARGE_OUTSIDE_THE_DOOR = {"marketplace/roles.py", "distributed/device.py", "sensors/readings.py"}
-OTHER_SOURCES_OF_BITS = {
-    "sensors/escrow.py", "distributed/survey.py", "sensors/readings.py",
-}  # fmt: skip
-OTHER_READERS_OF_RAW_DATA = {"sensors/readings_file.py", "sensors/layout.py"}
+CHARGE_OUTSIDE_THE_DOOR = {"marketplace/roles.py", "distributed/device.py"}
+OTHER_SOURCES_OF_BITS = {"distributed/survey.py"}
+OTHER_READERS_OF_RAW_DATA: set[str] = set()
 IN_A_CYCLE = {
     "heathaze.cli.marketplace", "heathaze.cli.marketplace_report",
     "heathaze.ingest.engine", "heathaze.ingest.engines.duckdb", "heathaze.ingest.engines.spark",
