@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heathaze.metrics import _certificates as certificates
-from heathaze.metrics import _pairs
+from heathaze.metrics import sparse_transport
 from heathaze.metrics._beckmann import Beckmann, level
 from heathaze.metrics._kernels import carry
 from tests.metrics.flow_oracle import exact_emd
@@ -86,7 +86,7 @@ def test_a_flow_with_a_hole_is_found_and_paid_for(f, exact):
 @pytest.mark.parametrize(("metric", "power"), [("l1", 1), ("l2", 2)])
 def test_the_potential_is_lipschitz_and_its_value_is_the_bound(f, metric, power):
     phi = guess(f, metric).potential
-    lower = certificates.lower_l1(f, phi, 0.0) if metric == "l1" else certificates.lower_l2(f, phi, 0.0, reach=5)
+    lower = certificates.lower_l1(f, phi, 0.0) if metric == "l1" else certificates.lower_l2(f, phi, 0.0, radius=5)
     potential = lower.grains / certificates.GRAIN / lower.stretch
     shrunk = potential * (1 - 1e-12) if metric == "l2" else potential  # the division by the stretch rounds
     assert is_lipschitz(shrunk, power)
@@ -138,17 +138,17 @@ def test_the_plan_takes_and_brings_no_more_than_there_is(f):
 
 
 def test_a_plan_along_a_poor_flow_is_still_a_bound(f):
-    exact = _pairs.transport(f, np.zeros(SHAPE), "l2", 1e-9, 0.0)[0]
+    exact = sparse_transport.transport(f, np.zeros(SHAPE), "l2", 1e-9, 0.0)[0]
     for steps in (1, 3, 30):
         assert certificates.upper_by_plan(f, guess(f, "l2", steps), 0.0) >= exact
     upside_down = guess(f, "l2")._replace(potential=-guess(f, "l2").potential)
     assert certificates.upper_by_plan(f, upside_down, 0.0) >= exact
 
 
-@pytest.mark.parametrize("reach", [1, 2, 3, 5, 8])
-def test_paths_along_rays_exceed_straight_lines_by_at_most_the_factor(reach):
+@pytest.mark.parametrize("radius", [1, 2, 3, 5, 8])
+def test_paths_along_rays_exceed_straight_lines_by_at_most_the_factor(radius):
     # The distance along rays from a corner to every cell of 25 × 25, against the straight line.
-    steps, lengths = certificates.rays(reach)
+    steps, lengths = certificates.rays(radius)
     far = np.full((25, 25), 2**60)
     far[0, 0] = 0
     from heathaze.metrics._kernels import envelope_rays
@@ -157,7 +157,7 @@ def test_paths_along_rays_exceed_straight_lines_by_at_most_the_factor(reach):
         envelope_rays(far, steps, lengths)
     straight = np.hypot(*np.indices((25, 25)))
     ratio = far.ravel()[1:] / certificates.GRAIN / straight.ravel()[1:]
-    factor = certificates.excess((25, 25), reach)
+    factor = certificates.excess((25, 25), radius)
     assert ratio.max() <= factor
     assert ratio.max() >= 1 + (factor - 1) * 0.7  # and the factor is no idle number
     assert certificates.excess((9, 4), 8) == 1.0
@@ -172,7 +172,7 @@ def test_ray_lengths_are_rounded_down():
 
 @pytest.mark.parametrize("metric", ["l1", "l2"])
 def test_pairs_close_the_gap(f, exact, metric):
-    lower, upper = _pairs.transport(f, np.zeros(SHAPE), metric, 1e-9, 0.0)
+    lower, upper = sparse_transport.transport(f, np.zeros(SHAPE), metric, 1e-9, 0.0)
     assert 0 <= upper - lower <= 1e-8
     if metric == "l1":
         assert lower - 1e-8 <= exact <= upper + 1e-8

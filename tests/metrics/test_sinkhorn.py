@@ -17,9 +17,9 @@ def some_maps(shape):
 
 def entropic_by_pot(a, b, epsilon):
     """Σ γ‖x − y‖² + ε KL(γ ‖ p ⊗ q) of POT's plan, in cells²."""
-    from heathaze.metrics.wasserstein import _solver
+    from heathaze.metrics.wasserstein import network_simplex
 
-    _solver()  # imports POT without its warnings
+    network_simplex()  # imports POT without its warnings
     import ot
 
     p, q = a.ravel() / a.sum(), b.ravel() / b.sum()

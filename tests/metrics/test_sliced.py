@@ -16,9 +16,9 @@ def some_maps(shape=(9, 13)):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_equals_pot(order):
-    from heathaze.metrics.wasserstein import _solver
+    from heathaze.metrics.wasserstein import network_simplex
 
-    _solver()  # imports POT without its warnings
+    network_simplex()  # imports POT without its warnings
     import ot
 
     a, b = some_maps()
@@ -62,5 +62,5 @@ def test_refusals():
         sliced([[1]], [[1]], unit="km")
     with pytest.raises(InvalidInput, match="The order is 3; choose 1 or 2"):
         sliced([[1]], [[1]], order=3)
-    with pytest.raises(InvalidInput, match="The number of directions is 0; give a whole number"):
+    with pytest.raises(InvalidInput, match="directions is 0; give the number of angles, a whole number"):
         sliced([[1]], [[1]], directions=0)

@@ -1,17 +1,17 @@
-"""How far a published map lies from the truth.
+"""Distances and errors: how far a published map is from the truth.
 
-One rule for all: every metric takes two maps, ``metric(truth, estimate)``. A map is a :class:`heathaze.Density`, a tree
-density, or a two-dimensional array of mass. Both have the same shape, every value is finite and not negative, some mass
-is there, and each map is divided by its sum first: a metric compares where the mass lies, never how much.
+Every metric takes two maps, ``metric(truth, estimate)``. A map is a :class:`heathaze.Density`, a tree density, or a
+two-dimensional array of mass. Both have the same shape and some mass, and every value is finite and not negative. Each
+map is divided by its sum first: a metric compares where the mass lies, not how much there is.
 
 - Closer is larger: :func:`similarity`, :func:`pearson`.
 - Closer is smaller: :func:`kl`, :func:`total_variation`, :func:`mse`, :func:`l1`, :func:`mape`, :func:`smape`,
   :func:`maape`.
-- Closer is smaller, in units of length: :func:`emd` (ℓ1 or Euclidean, a :class:`Distance` with two bounds that are
-  proven; ``float()`` of it is the middle), :func:`sliced` (seen from many sides), :func:`sinkhorn_w2` (smoothed W₂);
-  with the extra ``eval`` also :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
+- Closer is smaller, in units of length: :func:`emd` (ℓ1 or Euclidean, a :class:`Distance` with two proven bounds;
+  ``float()`` of it is the middle), :func:`sliced` (projected on lines), :func:`sinkhorn_w2` (smoothed W₂); with the
+  extra ``eval`` also :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
 
-What a metric says about real data is not private: the truth is one of its arguments.
+The value of a metric on real data is not private: the truth is one of its arguments.
 """
 
 from heathaze.metrics.cellwise import kl, l1, maape, mape, mse, pearson, similarity, smape, total_variation

@@ -1,12 +1,12 @@
-"""The iteration behind :mod:`heathaze.metrics.emd`. What it finds is a guess; _certificates turns guesses into bounds.
+"""The iteration behind :mod:`heathaze.metrics.emd`. It finds flows and potentials; _certificates makes bounds of them.
 
     min Σ |m|   over flows m across borders of cells with   div m = f                                       (Beckmann)
 
 Douglas–Rachford splitting (which is ADMM on the dual) alternates two steps that are both cheap. The nearest flow with
-the right divergence is w + ∇φ with Δφ = f − div w: a Poisson equation, which the cosine transform solves at once, since
-its waves are the eigenvectors of the Laplacian of a grid without outflow. The nearest short flow is a shrinkage of each
-border (ℓ1) or of each cell's arrow (ℓ2). At the fixed point ∇φ / t is the sign of the flow, so φ / t is a potential of
-slope 1 and an optimal dual.
+the right divergence is w + ∇φ with Δφ = f − div w. This Poisson equation is solved by a cosine transform, since the
+cosines are the eigenvectors of the Laplacian of a grid without outflow. The proximal step is a shrinkage of each border
+(ℓ1) or of each cell's arrow (ℓ2). At the fixed point ∇φ / t is the sign of the flow, so φ / t is a potential of slope 1
+and an optimal dual.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Beckmann:
     """
 
     def __init__(self, f: Floats, metric: Metric, dtype: type[np.floating[Any]]) -> None:
-        from heathaze.metrics import _kernels as _grid_kernels
+        from heathaze.metrics import _kernels
 
-        self._step = _grid_kernels.step_l1 if metric == "l1" else _grid_kernels.step_l2
-        self._unlevelled = _grid_kernels.unlevelled
+        self._step = _kernels.step_l1 if metric == "l1" else _kernels.step_l2
+        self._unlevelled = _kernels.unlevelled
         self._exact_f, self._f = f, f.astype(dtype)
         self._inverse = _inverse_laplacian(f.shape)
         self._working_inverse = self._inverse.astype(dtype)
@@ -80,7 +80,7 @@ class Beckmann:
 
 
 def level(f: Floats) -> tuple[Floats, Floats]:
-    """The flow of least squares that levels f: not the cheapest, but one transform and there it is."""
+    """The flow of least squares that levels f. It is not the cheapest flow, but takes one transform."""
     phi = _solve(f, _inverse_laplacian(f.shape))
     right, down = np.zeros_like(f), np.zeros_like(f)
     right[:, :-1] = phi[:, :-1] - phi[:, 1:]

@@ -1,8 +1,8 @@
-"""Bounds on W₁ that hold whatever the solver did, in cells. Every function rounds against itself.
+"""Bounds on W₁ in cells. They hold whatever the solver did: every function rounds to the safe side.
 
 f = p − q is known up to ‖error‖₁ ≤ ``blur`` (the rounding of the division by the sum and of the subtraction). Moving
-mass δ costs at most δ·D, where D is the largest distance on the grid, so every bound gives way by D times whatever is
-not accounted for: ``blur``, what a flow or plan leaves undone, and the rounding of the sums below.
+mass δ costs at most δ·D, where D is the largest distance on the grid. So every bound is widened by D times what is not
+accounted for: ``blur``, what a flow or plan leaves undone, and the rounding of the sums below.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def lower_l1(f: Floats, guess: Floats, blur: float) -> Potential:
         Σ f φ = Σ γ(x, y) (φ(x) − φ(y)) ≤ Σ γ(x, y) ‖x − y‖₁   for every plan γ, if |φ(x) − φ(y)| ≤ ‖x − y‖₁
 
     A slope of at most 1 over each border is enough, as a shortest path over borders joins any two cells. The cells with
-    too little keep their guess, or less, and the others get the most that allows: min over those y of φ(y) + ‖x − y‖₁.
-    Then the other way round. Both only raise Σ f φ.
+    too little keep their guess, or less, and the others get the largest feasible value: min over those y of
+    φ(y) + ‖x − y‖₁. Then the other way round. Neither lowers Σ f φ.
 
     For every θ, ⌊φ + θ⌋ has slopes of at most 1 too, and its mean over θ in [0, 1) is φ plus a constant: some θ is no
     worse, and all are tried in one cumulative sum. As there are optimal potentials of whole cells, the bound often
@@ -108,7 +108,7 @@ def value_l1(f: Floats, grains: Integers, blur: float) -> Potential:
     return _value(f, grains, max(1.0, steep / GRAIN), "l1", blur)
 
 
-def lower_l2(f: Floats, guess: Floats, blur: float, reach: int) -> Potential:
+def lower_l2(f: Floats, guess: Floats, blur: float, radius: int) -> Potential:
     """The same with |φ(x) − φ(y)| ≤ ‖x − y‖₂ for all pairs of cells, by way of the rays of :func:`rays`.
 
     The distance along rays exceeds the Euclidean one by a factor of at most :func:`excess`; dividing by it makes a
@@ -117,49 +117,50 @@ def lower_l2(f: Floats, guess: Floats, blur: float, reach: int) -> Potential:
     """
     from heathaze.metrics._kernels import envelope_rays
 
-    steps, lengths = rays(reach)
+    steps, lengths = rays(radius)
     best = Potential(0.0, np.zeros(f.shape, np.int64), 1.0)
     for grains in _transforms(f, guess, lambda g: envelope_rays(g, steps, lengths)):
         if float((f * grains).sum()) / GRAIN > best.value:
-            best = max(best, value_l2(f, grains, blur, reach), key=lambda potential: potential.value)
+            best = max(best, value_l2(f, grains, blur, radius), key=lambda potential: potential.value)
     return best
 
 
-def value_l2(f: Floats, grains: Integers, blur: float, reach: int) -> Potential:
+def value_l2(f: Floats, grains: Integers, blur: float, radius: int) -> Potential:
     """What a potential in grains proves about the Euclidean distance."""
     from heathaze.metrics._kernels import steepest
 
-    steps, lengths = rays(reach)
-    stretch = max(1.0, steepest(grains, steps, lengths) * (1 + EPS)) * excess(f.shape, reach)
+    steps, lengths = rays(radius)
+    stretch = max(1.0, steepest(grains, steps, lengths) * (1 + EPS)) * excess(f.shape, radius)
     return _value(f, grains, stretch, "l2", blur)
 
 
-def rays(reach: int) -> tuple[Integers, Integers]:
-    """The steps (down, across) without common divisor of at most ``reach`` cells along each axis, one of each ±pair.
+def rays(radius: int) -> tuple[Integers, Integers]:
+    """The steps (down, across) without common divisor of at most ``radius`` cells along each axis, one of each ±pair.
 
-    Lengths are in grains, rounded down, so no slope is allowed that the true length forbids.
+    Returns:
+        The steps, and their lengths in grains. Lengths are rounded down, so that no slope is allowed that the true
+        length forbids.
     """
     steps = [
         (down, across)
-        for down in range(reach + 1)
-        for across in range(-reach, reach + 1)
+        for down in range(radius + 1)
+        for across in range(-radius, radius + 1)
         if math.gcd(down, across) == 1 and (down > 0 or across > 0)
     ]
     lengths = [math.isqrt((down**2 + across**2) * GRAIN**2) for down, across in steps]
     return np.array(steps, dtype=np.int64), np.array(lengths, dtype=np.int64)
 
 
-def excess(shape: tuple[int, ...], reach: int) -> float:
+def excess(shape: tuple[int, ...], radius: int) -> float:
     """By what factor a path along rays may be longer than the straight line.
 
     A vector between two neighbouring rays u, v is a·u + b·v with whole a, b ≥ 0 (neighbours in a Farey sequence span
     the lattice), and the path stays between its ends. With an angle θ between the rays it is at most 1 / cos(θ/2) times
-    as long. The widest angle lies beside an axis: tan θ = 1 / reach. When the rays reach across the map, they contain
-    every direction there is.
+    as long. The widest angle lies beside an axis: tan θ = 1 / radius. Rays as long as the map contain every direction.
     """
-    if reach >= max(shape) - 1:
+    if radius >= max(shape) - 1:
         return 1.0
-    return (1 + 4 * EPS) / math.cos(math.atan(1 / reach) / 2)
+    return (1 + 4 * EPS) / math.cos(math.atan(1 / radius) / 2)
 
 
 def _transforms(f: Floats, guess: Floats, envelope: Callable[[Integers], None]) -> list[Integers]:
@@ -178,7 +179,7 @@ def _transforms(f: Floats, guess: Floats, envelope: Callable[[Integers], None]) 
 
 
 def _value(f: Floats, grains: Integers, stretch: float, metric: Metric, blur: float) -> Potential:
-    """Σ f·φ less all rounding; φ is centred, so that |φ| is small and a constant in it counts for nothing."""
+    """Σ f·φ less all rounding. φ is centred, which changes no difference, so that |φ| is small."""
     centred = (grains - (int(grains.max()) + int(grains.min())) // 2) / GRAIN
     products = f * centred
     slack = SUM * float(np.abs(products).sum()) + diameter(f.shape, metric) * blur

@@ -1,7 +1,10 @@
-"""Compiled sweeps over the grid for :mod:`heathaze.metrics.emd`.
+"""Compiled loops (numba) of the metrics.
+
+Three parts: sweeps over the grid for the flow and the potential of :mod:`heathaze.metrics.emd`; the plan that follows a
+flow, for its Euclidean upper bound (:func:`carry`); and soft minima in logarithms for :mod:`heathaze.metrics.sinkhorn`.
 
 A flow has two arrays of the shape of the map: ``right[i, j]`` is what crosses from cell (i, j) to (i, j + 1) and
-``down[i, j]`` what crosses to (i + 1, j); the last column of the one and the last row of the other are never used. A
+``down[i, j]`` what crosses to (i + 1, j). The last column of the one and the last row of the other are never used. A
 flow levels f when out − in = f in every cell.
 """
 
@@ -16,6 +19,18 @@ import numpy.typing as npt
 from heathaze.types import Floats, Integers
 
 Reals = npt.NDArray[np.floating]
+
+ROOM = 8
+"""Parcels under way at one time, for each cell of the map; a parcel that does not fit stays where it began."""
+
+CRUMB = 1e-15
+"""Parcels are not split to leave less than this."""
+
+FAINT = 1e-9
+"""Flows below this part of all mass are the solver's rounding; following them would split the parcels endlessly."""
+
+_DOWN = np.array([0, 1, 0, -1])
+_ACROSS = np.array([1, 0, -1, 0])
 
 
 @nb.njit(cache=True)
@@ -131,26 +146,6 @@ def steepest(g: Integers, rays: Integers, lengths: Integers) -> float:
     return steep
 
 
-# TODO-merged from metrics._plan_kernels: Compiled core of the upper bound for the Euclidean metric: a flow over borders becomes a plan from cell to cell.
-#
-# Parcels of mass start in the cells that have too much and are carried along the flow, downhill on φ, until cells that
-# have too little take them. A parcel that went over many borders pays only the straight line from where it began to where
-# it ended. Where parcels part ways, those that have drifted to one side of the flow's direction take the border that
-# leads back to the other side, so a path stays within about a cell of a straight line.
-
-ROOM = 8
-"""Parcels under way at one time, for each cell; what does not fit stays where it began."""
-
-CRUMB = 1e-15
-"""Parcels are not split to leave less than this."""
-
-FAINT = 1e-9
-"""Flows below this part of all mass are the solver's noise; following them would grind the parcels to dust."""
-
-_DOWN = np.array([0, 1, 0, -1])
-_ACROSS = np.array([1, 0, -1, 0])
-
-
 @nb.njit(cache=True)
 def _outflow(i: int, j: int, right: Floats, down: Floats, phi: Floats, out: Floats) -> tuple[float, float, float]:
     """Fills the flow out of a cell by direction, downhill only; returns its sum and its two components."""
@@ -210,7 +205,12 @@ def _absorb(
 
 @nb.njit(cache=True)
 def carry(f: Floats, right: Floats, down: Floats, phi: Floats, order: Integers) -> tuple[float, Floats, Floats, int]:
-    """Carry the mass of f > 0 along the flow to f < 0.
+    """A plan from cell to cell that follows a flow: the mass of f > 0 is carried along the flow to f < 0.
+
+    Parcels of mass start in the cells that have too much and move along the flow, downhill on φ, until cells that have
+    too little take them. A parcel pays the straight line from its first cell to its last, however many borders it
+    crossed. Where parcels separate, those that have drifted to one side of the flow's direction take the border that
+    leads back to the other side, so a path stays within about a cell of a straight line.
 
     Args:
         f: What each cell has too much.
@@ -302,12 +302,12 @@ def carry(f: Floats, right: Floats, down: Floats, phi: Floats, order: Integers) 
     return cost, sent.reshape(f.shape), got.reshape(f.shape), moves
 
 
-# TODO-merged from metrics._softmin_kernels: Compiled part of sinkhorn: single soft minima in logarithms, where products of floats underflow.
-
-
 @nb.njit(cache=True)
 def logsumexp_at(h: Floats, weight: float, rows: Integers, cols: Integers, out: Floats) -> None:
-    """out[i, j] = log Σ_k exp(h[i, k] − weight·(j − k)²) for the given (i, j); −∞ counts for nothing."""
+    """out[i, j] = log Σ_k exp(h[i, k] − weight·(j − k)²) for the given (i, j), where products of floats underflow.
+
+    An h of −∞ adds nothing.
+    """
     for i, j in zip(rows, cols):  # noqa: B905 - numba knows no strict
         best = -np.inf
         for k in range(h.shape[1]):

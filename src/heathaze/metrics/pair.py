@@ -1,6 +1,8 @@
-"""The one rule about what a metric takes: two maps of one shape, each divided by its sum."""
+"""What every metric takes: two maps of one shape, each divided by its sum; and the units of length."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +15,19 @@ from heathaze.types import Floats
 Map = Density | TreeDensity | npt.ArrayLike
 """A density, or a two-dimensional array of mass."""
 
+LengthUnit = Literal["box", "cells"]
+"""``"box"``: the longer side of the map is 1. ``"cells"``: the side of a cell is 1."""
+
 
 def pair(truth: Map, estimate: Map) -> tuple[Floats, Floats]:
     """Both maps as arrays that sum to 1.
+
+    Args:
+        truth: A density or an array of mass.
+        estimate: Another of the same shape; if both are densities, on the same rectangle.
+
+    Returns:
+        Two arrays of the same shape, not negative, each summing to 1.
 
     Raises:
         InvalidInput: The shapes or the places differ, or a map holds a negative or non-finite number or no mass.
@@ -32,6 +44,24 @@ def pair(truth: Map, estimate: Map) -> tuple[Floats, Floats]:
             f"The truth has shape {p.shape}, the estimate has {q.shape}; bring both to one shape with resample."
         )
     return p, q
+
+
+def cells_in_unit(shape: tuple[int, ...], unit: LengthUnit) -> int:
+    """How many cells long a unit of length is.
+
+    Args:
+        shape: Rows and columns of a map.
+        unit: ``"box"`` or ``"cells"``.
+
+    Raises:
+        InvalidInput: The unit is neither.
+
+    >>> cells_in_unit((10, 20), "box"), cells_in_unit((10, 20), "cells")
+    (20, 1)
+    """
+    if unit not in ("box", "cells"):
+        raise InvalidInput(f"There is no unit {unit!r}; choose 'box' (longer side is 1) or 'cells'.")
+    return max(shape) if unit == "box" else 1
 
 
 def _normalised(name: str, values: Map) -> Floats:
@@ -58,7 +88,7 @@ def _normalised(name: str, values: Map) -> Floats:
 
 
 def _check_place(one: Grid, other: Grid) -> None:
-    """Two densities are compared on one rectangle; a thousandth of a cell allows for files that round their bounds."""
+    """Refuse densities on different rectangles; a thousandth of a cell allows for files that round their bounds."""
     if one.shape != other.shape:
         raise InvalidInput(
             f"The truth has shape {one.shape}, the estimate has {other.shape}; bring both to one shape with resample."

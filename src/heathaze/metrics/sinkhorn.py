@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.metrics.pair import Map, pair
-from heathaze.metrics.wasserstein import Unit
+from heathaze.metrics.pair import LengthUnit, Map, cells_in_unit, pair
 from heathaze.types import Floats
 
 MAX_CELLS = 2**20
@@ -31,29 +30,36 @@ def sinkhorn_w2(
     blur: float = 0.02,
     debiased: bool = True,
     tolerance: float = 1e-2,
-    unit: Unit = "box",
+    unit: LengthUnit = "box",
 ) -> float:
     """W₂ with the Euclidean metric, smoothed at the length ``blur``.
 
         OT_ε(p, q) = min over γ of  Σ γ(x, y) ‖x − y‖² + ε KL(γ ‖ p ⊗ q),   ε = blur²
         S(p, q)    = OT_ε(p, q) − ½ OT_ε(p, p) − ½ OT_ε(q, q)
 
-    The result is √S, or √OT_ε with ``debiased=False``. The entropy makes OT_ε(p, p) positive: a
-    map would be at a distance from itself, and maps that are too concentrated would look best. Subtracting the two
-    self terms removes that: S(p, p) = 0 and S > 0 otherwise (Feydy et al. 2019, theorem 1). Differences between the
-    maps that are finer than the blur are what S hardly sees; as blur → 0 it becomes W₂².
+    The result is √S, or √OT_ε with ``debiased=False``. The entropy makes OT_ε(p, p) positive: the distance of a map to
+    itself would not be 0, and maps that are too concentrated would have the smallest distance. Subtracting the two self
+    terms removes that: S(p, p) = 0 and S > 0 otherwise (Feydy et al. 2019, theorem 1). S is hardly sensitive to
+    differences finer than the blur; as blur → 0 it becomes W₂².
 
-    Potentials are kept in logarithms (a kernel of exp(−‖x − y‖²/ε) underflows at 27 blurs), and ε is lowered by a
-    factor of 4 at a time from the size of the map, on a coarser map as long as the blur spans several of its cells.
+    Potentials are kept in logarithms (a kernel of exp(−‖x − y‖²/ε) underflows at 27 blurs). ε is lowered by a factor of
+    4 at a time from the size of the map, on a coarser map as long as the blur spans several of its cells.
 
     Args:
         truth: A density or an array of mass.
         estimate: Another of the same shape.
         blur: √ε as a part of the longer side, whatever the unit.
         debiased: Subtract the self terms.
-        tolerance: When to stop: the share of the mass that the plan still brings to a wrong place; 0.01 leaves about
-            1e-4 of the distance open. After 1000 steps it stops anyway.
+        tolerance: When to stop: the share of the mass that the plan still brings to a wrong place. 0.01 leaves a
+            relative error of about 1e-4. The iteration stops after 1000 steps in any case.
         unit: ``"box"`` (the longer side is 1) or ``"cells"``.
+
+    Returns:
+        The distance in that unit.
+
+    Raises:
+        InvalidInput: The maps cannot be compared, or an argument is out of range.
+        TooLarge: More than 2^20 cells.
 
     Cost: a step is a product of matrices, rows·cols·(rows + cols) operations, and the number of steps grows with
     1 / blur²: seconds on 256 × 256, minutes on 1024 × 1024.
@@ -65,8 +71,11 @@ def sinkhorn_w2(
     >>> round(sinkhorn_w2(a, b, unit="cells"), 4), sinkhorn_w2(a, a)
     (4.0, 0.0)
     """
-    _check(blur, tolerance, unit)
+    for name, value in (("blur", blur), ("tolerance", tolerance)):
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise InvalidInput(f"The {name} is {value!r}; give a positive number, such as 0.02.")
     p, q = pair(truth, estimate)
+    length = cells_in_unit(p.shape, unit)
     if p.size > MAX_CELLS:
         raise TooLarge(f"The maps have {p.shape[0]} × {p.shape[1]} cells; resample them to at most 1024 × 1024 first.")
     epsilon = (blur * max(p.shape)) ** 2  # in cells²
@@ -75,7 +84,7 @@ def sinkhorn_w2(
     cost = _cost(p, q, epsilon, tolerance)
     if debiased:
         cost -= (_cost(p, p, epsilon, tolerance) + _cost(q, q, epsilon, tolerance)) / 2
-    return math.sqrt(max(cost, 0.0)) / (max(p.shape) if unit == "box" else 1)
+    return math.sqrt(max(cost, 0.0)) / length
 
 
 def _cost(p: Floats, q: Floats, epsilon: float, tolerance: float) -> float:
@@ -163,11 +172,3 @@ def _halved(mass: Floats) -> Floats:
 
 def _spread(potential: Floats, times: int) -> Floats:
     return np.asarray(np.repeat(np.repeat(potential, times, axis=0), times, axis=1), dtype=np.float64)
-
-
-def _check(blur: float, tolerance: float, unit: str) -> None:
-    if unit not in ("box", "cells"):
-        raise InvalidInput(f"There is no unit {unit!r}; choose 'box' (longer side is 1) or 'cells'.")
-    for name, value in (("blur", blur), ("tolerance", tolerance)):
-        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-            raise InvalidInput(f"The {name} is {value!r}; give a positive number, such as 0.02.")

@@ -1,29 +1,45 @@
-"""Wasserstein distances with the Euclidean ground metric, exact, for small grids (POT's network simplex)."""
+"""Wasserstein distances with the Euclidean ground metric: exact on small grids, and sliced at any size.
+
+W₁ and W₂ use POT's network simplex. The sliced distance is the mean over directions of transport along a line, which
+needs no solver.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from heathaze.checks import whole
 from heathaze.errors import InvalidInput, MissingExtra, TooLarge
-from heathaze.metrics.pair import Map, pair
+from heathaze.metrics.pair import LengthUnit, Map, cells_in_unit, pair
 from heathaze.types import Floats
 
 MAX_PAIRS = 2**24
 """Costs are held for every pair of cells with mass: 128 MB of float64 at this limit (64 × 64 full cells)."""
 
-Unit = Literal["box", "cells"]
 
-
-def w1(truth: Map, estimate: Map, *, unit: Unit = "box") -> float:
+def w1(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
     """The least mean Euclidean distance over which the mass must travel.
 
         W₁(p, q) = min over γ of  Σ γ(x, y) · ‖x − y‖₂
 
-    Units, arguments and errors as for :func:`heathaze.metrics.emd`, which uses ‖·‖₁ and reaches larger grids.
+    For larger grids use :func:`heathaze.metrics.emd`.
+
+    Args:
+        truth: A density or an array of mass.
+        estimate: Another of the same shape.
+        unit: ``"box"`` (the longer side is 1) or ``"cells"``.
+
+    Returns:
+        The distance in that unit.
+
+    Raises:
+        InvalidInput: The maps cannot be compared, or there is no such unit.
+        TooLarge: More than 2^24 pairs of cells with mass.
+        MissingExtra: POT is not installed.
 
     >>> a = [[1, 0], [0, 0]]
     >>> round(w1(a, [[0, 0], [0, 1]], unit="cells") ** 2, 12)
@@ -32,10 +48,20 @@ def w1(truth: Map, estimate: Map, *, unit: Unit = "box") -> float:
     return _wasserstein(truth, estimate, 1, unit)
 
 
-def w2(truth: Map, estimate: Map, *, unit: Unit = "box") -> float:
-    """The root of the least mean squared Euclidean distance (errata E1-9: the root belongs to it).
+def w2(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
+    """The root of the least mean squared Euclidean distance (with the root, which the paper leaves out: errata E1-9).
 
         W₂(p, q) = √ min over γ of  Σ γ(x, y) · ‖x − y‖₂²
+
+    Arguments, unit and errors are those of :func:`w1`.
+
+    Args:
+        truth: A density or an array of mass.
+        estimate: Another of the same shape.
+        unit: ``"box"`` (the longer side is 1) or ``"cells"``.
+
+    Returns:
+        The distance in that unit.
 
     >>> w2([[1, 0, 0]], [[0, 0, 1]], unit="cells")
     2.0
@@ -43,43 +69,8 @@ def w2(truth: Map, estimate: Map, *, unit: Unit = "box") -> float:
     return _wasserstein(truth, estimate, 2, unit)
 
 
-def _wasserstein(truth: Map, estimate: Map, power: int, unit: Unit) -> float:
-    if unit not in ("box", "cells"):
-        raise InvalidInput(f"There is no unit {unit!r}; choose 'box' (longer side is 1) or 'cells'.")
-    p, q = pair(truth, estimate)
-    length = 1 / max(p.shape) if unit == "box" else 1.0
-    from_, to = np.argwhere(p > 0), np.argwhere(q > 0)
-    if len(from_) * len(to) > MAX_PAIRS:
-        raise TooLarge(
-            f"The maps have {p.shape[0]} × {p.shape[1]} cells and too many hold mass for exact transport between all "
-            "pairs; resample them to at most 64 × 64, or use emd."
-        )
-    squares = ((from_[:, None, :] - to[None, :, :]) ** 2).sum(axis=2).astype(np.float64)
-    cost = np.sqrt(squares) if power == 1 else squares
-    least = _solver()(_to_one(p[p > 0]), _to_one(q[q > 0]), cost, numItermax=10_000_000)
-    return length * math.pow(max(float(least), 0.0), 1 / power)
-
-
-def _to_one(mass: Floats) -> Floats:
-    return np.asarray(mass / mass.sum(), dtype=np.float64)
-
-
-def _solver() -> Any:
-    try:
-        with warnings.catch_warnings():
-            # POT's own files contain escape sequences that Python warns about when it first compiles them.
-            warnings.simplefilter("ignore")
-            from ot.lp import emd2
-    except ImportError:
-        raise MissingExtra('w1 and w2 need POT; install the package POT (the extra "eval").') from None
-    return emd2
-
-
-# TODO-merged from metrics.sliced: Sliced Wasserstein distance: the mean over directions of transport along a line, which needs no solver.
-
-
-def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, unit: Unit = "box") -> float:
-    """How far the mass must travel when it is seen from the side, on average over the sides.
+def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, unit: LengthUnit = "box") -> float:
+    """How far the mass must travel when it is projected on a line, on average over the directions of the line.
 
         SW_k(p, q)^k = mean over angles of W_k(p_θ, q_θ)^k,   p_θ = p projected on the line with angle θ
 
@@ -87,7 +78,7 @@ def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, u
     quantiles; both are exact for the centres of cells. Angles are spread evenly over half a turn, π(i + ½)/directions;
     the mean over finitely many is the only approximation.
 
-    It is at most W_k with the Euclidean metric (2/π of it for a plain shift with k = 1), and cheap at any size.
+    It is at most W_k with the Euclidean metric (2/π of it for a shift with k = 1), and cheap at any size.
 
     Args:
         truth: A density or an array of mass.
@@ -95,6 +86,12 @@ def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, u
         order: k, 1 or 2.
         directions: How many angles, at least 1.
         unit: ``"box"`` (the longer side is 1) or ``"cells"``.
+
+    Returns:
+        The distance in that unit.
+
+    Raises:
+        InvalidInput: The maps cannot be compared, or an argument is none of the above.
 
     Cost: a sort of the cells for each direction; 0.5 s on 256 × 256.
 
@@ -104,13 +101,11 @@ def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, u
     >>> round(one_cell_over, 4)    # the mean of |cos θ|, 2/π
     0.6366
     """
-    if unit not in ("box", "cells"):
-        raise InvalidInput(f"There is no unit {unit!r}; choose 'box' (longer side is 1) or 'cells'.")
     if order not in (1, 2):
         raise InvalidInput(f"The order is {order!r}; choose 1 or 2.")
-    if not isinstance(directions, int) or directions < 1:
-        raise InvalidInput(f"The number of directions is {directions!r}; give a whole number of at least 1.")
+    whole(directions, "directions", "the number of angles")
     p, q = pair(truth, estimate)
+    length = 1 / cells_in_unit(p.shape, unit)
     used = np.argwhere((p > 0) | (q > 0)).astype(np.float64)
     here, there = p[(p > 0) | (q > 0)], q[(p > 0) | (q > 0)]
     if np.array_equal(here, there):
@@ -119,8 +114,42 @@ def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, u
         _on_a_line(used @ np.array([np.sin(angle), np.cos(angle)]), here, there, order)
         for angle in np.pi * (np.arange(directions) + 0.5) / directions
     ]
-    length = 1 / max(p.shape) if unit == "box" else 1.0
     return math.pow(float(np.mean(powers)), 1 / order) * length
+
+
+def _wasserstein(truth: Map, estimate: Map, power: int, unit: LengthUnit) -> float:
+    p, q = pair(truth, estimate)
+    length = 1 / cells_in_unit(p.shape, unit)
+    from_, to = np.argwhere(p > 0), np.argwhere(q > 0)
+    if len(from_) * len(to) > MAX_PAIRS:
+        raise TooLarge(
+            f"The maps have {p.shape[0]} × {p.shape[1]} cells and too many hold mass for exact transport between all "
+            "pairs; resample them to at most 64 × 64, or use emd."
+        )
+    squares = ((from_[:, None, :] - to[None, :, :]) ** 2).sum(axis=2).astype(np.float64)
+    cost = np.sqrt(squares) if power == 1 else squares
+    least = network_simplex()(_to_one(p[p > 0]), _to_one(q[q > 0]), cost, numItermax=10_000_000)
+    return length * math.pow(max(float(least), 0.0), 1 / power)
+
+
+def _to_one(mass: Floats) -> Floats:
+    return np.asarray(mass / mass.sum(), dtype=np.float64)
+
+
+def network_simplex() -> Any:
+    """POT's ``emd2``: the cost of the cheapest plan between two weighted sets of points.
+
+    Raises:
+        MissingExtra: POT is not installed.
+    """
+    try:
+        with warnings.catch_warnings():
+            # POT's own files contain escape sequences that Python warns about when it first compiles them.
+            warnings.simplefilter("ignore")
+            from ot.lp import emd2
+    except ImportError:
+        raise MissingExtra('w1 and w2 need POT; install the package POT (the extra "eval").') from None
+    return emd2
 
 
 def _on_a_line(place: Floats, here: Floats, there: Floats, order: int) -> float:

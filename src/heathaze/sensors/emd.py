@@ -145,11 +145,11 @@ def _transport(here: Floats, there: Floats, distance: Floats) -> float:
     if len(here) == 1 or len(there) == 1:  # All goes to one place, or comes from it.
         return float(distance.ravel() @ (there if len(here) == 1 else here))
     if distance.size > FEW_PAIRS:
-        from heathaze.metrics.wasserstein import _solver
+        from heathaze.metrics.wasserstein import network_simplex
 
         # A network simplex is faster; where it is not installed, the program below gives the same number.
         with contextlib.suppress(MissingExtra):
-            simplex = _solver()
+            simplex = network_simplex()
             mass = float(here.sum())
             return mass * float(simplex(here / mass, there / float(there.sum()), distance, numItermax=10_000_000))
     return _by_pairs(here, there, distance)
@@ -163,7 +163,7 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
-    from heathaze.metrics._pairs import _add_best, _add_corners
+    from heathaze.metrics.sparse_transport import add_best, add_corners
 
     # The solver's tolerances are absolute; masses and distances of about 1 suit them.
     mass, length = float(here.sum()), float(distance.max())
@@ -171,8 +171,8 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
     supply = np.concatenate([here / mass, there / float(there.sum())]) * sizes
     cost = distance / length
     chosen = np.zeros(cost.shape, dtype=bool)
-    _add_corners(chosen, here, there)
-    _add_best(chosen, cost, 6)
+    add_corners(chosen, here, there)
+    add_best(chosen, cost, 6)
     while True:
         one, other = np.nonzero(chosen)
         pair = np.arange(len(one))
@@ -185,7 +185,7 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
             raise RuntimeError(f"The linear program of the distance was not solved: {solved.message}")
         prices = np.append(solved.eqlin.marginals, 0.0)
         reduced = cost - prices[: len(here), None] - prices[None, len(here) :]
-        if not _add_best(chosen, np.where(reduced < -1e-9, reduced, np.inf), 4):
+        if not add_best(chosen, np.where(reduced < -1e-9, reduced, np.inf), 4):
             return float(solved.fun) * mass * length / sizes
 
 
