@@ -16,11 +16,11 @@ EPSILONS = [0.25, 0.5, 1, 2, 4]
 ORANGE, BLUE = (0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)
 
 
-def _picture(emd: list[float], asked: float = 1, spread: float = 0.1) -> npt.NDArray[np.int64]:
+def _picture(emd: list[float], marked: float = 1, spread: float = 0.1) -> npt.NDArray[np.int64]:
     sim = [1 - value for value in emd]
     curves = [Curve(v, [x * (1 - spread) for x in v], [x * (1 + spread) for x in v]) for v in (emd, sim)]
     file = io.BytesIO()
-    draw_plan(EPSILONS, *curves, asked=asked, title="What to expect", caption="In words.", path=file)
+    draw_plan(EPSILONS, *curves, marked=marked, title="What to expect", caption="In words.", path=file)
     return np.asarray(Image.open(file).convert("RGB")).astype(np.int64)
 
 
@@ -28,7 +28,7 @@ def _where(picture: npt.NDArray[np.int64], colour: tuple[int, int, int]) -> npt.
     return np.argwhere(np.abs(picture - colour).sum(axis=2) < 12)
 
 
-def test_the_error_falls_on_the_left_and_the_likeness_rises_on_the_right() -> None:
+def test_the_error_falls_on_the_left_and_the_similarity_rises_on_the_right() -> None:
     picture = _picture([0.5, 0.4, 0.3, 0.2, 0.1])
     middle = picture.shape[1] / 2
     left, right = _where(picture, ORANGE), _where(picture, BLUE)
@@ -38,11 +38,11 @@ def test_the_error_falls_on_the_left_and_the_likeness_rises_on_the_right() -> No
     assert first < last
 
 
-def test_the_asked_epsilon_is_marked() -> None:
-    """A large dot where the curve meets the asked epsilon; it moves with it."""
+def test_the_given_epsilon_is_marked() -> None:
+    """A large dot where the curve meets the marked epsilon; it moves with it."""
     places = []
-    for asked in (0.5, 2):
-        dots = _where(_picture([0.3] * 5, asked), ORANGE)
+    for marked in (0.5, 2):
+        dots = _where(_picture([0.3] * 5, marked), ORANGE)
         columns, heights = np.unique(dots[:, 1], return_counts=True)
         places.append(columns[heights.argmax()])
     assert places[1] - places[0] > 150
@@ -59,4 +59,4 @@ def test_a_wider_spread_makes_a_wider_band() -> None:
 
 def test_an_epsilon_that_is_not_drawn_cannot_be_marked() -> None:
     with pytest.raises(InvalidInput, match="none of those drawn"):
-        _picture([0.3] * 5, asked=3)
+        _picture([0.3] * 5, marked=3)

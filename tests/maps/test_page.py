@@ -245,8 +245,8 @@ def test_the_table_of_intervals_is_that_of_the_library() -> None:
     density = _density()
     table = _data(_page(density, deviations=_deviations(density)))["sure"]["interval"]
     share, deviation = 0.02, 0.013
-    at = (len(table["low"]) - 1) * np.log(deviation / share / table["doubt"][0])
-    at /= np.log(table["doubt"][1] / table["doubt"][0])
+    at = (len(table["low"]) - 1) * np.log(deviation / share / table["relative"][0])
+    at /= np.log(table["relative"][1] / table["relative"][0])
     ends = [share * np.interp(at, np.arange(len(table[name])), table[name]) for name in ("low", "high")]
     np.testing.assert_allclose(ends, interval(share, deviation, table["confidence"]), rtol=0.02)
 

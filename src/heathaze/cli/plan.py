@@ -98,7 +98,7 @@ def _draw(found: Plan, path: Path) -> None:
         [row.epsilon for row in rows],
         Curve([row.emd for row in rows], [row.emd_low for row in rows], [row.emd_high for row in rows]),
         Curve([row.sim for row in rows], [row.sim_low for row in rows], [row.sim_high for row in rows]),
-        asked=found.epsilon,
+        marked=found.epsilon,
         title=f"What to expect for about {found.people:,} people",
         caption=f"{found.row} {found.words} Simulated on {found.cities} synthetic cities; no data was read.",
         path=path,

@@ -1,4 +1,4 @@
-"""A picture of a plan: how the error falls and the likeness grows with epsilon, and how far cities differ."""
+"""A picture of a plan: error and similarity over epsilon, and how much cities differ."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from heathaze.errors import InvalidInput
-from heathaze.maps.figure import DOTS_PER_INCH
+from heathaze.maps.figure import FAINT, INK, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_INK, _FAINT = "#1f2328", "#6b7280"
 _ORANGE, _BLUE = "#d55e00", "#0072b2"
-"""Two of Okabe's and Ito's colours, which everybody can tell apart."""
+"""Two colours of Okabe and Ito, which colour-blind readers can tell apart."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ def draw_plan(
     emd: Curve,
     sim: Curve,
     *,
-    asked: float,
+    marked: float,
     title: str,
     caption: str,
     path: Path | BinaryIO,
@@ -44,65 +43,61 @@ def draw_plan(
         epsilons: From the smallest to the largest, each above 0.
         emd: In units of the map's longer side.
         sim: From 0 to 1.
-        asked: The epsilon that is marked; one of those.
-        title: Stands above.
-        caption: Stands below, wrapped to the width.
+        marked: The epsilon to mark; one of those.
+        title: Text above the curves.
+        caption: Text below the curves, wrapped to the width.
         path: A file, or something that takes bytes.
+
+    Raises:
+        InvalidInput: ``marked`` is not among the epsilons.
     """
-    if asked not in epsilons:
-        raise InvalidInput(f"The epsilon to mark, {asked:g}, is none of those drawn; give one of them.")
-
-    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+    if marked not in epsilons:
+        raise InvalidInput(f"The epsilon to mark, {marked:g}, is none of those drawn; give one of them.")
     lines = textwrap.wrap(caption, 145, break_on_hyphens=False)
     wide, tall = 9.0, 4.1 + 0.175 * len(lines)
     below, height = (0.75 + 0.175 * len(lines)) / tall, 2.7 / tall
-    figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(wide, tall)
     left, right = (figure.add_axes((start, below, 0.385, height)) for start in (0.085, 0.585))
-    _draw_curve(left, epsilons, emd, asked, _ORANGE)
-    _draw_curve(right, epsilons, sim, asked, _BLUE)
+    _draw_curve(left, epsilons, emd, marked, _ORANGE)
+    _draw_curve(right, epsilons, sim, marked, _BLUE)
     left.set_ylim(0, 1.08 * max(max(emd.high), 1e-9))
     right.set_ylim(max(0.0, min(sim.low) - 0.08), 1)
     for axes, heading, label in (
         (left, "Error: smaller is better", "EMD (1 = longer side of the map)"),
-        (right, "Likeness: larger is better", "SIM (1 = equal, 0 = disjoint)"),
+        (right, "Similarity: larger is better", "SIM (1 = equal, 0 = disjoint)"),
     ):
-        axes.set_title(heading, size=10, color=_INK, loc="left")
-        axes.set_ylabel(label, size=8, color=_INK)
-    text: dict[str, Any] = {"color": _INK, "va": "top"}
+        axes.set_title(heading, size=10, color=INK, loc="left")
+        axes.set_ylabel(label, size=8, color=INK)
+    text: dict[str, Any] = {"color": INK, "va": "top"}
     figure.text(0.25 / wide, 1 - 0.16 / tall, title, size=12, weight="bold", parse_math=False, **text)
     figure.text(0.25 / wide, (0.2 + 0.175 * len(lines)) / tall, "\n".join(lines), size=8, parse_math=False, **text)
-    # matplotlib would name itself and its address in the file.
-    figure.savefig(path, format="png", metadata={"Software": None})
+    save_figure(figure, path)
 
 
-def _draw_curve(axes: Axes, epsilons: Sequence[float], curve: Curve, asked: float, colour: str) -> None:
-    at = list(epsilons).index(asked)
+def _draw_curve(axes: Axes, epsilons: Sequence[float], curve: Curve, marked: float, colour: str) -> None:
+    at = list(epsilons).index(marked)
     axes.set_xscale("log", base=2)
     axes.fill_between(
         epsilons, curve.low, curve.high, color=colour, alpha=0.22, linewidth=0, label="10 to 90 % of cities"
     )
     axes.plot(epsilons, curve.mean, color=colour, linewidth=1.8, marker="o", markersize=4, label="mean over cities")
-    axes.axvline(asked, color=_INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
-    axes.plot([asked], [curve.mean[at]], marker="o", markersize=9, color=colour, markeredgecolor=_INK, zorder=3)
+    axes.axvline(marked, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
+    axes.plot([marked], [curve.mean[at]], marker="o", markersize=9, color=colour, markeredgecolor=INK, zorder=3)
     axes.annotate(
-        f"ε = {asked:g}: {curve.mean[at]:.2g}",
-        (asked, curve.mean[at]),
+        f"ε = {marked:g}: {curve.mean[at]:.2g}",
+        (marked, curve.mean[at]),
         xytext=(9, 9 if curve.mean[0] > curve.mean[-1] else -16),
         textcoords="offset points",
         size=9,
-        color=_INK,
+        color=INK,
     )
     axes.set_xticks(list(epsilons), [f"{epsilon:.3g}" for epsilon in epsilons])
     axes.minorticks_off()
-    axes.set_xlabel("ε (privacy loss; smaller is more private)", size=8, color=_INK)
+    axes.set_xlabel("ε (privacy loss; smaller is more private)", size=8, color=INK)
     axes.grid(axis="y", color="#e5e7eb", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
-    axes.legend(fontsize=8, frameon=False, labelcolor=_INK, loc="best")
+    axes.tick_params(labelsize=8, colors=FAINT, length=3, width=0.6)
+    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="best")
     for name, spine in axes.spines.items():
-        spine.set(color=_FAINT, linewidth=0.6)
+        spine.set(color=FAINT, linewidth=0.6)
         spine.set_visible(name in ("left", "bottom"))

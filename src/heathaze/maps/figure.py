@@ -1,6 +1,6 @@
 """A picture of one or more maps, side by side on one colour scale, with the guarantee as its caption.
 
-A map whose standard deviations are known fades where it is mostly noise, and a second panel says how sure it is.
+A map whose standard deviations are known fades where it is mostly noise, and a second panel shows its uncertainty.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
-from heathaze.maps import uncertainty as sureness
 from heathaze.maps.shade import Scale, Shade, degrees, height_over_width, percent
+from heathaze.maps.uncertainty import PALETTE, opacity, relative_deviation
 from heathaze.types import Floats
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ _AREA = 4.6**2
 _SHORTEST, _LONGEST, _WIDEST = 0.9, 9.0, 13.0
 _LEFT, _BETWEEN, _RIGHT = 0.85, 0.5, 1.15
 _LINE = 0.175
-_INK, _FAINT = "#1f2328", "#6b7280"
+INK, FAINT = "#1f2328", "#6b7280"
+"""Colours of text and of axes."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,11 @@ def draw(
         scale: ``"linear"``, ``"sqrt"`` or ``"log"``, shared by all panels.
         units: What a value is, along the colour bar.
         palette: ``"inferno"``, ``"cividis"`` or ``"viridis"``.
-        deviation: Standard deviation of every cell of the only panel: what is mostly noise fades, and a second panel
-            says how sure the map is.
+        deviation: Standard deviation of every cell of the only panel. Cells that are mostly noise then fade, and a
+            second panel shows the uncertainty.
+
+    Raises:
+        InvalidInput: There is no panel, the panels have different grids, or the deviations do not fit.
     """
     if not panels:
         raise InvalidInput("A picture needs at least one panel; give a heading and a density.")
@@ -84,11 +88,7 @@ def draw(
     drawn = [_Panel(heading, density.values, shade, palette) for heading, density in panels]
     drawn[-1] = dataclasses.replace(drawn[-1], bar=units)
     if deviation is not None:
-        drawn = _with_doubt(drawn, deviation)
-
-    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+        drawn = _with_uncertainty(drawn, deviation)
 
     height, width = _panel_size(grid, len(drawn))
     room = [width + (_BETWEEN if panel.bar is None else _room_for_bar(panel, height)) for panel in drawn]
@@ -101,7 +101,7 @@ def draw(
     below = room_for_axis + _LINE * len(caption_lines) + 0.12
     tall = above + height + below
 
-    figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
+    figure = new_figure(wide, tall)
     for k, panel in enumerate(drawn):
         left = _LEFT + sum(room[:k])
         axes = figure.add_axes((left / wide, below / tall, width / wide, height / tall))
@@ -110,31 +110,55 @@ def draw(
         if panel.bar is not None:
             place = ((left + width + 0.14) / wide, below / tall, 0.14 / wide, height / tall)
             _draw_bar(figure, place, panel, _wrapped(panel.bar, height, 8))
-    text: dict[str, Any] = {"color": _INK, "parse_math": False, "linespacing": 1.25}
+    text: dict[str, Any] = {"color": INK, "parse_math": False, "linespacing": 1.25}
     figure.text(0.25 / wide, 1 - 0.16 / tall, "\n".join(title_lines), size=12, weight="bold", va="top", **text)
     figure.text(0.25 / wide, (below - room_for_axis + 0.04) / tall, "\n".join(caption_lines), size=8, va="top", **text)
 
     with warnings.catch_warnings():
-        # A heading may hold signs that the font lacks; they come out as boxes, which is no reason to fail.
+        # A heading may hold characters that the font lacks; they are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
-        # matplotlib would name itself and its address in the file.
-        FigureCanvasAgg(figure)
-        figure.savefig(path, format="png", metadata={"Software": None})
+        save_figure(figure, path)
 
 
-def _with_doubt(drawn: Sequence[_Panel], deviation: Floats) -> list[_Panel]:
-    """The map, faded where it is mostly noise, and beside it how sure it is."""
+def new_figure(width: float, height: float) -> Figure:
+    """An empty white figure at 150 dots an inch.
+
+    Args:
+        width: In inches.
+        height: In inches.
+    """
+    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and needs a screen.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=DOTS_PER_INCH, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
+    """Write a figure as a PNG, without the name and address of matplotlib that it would add.
+
+    Args:
+        figure: The figure.
+        path: A file, or something that takes bytes.
+    """
+    figure.savefig(path, format="png", metadata={"Software": None})
+
+
+def _with_uncertainty(drawn: Sequence[_Panel], deviation: Floats) -> list[_Panel]:
+    """The map, faded where it is mostly noise, and beside it the uncertainty."""
     if len(drawn) > 1 or deviation.shape != drawn[0].values.shape:
         raise InvalidInput("Standard deviations need one panel of the same number of cells; draw each map by itself.")
-    faded = dataclasses.replace(drawn[0], opacity=sureness.opacity(drawn[0].values, deviation))
-    doubt = sureness.doubt(drawn[0].values, deviation)
+    faded = dataclasses.replace(drawn[0], opacity=opacity(drawn[0].values, deviation))
+    relative = relative_deviation(drawn[0].values, deviation)
     label = "standard deviation / share of the cells as drawn, cut at 100 %"
-    # Reversed: what is sure is as bright here as what is dense there.
-    return [faded, _Panel("How sure", doubt, Shade(Scale.LINEAR, 0.0, 1.0), f"{sureness.PALETTE}_r", label)]
+    # Reversed: a certain cell is as bright in the second panel as a dense one is in the first.
+    return [faded, _Panel("How sure", relative, Shade(Scale.LINEAR, 0.0, 1.0), f"{PALETTE}_r", label)]
 
 
 def _panel_size(grid: Grid, panels: int) -> tuple[float, float]:
-    """Height and width of a panel: equal areas, whatever the shape, within limits."""
+    """Height and width of a panel: the same area for every shape, within limits."""
     ratio = height_over_width(grid)
     height, width = math.sqrt(_AREA * ratio), math.sqrt(_AREA / ratio)
     shrink = min(1.0, _LONGEST / max(height, width), _WIDEST / (panels * width))
@@ -162,7 +186,7 @@ def _draw_panel(axes: Axes, panel: _Panel, grid: Grid) -> None:
         norm=FuncNorm((shade.forward, shade.backward), vmin=shade.low, vmax=shade.top, clip=True),
         alpha=panel.opacity,
     )
-    axes.set_title(panel.heading, size=10, color=_INK, loc="left", parse_math=False)
+    axes.set_title(panel.heading, size=10, color=INK, loc="left", parse_math=False)
 
 
 def _label_axes(axes: Axes, grid: Grid, height: float, width: float, *, with_labels: bool) -> None:
@@ -184,12 +208,12 @@ def _label_axes(axes: Axes, grid: Grid, height: float, width: float, *, with_lab
         placed = grid.projection.forward(ticks) if axis is axes.yaxis else ticks
         axis.set_ticks(placed, labels if with_labels or axis is axes.xaxis else [""] * len(labels))
     if not grid.projection.is_geographic:
-        axes.set_xlabel("x", size=8, color=_FAINT, labelpad=1)
+        axes.set_xlabel("x", size=8, color=FAINT, labelpad=1)
         if with_labels:
-            axes.set_ylabel("y", size=8, color=_FAINT, labelpad=2)
-    axes.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
+            axes.set_ylabel("y", size=8, color=FAINT, labelpad=2)
+    axes.tick_params(labelsize=8, colors=FAINT, length=3, width=0.6)
     for spine in axes.spines.values():
-        spine.set(color=_FAINT, linewidth=0.6)
+        spine.set(color=FAINT, linewidth=0.6)
 
 
 def _draw_bar(figure: Figure, place: tuple[float, float, float, float], panel: _Panel, label: list[str]) -> None:
@@ -200,10 +224,10 @@ def _draw_bar(figure: Figure, place: tuple[float, float, float, float], panel: _
     axes.yaxis.tick_right()
     axes.yaxis.set_label_position("right")
     axes.set_yticks(panel.shade.forward(ticks).tolist(), [percent(tick) for tick in ticks])
-    axes.tick_params(labelsize=8, colors=_FAINT, length=3, width=0.6)
-    axes.set_ylabel("\n".join(label), size=8, color=_INK, parse_math=False, labelpad=4)
+    axes.tick_params(labelsize=8, colors=FAINT, length=3, width=0.6)
+    axes.set_ylabel("\n".join(label), size=8, color=INK, parse_math=False, labelpad=4)
     for spine in axes.spines.values():
-        spine.set(color=_FAINT, linewidth=0.6)
+        spine.set(color=FAINT, linewidth=0.6)
 
 
 def _wrapped(text: str, inches: float, points: float) -> list[str]:
@@ -212,7 +236,7 @@ def _wrapped(text: str, inches: float, points: float) -> list[str]:
 
 
 def _decimals(ticks: Floats) -> int:
-    """Fewest decimals that tell every tick exactly."""
+    """The fewest decimals that write every tick exactly."""
     for places in range(12):
         if np.allclose(ticks, np.round(ticks, places), rtol=0, atol=10.0 ** -(places + 4)):
             return places

@@ -1,4 +1,4 @@
-"""One self-contained page with a map to pan and zoom: nothing comes from elsewhere, so it works offline."""
+"""One self-contained page with a map to pan and zoom. It loads nothing from elsewhere, so it works offline."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from heathaze.domain.density import Density
 from heathaze.domain.projection import EARTH_RADIUS_METRES
 from heathaze.errors import InvalidInput
 from heathaze.inference.interval import interval
-from heathaze.maps import uncertainty as sureness
 from heathaze.maps.shade import colour_table, height_over_width, sigmas
+from heathaze.maps.uncertainty import FAINTEST, PALETTE
 from heathaze.types import Floats
 
 PAGE_PALETTES = ("inferno", "cividis")
 CONFIDENCE = 0.9
-"""Of the interval that the page tells for a cell."""
+"""Of the interval that the page shows for a cell."""
 
 _STEPS = 16
 
@@ -44,10 +44,16 @@ def render_page(
         title: Heading of the page.
         total: Estimated amount on the whole map, so that a cell can say about how many it holds; or ``None``.
         total_unit: What is counted, in the plural: "people".
-        guarantee: The promise, one sentence.
+        guarantee: What is promised, in words.
         facts: Name and value of each line of the details.
         deviations: Standard deviation of every cell: of the map as it is, and after each smoothing that the page offers
-            (:func:`heathaze.maps.shade.sigmas`). The page then says how sure it is; ``None`` where that is not known.
+            (:func:`heathaze.maps.shade.sigmas`). None where they are not known; the page then shows no uncertainty.
+
+    Returns:
+        HTML.
+
+    Raises:
+        InvalidInput: The deviations do not fit the map.
     """
     data = _data(density, total, total_unit)
     if deviations is not None:
@@ -89,15 +95,15 @@ def _sure(density: Density, deviations: Sequence[Floats]) -> dict[str, Any]:
     expected = 1 + len(sigmas(density.grid))
     if len(deviations) != expected or any(one.shape != density.grid.shape for one in deviations):
         raise InvalidInput(f"The page needs standard deviations of every cell for each of its {expected} smoothings.")
-    doubts = np.geomspace(1e-3, 1e2, 61)
-    low, high = interval(np.ones(len(doubts)), doubts, CONFIDENCE)
+    relative = np.geomspace(1e-3, 1e2, 61)
+    low, high = interval(np.ones(len(relative)), relative, CONFIDENCE)
     return {
         "deviations": [pack_steps(one) for one in deviations],
-        "faintest": sureness.FAINTEST,
-        "palette": sureness.PALETTE,
+        "faintest": FAINTEST,
+        "palette": PALETTE,
         "interval": {
             "confidence": CONFIDENCE,
-            "doubt": [float(doubts[0]), float(doubts[-1])],
+            "relative": [float(relative[0]), float(relative[-1])],
             "low": low.round(5).tolist(),
             "high": high.round(5).tolist(),
         },
@@ -105,9 +111,12 @@ def _sure(density: Density, deviations: Sequence[Floats]) -> dict[str, Any]:
 
 
 def pack_steps(values: Floats) -> dict[str, Any]:
-    """Positive numbers to 2 percent in a byte each: the ``top`` one, and how many 16ths of a halving each lies below.
+    """Numbers to 2 percent in a byte each: the largest (``top``), and by how many 16ths of a halving each is smaller.
 
-    255 stands for zero, and 254 also for all that is smaller still, 60,000 times below the top.
+    255 stands for zero, and 254 for everything that is 60,000 times smaller than the top.
+
+    Args:
+        values: Numbers that are not negative.
 
     >>> pack_steps(np.array([4.0, 2.0, 0.0]))
     {'top': 4.0, 'steps': 'ABD/'}
@@ -123,7 +132,13 @@ def pack(values: Floats) -> tuple[str, bytes]:
     """The values row by row, as little-endian float32: one each (``"plain"``), or as runs where that is shorter.
 
     A run (``"runs"``) is its length as a varint (7 bits a byte, lowest first, the high bit says that more follow), then
-    its value. Maps that are mostly zero, or drawn from a few squares, shrink to a small part.
+    its value. Maps that are mostly zero, or drawn from a few squares, become much smaller.
+
+    Args:
+        values: The values of a map.
+
+    Returns:
+        ``"plain"`` or ``"runs"``, and the bytes.
 
     >>> pack(np.array([[0.0, 0.0, 0.0, 1.0]]))
     ('runs', b'\\x03\\x00\\x00\\x00\\x00\\x01\\x00\\x00\\x80?')

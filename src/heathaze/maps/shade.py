@@ -1,4 +1,4 @@
-"""Values to colours: perceptually even, safe for colour-blind readers, on scales that cope with zeros."""
+"""From values to colours: perceptually even, safe for colour-blind readers, on scales that allow zeros."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PALETTES = ("inferno", "cividis", "viridis")
 """Lightness grows evenly in all three, so they also work in grey and for every common colour blindness."""
 
 DECADES = 4
-"""A logarithmic scale shows at most this many powers of ten; everything below takes the lowest colour."""
+"""A logarithmic scale shows at most this many powers of ten; smaller values take the lowest colour."""
 
 MAX_ASPECT = 12.0
-"""A map longer than this is drawn squeezed: a plane may have seconds on one axis and years on the other."""
+"""A map with a larger ratio of sides is drawn squeezed: a plane may have seconds on one axis and years on the other."""
 
 
 class Scale(enum.Enum):
@@ -61,7 +61,12 @@ class Shade:
 
     @classmethod
     def of(cls, values: npt.ArrayLike, scale: str | Scale = Scale.SQRT) -> Shade:
-        """From zero to the largest value; a logarithm starts at the smallest positive value, within 4 decades."""
+        """From zero to the largest value; a logarithmic scale starts at the smallest positive value, within 4 decades.
+
+        Args:
+            values: The values to be shown.
+            scale: ``"linear"``, ``"sqrt"`` or ``"log"``.
+        """
         kind = Scale.parse(scale)
         array = np.asarray(values, dtype=np.float64)
         top = float(array.max(initial=0.0))
@@ -102,12 +107,24 @@ class Shade:
         return ticks
 
     def colours(self, values: npt.ArrayLike, palette: str = PALETTES[0]) -> Bytes:
-        """Red, green and blue of every value, 0 to 255."""
+        """Red, green and blue of every value, 0 to 255.
+
+        Args:
+            values: The values.
+            palette: One of :data:`PALETTES`.
+        """
         return colour_table(palette)[np.round(self.forward(values) * 255).astype(np.intp)]
 
 
 def colour_table(palette: str) -> Bytes:
-    """The 256 colours of a palette, darkest first."""
+    """The 256 colours of a palette, darkest first.
+
+    Args:
+        palette: One of :data:`PALETTES`.
+
+    Returns:
+        (256, 3) numbers from 0 to 255.
+    """
     import matplotlib
 
     if palette not in PALETTES:
@@ -135,7 +152,7 @@ def height_over_width(grid: Grid) -> float:
 
 
 def sigmas(grid: Grid) -> tuple[float, ...]:
-    """Widths in cells of a light and a strong smoothing for the eye; none on a grid too coarse to need it.
+    """Widths in cells of a light and a strong smoothing for pictures; none on a grid below 64 cells a side.
 
     A private map is rough where it is uncertain. The paper's heat map smooths by 1/64 of the side, which lies between.
 
@@ -149,7 +166,13 @@ def sigmas(grid: Grid) -> tuple[float, ...]:
 
 
 def degrees(value: float, positive: str, negative: str, places: int) -> str:
-    """A coordinate for the reader.
+    """A coordinate as text.
+
+    Args:
+        value: Degrees.
+        positive: Letter of the positive direction.
+        negative: Letter of the negative direction.
+        places: Decimals.
 
     >>> degrees(-74.05, "E", "W", 2), degrees(0.0, "E", "W", 0)
     ('74.05°W', '0°')
@@ -159,7 +182,7 @@ def degrees(value: float, positive: str, negative: str, places: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for the reader.
+    """A share as text, in percent.
 
     >>> percent(0.5), percent(0.000123), percent(5e-7), percent(0)
     ('50 %', '0.0123 %', '0.00005 %', '0 %')

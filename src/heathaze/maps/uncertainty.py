@@ -1,4 +1,4 @@
-"""How sure a drawn map is: what of a cell is signal, and what is noise."""
+"""How uncertain a drawn map is: signal and noise of each cell, and standard deviations after smoothing."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from heathaze.domain.quadtree import node_extent
 from heathaze.types import Floats, Integers
 
 PALETTE = "cividis"
-"""Of the second picture, from its bright end (sure) to its dark one; safe for colour-blind readers."""
+"""Colours of the picture of uncertainty: bright is certain, dark uncertain; safe for colour-blind readers."""
 
 FAINTEST = 0.15
-"""Opacity of pure noise: it fades, but the shape of the map stays visible."""
+"""Opacity of a cell that is pure noise: it fades, but the shape of the map stays visible."""
 
 
 def signal(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
-    """Which part of a cell is signal: share² / (share² + deviation²); a half where noise and signal are equal.
+    """Which part of a cell is signal: share² / (share² + deviation²), one half where noise and signal are equal.
 
-    An empty cell without any doubt is all signal.
+    An empty cell with no uncertainty is all signal.
+
+    Args:
+        share: Shares of the mass, not negative.
+        deviation: Their standard deviations.
+
+    Returns:
+        Numbers from 0 (noise) to 1 (signal).
 
     >>> signal([1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]).tolist()
     [1.0, 0.5, 0.0, 1.0]
@@ -34,14 +41,29 @@ def signal(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
 
 
 def opacity(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
-    """How strongly a cell is drawn: fully where it is all signal, faintly where it is all noise."""
+    """How strongly a cell is drawn: fully where it is all signal, faintly where it is all noise.
+
+    Args:
+        share: Shares of the mass, not negative.
+        deviation: Their standard deviations.
+
+    Returns:
+        Opacities from 0.15 to 1.
+    """
     return FAINTEST + (1 - FAINTEST) * signal(share, deviation)
 
 
-def doubt(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
-    """The standard deviation as a part of the share, at most 1.
+def relative_deviation(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
+    """The standard deviation divided by the share, cut at 1.
 
-    >>> doubt([1.0, 1.0, 0.0, 0.0], [0.25, 3.0, 1.0, 0.0]).tolist()
+    Args:
+        share: Shares of the mass, not negative.
+        deviation: Their standard deviations.
+
+    Returns:
+        Numbers from 0 (certain) to 1 (at least as much noise as signal).
+
+    >>> relative_deviation([1.0, 1.0, 0.0, 0.0], [0.25, 3.0, 1.0, 0.0]).tolist()
     [0.25, 1.0, 1.0, 0.0]
     """
     mean, spread = np.asarray(share, dtype=np.float64), np.asarray(deviation, dtype=np.float64)
@@ -58,8 +80,21 @@ def smoothed_deviations(
 
         Var[H] = Σ_k deviation_k² · r_k² ⊗ c_k²
 
-    Against smoothed samples of a posterior the median cell is right to a tenth and half of all to two fifths: enough
-    for the eye. Cost: for each level (squares + cells across) × cells down.
+    Compared with smoothed samples of a posterior, the error is a tenth in the median cell and at most two fifths in
+    half of all cells, which is enough for a picture.
+
+    Args:
+        grid: The frame of the squares.
+        levels: Level of each square in the quadtree.
+        codes: Morton code of each square.
+        deviations: Standard deviation of the share of each square.
+        shape: Rows and columns of the picture.
+        sigma: Width of the smoothing in cells of the picture; 0 for none.
+
+    Returns:
+        Standard deviation of each cell of the picture, in its shape.
+
+    Cost: for each level (squares + cells across) × cells down.
     """
     from scipy.sparse import coo_array
 

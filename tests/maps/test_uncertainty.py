@@ -10,23 +10,28 @@ from hypothesis import strategies as st
 from heathaze.domain.density import TreeDensity, render_deviations
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import nodes_at
-from heathaze.maps import uncertainty as sureness
+from heathaze.maps import uncertainty
 
 PLANE = Grid.plane(x=(0, 4), y=(0, 3), shape=(24, 32))
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
-def test_more_doubt_never_shows_more(share: float, deviation: float) -> None:
-    less, more = (float(sureness.opacity(share, part * deviation)) for part in (0.5, 1))
-    assert sureness.FAINTEST <= more <= less <= 1
-    assert 0 <= float(sureness.doubt(share, 0.5 * deviation)) <= float(sureness.doubt(share, deviation)) <= 1
+def test_more_uncertainty_never_shows_more(share: float, deviation: float) -> None:
+    less, more = (float(uncertainty.opacity(share, part * deviation)) for part in (0.5, 1))
+    assert uncertainty.FAINTEST <= more <= less <= 1
+    assert (
+        0
+        <= float(uncertainty.relative_deviation(share, 0.5 * deviation))
+        <= float(uncertainty.relative_deviation(share, deviation))
+        <= 1
+    )
 
 
 def test_the_scale_does_not_matter() -> None:
     """Shares of a fine grid are tiny; their squares must not vanish."""
     share, deviation = np.array([1.0, 3.0]), np.array([2.0, 1.0])
     for scale in (1, 1e-9, 1e-200):
-        np.testing.assert_allclose(sureness.signal(scale * share, scale * deviation), [0.2, 0.9])
+        np.testing.assert_allclose(uncertainty.signal(scale * share, scale * deviation), [0.2, 0.9])
 
 
 def _squares() -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
@@ -52,7 +57,7 @@ def _sampled(shape: tuple[int, int], sigma: float) -> tuple[np.ndarray, np.ndarr
         mass = mean + deviation * rng.normal(size=len(codes))
         density = TreeDensity.from_mass(PLANE, levels, codes, mass).render(shape=shape).smooth(sigma)
         maps.append(mass.sum() * density.values)
-    return sureness.smoothed_deviations(PLANE, levels, codes, deviation, shape, sigma), np.std(maps, axis=0)
+    return uncertainty.smoothed_deviations(PLANE, levels, codes, deviation, shape, sigma), np.std(maps, axis=0)
 
 
 @pytest.mark.parametrize(("shape", "sigma"), [((24, 32), 1.5), ((24, 32), 6.0), ((10, 9), 0.8), ((7, 8), 0.0)])
@@ -65,7 +70,7 @@ def test_smoothed_deviations_are_those_of_smoothed_maps(shape: tuple[int, int], 
 
 def test_cells_of_a_square_rise_and_fall_together() -> None:
     """Taken as independent, a large square would look far surer than it is."""
-    formula = sureness.smoothed_deviations(PLANE, np.array([2]), np.array([0]), np.array([64.0]), PLANE.shape, 1.0)
+    formula = uncertainty.smoothed_deviations(PLANE, np.array([2]), np.array([0]), np.array([64.0]), PLANE.shape, 1.0)
     assert formula[3, 3] == pytest.approx(1.0, rel=0.02)
 
 
@@ -74,6 +79,6 @@ def test_without_smoothing_it_is_the_map_of_deviations() -> None:
     deviation = np.linspace(1, 2, len(codes))
     for shape in (PLANE.shape, (5, 6), (3, 1)):
         np.testing.assert_allclose(
-            sureness.smoothed_deviations(PLANE, levels, codes, deviation, shape, 0.0),
+            uncertainty.smoothed_deviations(PLANE, levels, codes, deviation, shape, 0.0),
             render_deviations(PLANE, levels, codes, deviation, shape=shape),
         )
