@@ -1,4 +1,4 @@
-"""Buying 1,000 of 60,000 points of five owners, 140 features: both private ways, against greedy as numpy spells it.
+"""Buying 1,000 of 60,000 points of five owners, 140 features: both private protocols, against greedy in plain numpy.
 
 python -m benchmarks.marketplace
 """
@@ -13,8 +13,8 @@ import numpy as np
 
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.herding import Herding
-from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.roles import summarize
+from heathaze.marketplace.private_greedy import PrivateGreedy
+from heathaze.marketplace.roles import buy
 from heathaze.privacy.randomness import Simulation
 
 CANDIDATES, POINTS, COLUMNS, TARGET = 60_000, 1_000, 50, 250
@@ -30,7 +30,7 @@ def main() -> None:
     target, owners = _market(CANDIDATES)
     plans = {
         "herding": Herding(features, POINTS, TARGET, 2),
-        "rounds": Rounds(features, points=POINTS, target_points=TARGET, epsilon=2, delta="0.000001"),
+        "private greedy": PrivateGreedy(features, points=POINTS, target_points=TARGET, epsilon=2, delta="0.000001"),
     }
     for plan in plans.values():  # Whatever is loaded late.
         _buy(plan, target, _market(500)[1])
@@ -74,7 +74,7 @@ def _market(candidates: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def _buy(plan: Any, target: np.ndarray, owners: Mapping[str, np.ndarray]) -> Any:
-    return summarize(plan, target, owners, randomness=Simulation(1))
+    return buy(plan, target, owners, randomness=Simulation(1))
 
 
 def _greedy_in_numpy(features: Features, target: np.ndarray, owners: Mapping[str, np.ndarray]) -> list[int]:

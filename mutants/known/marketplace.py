@@ -1,26 +1,23 @@
-"""Buying data across owners: everything that owners are told has noise for one record."""
+"""Buying data across owners: everything that owners are sent has noise for one record."""
 
 from mutants.bug import Bug
 
-BROADCAST = "src/heathaze/marketplace/noisy_sum.py"
+NOISY_SUM = "src/heathaze/marketplace/noisy_sum.py"
 HERDING = "src/heathaze/marketplace/herding.py"
-HERDER = "src/heathaze/marketplace/herding_parties.py"
-ROUNDS = "src/heathaze/marketplace/private_greedy.py"
-CURATOR = "src/heathaze/marketplace/private_greedy_parties.py"
-BIDDER = "src/heathaze/marketplace/private_greedy_parties.py"
-CACHE = "src/heathaze/marketplace/private_greedy_parties.py"
+HERDING_PARTIES = "src/heathaze/marketplace/herding_parties.py"
+PRIVATE_GREEDY = "src/heathaze/marketplace/private_greedy.py"
+GREEDY_PARTIES = "src/heathaze/marketplace/private_greedy_parties.py"
 MWEM = "src/heathaze/marketplace/mwem.py"
-ASKING = "src/heathaze/marketplace/auction.py"
+AUCTION = "src/heathaze/marketplace/auction.py"
 FEATURES = "src/heathaze/marketplace/features.py"
-CONSUMER = "src/heathaze/marketplace/roles.py"
-OWNER = "src/heathaze/marketplace/roles.py"
+ROLES = "src/heathaze/marketplace/roles.py"
 
 BUGS = (
     # ── sums of hashes ──────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "long-vector-summed",
         "A vector longer than the noise is made for is refused.",
-        BROADCAST,
+        NOISY_SUM,
         "            if not (np.linalg.norm(block, axis=1) <= longest).all():\n",
         "            if False:\n",
         "tests/marketplace/test_noisy_sum.py::test_a_vector_that_is_too_long_is_refused_and_nothing_is_drawn",
@@ -28,31 +25,31 @@ BUGS = (
     Bug(
         "sum-with-too-little-noise",
         "The noise of a sum of hashes is raised until it costs no more than epsilon.",
-        BROADCAST,
-        "(cost := self._price(longest, sigma)) > self.epsilon:",
-        "(cost := self._price(longest, sigma)) > 2 * self.epsilon:",
+        NOISY_SUM,
+        "(cost := self._cost(longest, sigma)) > self.epsilon:",
+        "(cost := self._cost(longest, sigma)) > 2 * self.epsilon:",
         "tests/marketplace/test_noisy_sum.py::test_noise_that_starts_too_small_is_raised_to_its_price",
     ),
     Bug(
         "replaced-vector-counted-once",
         "A replaced record changes a sum by two vectors (errata E2-5).",
-        BROADCAST,
-        "return Composition((FineGaussian(self.vectors * longest, sigma, self.numbers),) * self.sums)",
-        "return Composition((FineGaussian(longest, sigma, self.numbers),) * self.sums)",
+        NOISY_SUM,
+        "return Composition((FineGaussian(self.vectors * longest, sigma, self.dimension),) * self.sums)",
+        "return Composition((FineGaussian(longest, sigma, self.dimension),) * self.sums)",
         "tests/marketplace/test_private_greedy.py::test_every_broadcast_is_priced_with_a_replaced_hash",
     ),
     Bug(
         "one-broadcast-paid",
         "Every broadcast of the summary is paid for (errata E2-3).",
-        BROADCAST,
-        "self.numbers),) * self.sums)",
-        "self.numbers),))",
+        NOISY_SUM,
+        "self.dimension),) * self.sums)",
+        "self.dimension),))",
         "tests/marketplace/test_private_greedy.py::test_every_broadcast_is_priced_with_a_replaced_hash",
     ),
     Bug(
         "summary-replaced-counted-once",
         "One record more at an owner is one replaced member of the summary (errata E2-5).",
-        ROUNDS,
+        PRIVATE_GREEDY,
         "_REPLACED = 2",
         "_REPLACED = 1",
         "tests/marketplace/test_private_greedy.py::test_every_broadcast_is_priced_with_a_replaced_hash",
@@ -119,15 +116,15 @@ BUGS = (
         "scale-from-the-true-members",
         "How many members a summary is said to have is public and not counted (errata E2-4).",
         MWEM,
-        "return self._told(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)",
-        "return self._told(_counted(vectors, self.features), max(1, len(vectors)), randomness)",
+        "return self._noisy(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)",
+        "return self._noisy(_counted(vectors, self.features), max(1, len(vectors)), randomness)",
         "tests/marketplace/test_mwem.py::test_how_many_hashes_there_are_shows_in_their_sum_alone",
     ),
     # ── the auction ─────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "never-not-asked",
         "Not being asked is as private as being asked: every coin can fall both ways (errata E2-6).",
-        ASKING,
+        AUCTION,
         "return min(self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))",
         "return min(2 * self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))",
         "tests/marketplace/test_auction.py::test_one_rank_changes_no_odds_by_more_than_it_should",
@@ -135,7 +132,7 @@ BUGS = (
     Bug(
         "coins-of-one-owner-paid",
         "The coins of all other owners in all rounds are paid for.",
-        ASKING,
+        AUCTION,
         "return PureSteps(self.epsilon, (self.owners - 1) * points, True, missed)",
         "return PureSteps(self.epsilon, points, True, missed)",
         "tests/marketplace/test_auction.py::test_the_event_charges_every_coin_of_every_other_owner",
@@ -143,7 +140,7 @@ BUGS = (
     Bug(
         "miss-of-the-auction-for-free",
         "The chance that the best bid is missed is counted into delta.",
-        ASKING,
+        AUCTION,
         "        missed = max(Fraction(points * math.exp(-float(head_start)) * (1 + 1e-9)), Fraction(1, 10**320))\n",
         "        missed = Fraction(0 * points * int(head_start))\n",
         "tests/marketplace/test_auction.py::test_the_event_charges_every_coin_of_every_other_owner",
@@ -151,16 +148,16 @@ BUGS = (
     Bug(
         "auction-for-free",
         "The auction and the broadcasts share the budget of an owner's record.",
-        ROUNDS,
-        "return Composition(told if self._auction is None else (*told, self._auction))",
-        "return Composition(told)",
+        PRIVATE_GREEDY,
+        "return Composition(sums if self._coins is None else (*sums, self._coins))",
+        "return Composition(sums)",
         "tests/marketplace/test_private_greedy.py::test_an_auction_leaves_less_for_the_broadcasts",
     ),
-    # ── rounds ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── private greedy ──────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "points-reconsidered",
         "A point that was bought is not bought again: one record is in the summary once (errata E2-5).",
-        CACHE,
+        GREEDY_PARTIES,
         "        self._left[place] = False\n        return place\n",
         "        return place\n",
         "tests/marketplace/test_private_greedy_parties.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
@@ -168,23 +165,23 @@ BUGS = (
     Bug(
         "owner-bids-with-a-sent-point",
         "A point that was sent is not bid with again.",
-        BIDDER,
-        "            self._likeness[rows] = -np.inf\n",
+        GREEDY_PARTIES,
+        "            self._similarity[rows] = -np.inf\n",
         "",
         "tests/marketplace/test_private_greedy.py::test_an_owner_sends_each_point_once_the_best_first_and_then_nothing",
     ),
     Bug(
         "exact-summary-decides",
         "The curator scores points with what it has broadcast, not with the exact summary (errata E2-6).",
-        CURATOR,
-        "        self._cache.tell(values)\n        message = Broadcast(",
-        "        self._cache.tell(hashes.mean(axis=0))\n        message = Broadcast(",
+        GREEDY_PARTIES,
+        "        self._cache.rescore(values)\n        message = Broadcast(",
+        "        self._cache.rescore(hashes.mean(axis=0))\n        message = Broadcast(",
         "tests/marketplace/test_private_greedy_parties.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
     ),
     Bug(
         "points-of-lost-owners-compete",
         "Points of owners who are gone are not bought: one record would make two swaps.",
-        CURATOR,
+        GREEDY_PARTIES,
         "competing = [owner for owner in self._called if owner in self._active]",
         "competing = list(self._called)",
         "tests/marketplace/test_swap_lemma.py::test_the_lemma_holds_when_an_owner_vanishes",
@@ -192,7 +189,7 @@ BUGS = (
     Bug(
         "points-of-owners-not-called-compete",
         "Points of owners who were not called in a round are not bought in it.",
-        CURATOR,
+        GREEDY_PARTIES,
         "competing = [owner for owner in self._called if owner in self._active]",
         "competing = [owner for owner in self._owners if owner in self._active]",
         "tests/marketplace/test_swap_lemma.py::test_one_record_more_is_at_most_one_swap_at_every_time",
@@ -201,17 +198,16 @@ BUGS = (
     Bug(
         "target-told-before-paid",
         "The consumer pays before its target is told.",
-        CONSUMER,
-        "        if self._wanted is None:\n            if self._ledger is not None:\n",
-        "        if self._wanted is None:\n"
-        "            self.plan.target_hash(self.plan.features.of(self._points), self._randomness)\n"
-        "            if self._ledger is not None:\n",
+        ROLES,
+        "            plan = self.plan\n",
+        "            plan = self.plan\n"
+        "            plan.target_hash(plan.features.of(self._points), self._randomness or SecureRandomness())\n",
         "tests/marketplace/test_herding.py::test_consumer_and_owners_pay_before_anything_is_drawn",
     ),
     Bug(
         "target-told-twice-with-fresh-noise",
         "The target is told once: fresh noise could be averaged away.",
-        CONSUMER,
+        ROLES,
         "        if self._wanted is None:\n",
         "        if True:\n",
         "tests/marketplace/test_herding.py::test_noise_is_drawn_once",
@@ -219,7 +215,7 @@ BUGS = (
     Bug(
         "profile-told-twice-with-fresh-noise",
         "A profile is drawn once, however often it is asked for.",
-        HERDER,
+        HERDING_PARTIES,
         "        if self._profile is None:\n",
         "        if True:\n",
         "tests/marketplace/test_herding.py::test_noise_is_drawn_once",
@@ -227,16 +223,16 @@ BUGS = (
     Bug(
         "owner-does-not-pay",
         "An owner pays before its first answer.",
-        OWNER,
-        "            if self._ledger is not None:\n",
-        "            if False:\n",
+        ROLES,
+        "                self.plan.event_for_owners,\n                ledger=self._ledger,\n",
+        "                self.plan.event_for_owners,\n                ledger=None,\n",
         "tests/marketplace/test_herding.py::test_budgets_are_charged_once_each_and_say_what_is_promised",
     ),
     Bug(
         "owner-under-another-plan",
         "An owner answers under the plan it agreed to and no other.",
-        OWNER,
-        "        if isinstance(message, Broadcast) and message.plan != self._fingerprint:\n",
+        ROLES,
+        "        if isinstance(message, Broadcast) and message.plan != self.plan.fingerprint:\n",
         "        if False:\n",
         "tests/marketplace/test_attacks.py::test_an_owner_under_another_plan_says_nothing_and_pays_nothing",
     ),

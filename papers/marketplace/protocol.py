@@ -15,11 +15,13 @@ from sources import Scene, scene
 from heathaze.marketplace import mmd_squared
 from heathaze.marketplace.greedy import Chosen, exact_greedy, greedy, random_pool, target_only, uniform
 from heathaze.marketplace.herding import Herding
-from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.roles import summarize
+from heathaze.marketplace.private_greedy import PrivateGreedy
+from heathaze.marketplace.roles import buy
 from heathaze.privacy.randomness import Simulation
 
 HERDING, ROUNDS = "herding", "rounds"
+"""``Herding`` and ``PrivateGreedy``; seeds and expected.json have these names."""
+
 EXACT, GREEDY, POOL, RIGHT, TARGET_ONLY, UNIFORM = (
     "exact greedy", "greedy", "random pool", "right owner", "target only", "uniform",
 )  # fmt: skip
@@ -115,9 +117,9 @@ def _private(trial: Trial, method: str, config: Mapping[str, Any]) -> dict[str, 
     if method == HERDING:
         plan = Herding(market.features, seen=trial.seen, **settings)
     else:
-        plan = Rounds(market.features, **settings)
+        plan = PrivateGreedy(market.features, **settings)
     luck = seed_of(method, trial.name, trial.run, trial.points, trial.epsilon, trial.seen, trial.owners)
-    bought = summarize(plan, market.target, market.owners, randomness=Simulation(luck))
+    bought = buy(plan, market.target, market.owners, randomness=Simulation(luck))
     chosen = Chosen(bought.owners, bought.rows, bought.points)
     return _scored(market, chosen, bought.seen / len(bought.points), trial.learn) | {"noise": plan.noise_to_signal}
 

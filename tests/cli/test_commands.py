@@ -172,7 +172,7 @@ def test_demo(heathaze: Heathaze) -> None:
 def test_help_names_every_command(heathaze: Heathaze) -> None:
     said = heathaze("--help")
     assert said.code == 0
-    for command in ("plan", "publish", "show", "compare", "summarize", "ledger", "mechanisms", "demo"):
+    for command in ("plan", "publish", "show", "compare", "market", "ledger", "mechanisms", "demo"):
         assert command in said.out
     assert hz.__version__ in heathaze("--version").out
 

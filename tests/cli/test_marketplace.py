@@ -1,4 +1,4 @@
-"""``heathaze summarize``: a purchase on a made-up market, and every refusal before anything is paid or written."""
+"""``heathaze market``: a purchase on a made-up market, and every refusal before anything is paid or written."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from heathaze.cli import marketplace as summarize
-from heathaze.cli import marketplace_report as purchase
+from heathaze.cli import marketplace, marketplace_report
 from heathaze.datasets.owners import market
 from heathaze.marketplace.study import Study
 from heathaze.privacy.events import DiscreteLaplace
@@ -24,7 +23,7 @@ from heathaze.privacy.loss import PrivacyLoss
 from tests.cli.conftest import Heathaze, Said
 
 OWNERS = ("coast.parquet", "hills.parquet", "new_suburbs.parquet")
-BUY = ("summarize", "--target", "town.parquet", "--owners", *OWNERS, "--study", "study.toml", "--points", 60)
+BUY = ("market", "--target", "town.parquet", "--owners", *OWNERS, "--study", "study.toml", "--points", 60)
 PRICE = ("--epsilon", 4, "--delta", "1e-6")
 
 
@@ -82,7 +81,7 @@ def test_a_purchase(town: Heathaze) -> None:
     assert "To each record of the target: If any one record is replaced by another, the chance of" in after
     assert "Whether any one record is in the data changes the chance of any messages to the other owners" in after
     assert "parsimony 2.00" in said.out
-    assert "Not private: for the eyes of the consumer" in said.out
+    assert "Not private: for the consumer" in said.out
     assert "--ledger-owners" in said.err
     chosen = _read("chosen.parquet")
     assert len(chosen) == 60
@@ -92,15 +91,15 @@ def test_a_purchase(town: Heathaze) -> None:
         source = sources[row["owner"]][row["row"]]
         assert source == {name: row[name] for name in source}
     assert len({(row["owner"], row["row"]) for row in chosen}) == 60
-    told = json.loads(Path("report.json").read_text())
-    assert told["private"] is False
-    assert [row["owner"] for row in told["owners"]] == ["coast", "hills", "new_suburbs"]
-    assert sum(row["chosen"] for row in told["owners"]) == told["points"] == 60
-    assert told["seen"] == sum(row["offered"] for row in told["owners"]) == 120
-    assert told["mmd_squared"]["this purchase"] < 0.3 * told["mmd_squared"]["uniform"]
-    assert set(told["mmd_squared"]) == {"this purchase", "greedy, not private", "uniform", "most like the target"}
-    assert told["guarantees"]["target"]["adjacency"] == "replace-one"
-    assert told["guarantees"]["owners"]["epsilon"] == "4"
+    report = json.loads(Path("report.json").read_text())
+    assert report["private"] is False
+    assert [row["owner"] for row in report["owners"]] == ["coast", "hills", "new_suburbs"]
+    assert sum(row["chosen"] for row in report["owners"]) == report["points"] == 60
+    assert report["seen"] == sum(row["offered"] for row in report["owners"]) == 120
+    assert report["mmd_squared"]["this purchase"] < 0.3 * report["mmd_squared"]["uniform"]
+    assert set(report["mmd_squared"]) == {"this purchase", "greedy, not private", "uniform", "most like the target"}
+    assert report["guarantees"]["target"]["adjacency"] == "replace-one"
+    assert report["guarantees"]["owners"]["epsilon"] == "4"
     with Image.open("purchase.png") as picture:
         assert min(picture.size) > 400
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
@@ -126,11 +125,11 @@ def test_what_is_told_before_anything_happens_holds_no_data(town: Heathaze, monk
     ids=["as the manual has it", "repeated", "with a sign", "mixed"],
 )
 def test_owners_may_be_listed_in_every_way(town: Heathaze, owners: tuple[str, ...]) -> None:
-    said = _fine(town("summarize", *owners, "--target", "town.parquet", "--points", 20, *PRICE, "--json"))
-    told = json.loads(said.out)
-    assert [row["owner"] for row in told["owners"]] == ["coast", "hills", "new_suburbs"]
-    assert told["written"] == ["chosen.parquet"]
-    assert set(told["mmd_squared"]) == {"this purchase"}
+    said = _fine(town("market", *owners, "--target", "town.parquet", "--points", 20, *PRICE, "--json"))
+    report = json.loads(said.out)
+    assert [row["owner"] for row in report["owners"]] == ["coast", "hills", "new_suburbs"]
+    assert report["written"] == ["chosen.parquet"]
+    assert set(report["mmd_squared"]) == {"this purchase"}
     assert said.err == ""
 
 
@@ -142,42 +141,48 @@ def test_quiet_says_nothing(town: Heathaze) -> None:
 
 def test_distances_may_be_measured_from_rows_that_took_no_part(town: Heathaze) -> None:
     _write("more.parquet", market(6, target=300, each=1).target)
-    told = json.loads(_fine(town(*BUY, *PRICE, "--check", "more.parquet", "--json")).out)
-    assert told["mmd_against"] == "rows like the target that took no part"
-    assert told["mmd_squared"]["this purchase"] < 0.7 * told["mmd_squared"]["uniform"]
+    report = json.loads(_fine(town(*BUY, *PRICE, "--check", "more.parquet", "--json")).out)
+    assert report["mmd_against"] == "rows like the target that took no part"
+    assert report["mmd_squared"]["this purchase"] < 0.7 * report["mmd_squared"]["uniform"]
 
 
-def test_rounds(town: Heathaze) -> None:
-    said = _fine(town(*BUY, "--epsilon", 8, "--rounds", "--json"))
-    told = json.loads(said.out)
-    share = 100 * max(told["noise_to_signal"])
+def test_private_greedy(town: Heathaze) -> None:
+    said = _fine(town(*BUY, "--epsilon", 8, "--private-greedy", "--json"))
+    report = json.loads(said.out)
+    share = 100 * max(report["noise_to_signal"])
     assert f"noise is up to {share:.0f} % of the greatest possible signal; herding, the default, needs less" in said.err
-    assert told["plan"]["way"] == "rounds"
-    assert told["points"] == 60
+    assert report["plan"]["protocol"] == "private-greedy"
+    assert report["points"] == 60
     assert len(_read("chosen.parquet")) == 60
 
 
-@pytest.mark.parametrize(("way", "instead"), [("rounds", "leave out --rounds"), ("herding", "take a larger epsilon")])
+@pytest.mark.parametrize(
+    ("protocol", "instead"), [("private-greedy", "leave out --private-greedy"), ("herding", "take a larger epsilon")]
+)
 def test_a_purchase_that_is_no_better_than_chance_is_called_that(
-    capsys: pytest.CaptureFixture[str], way: str, instead: str
+    capsys: pytest.CaptureFixture[str], protocol: str, instead: str
 ) -> None:
-    told = {"plan": {"way": way}, "mmd_against": "the target", "mmd_squared": {"this purchase": 0.2, "uniform": 0.3}}
-    purchase.warn_of_chance(told)
-    purchase.warn_of_chance(told | {"mmd_squared": {"this purchase": 0.4}})
+    report = {
+        "plan": {"protocol": protocol},
+        "mmd_against": "the target",
+        "mmd_squared": {"this purchase": 0.2, "uniform": 0.3},
+    }
+    marketplace_report.warn_of_chance(report)
+    marketplace_report.warn_of_chance(report | {"mmd_squared": {"this purchase": 0.4}})
     assert capsys.readouterr().err == ""
-    purchase.warn_of_chance(told | {"mmd_squared": {"this purchase": 0.4, "uniform": 0.3}})
+    marketplace_report.warn_of_chance(report | {"mmd_squared": {"this purchase": 0.4, "uniform": 0.3}})
     said = capsys.readouterr().err.replace("\n", " ")
-    assert "farther from the target than rows taken by chance" in said
+    assert "farther from the target than rows taken at random" in said
     assert instead in said
 
 
 def test_of_thousands_of_steps_a_dozen_are_shown() -> None:
     shown: list[str] = []
-    say = summarize._now_and_then(shown.append, 2000)
+    say = marketplace._now_and_then(shown.append, 2000)
     for step in range(2000):
         say(f"Step {step}")
     assert 10 <= len(shown) <= 14
-    say = summarize._now_and_then(shown.append, 2)
+    say = marketplace._now_and_then(shown.append, 2)
     say("The target is hashed")
     assert shown[-1] == "The target is hashed"
 
@@ -185,9 +190,9 @@ def test_of_thousands_of_steps_a_dozen_are_shown() -> None:
 def test_csv_in_and_out(town: Heathaze) -> None:
     for name in ("town", "hills"):
         duckdb.sql(f"copy (select * from '{name}.parquet') to '{name}.csv' (header, delimiter ';')")
-    words = ("summarize", "--target", "town.csv", "--owners", "hills.csv", "coast.parquet", "--points", 20)
-    told = json.loads(_fine(town(*words, *PRICE, "--out", "chosen.csv", "--json")).out)
-    assert [row["owner"] for row in told["owners"]] == ["hills", "coast"]
+    words = ("market", "--target", "town.csv", "--owners", "hills.csv", "coast.parquet", "--points", 20)
+    report = json.loads(_fine(town(*words, *PRICE, "--out", "chosen.csv", "--json")).out)
+    assert [row["owner"] for row in report["owners"]] == ["hills", "coast"]
     chosen = _read("chosen.csv")
     assert {row["owner"] for row in chosen} <= {"hills", "coast"}
     hills = _read("hills.parquet")
@@ -198,9 +203,9 @@ def test_owners_with_one_name_are_told_apart_by_their_folders(town: Heathaze) ->
     for folder, owner in (("a", "hills.parquet"), ("b", "coast.parquet")):
         Path(folder).mkdir()
         Path(owner).rename(f"{folder}/rows.parquet")
-    words = ("summarize", "--target", "town.parquet", "--owners", "a/rows.parquet", "b/rows.parquet")
-    told = json.loads(_fine(town(*words, "--points", 20, *PRICE, "--json")).out)
-    assert [row["owner"] for row in told["owners"]] == [str(Path("a/rows")), str(Path("b/rows"))]
+    words = ("market", "--target", "town.parquet", "--owners", "a/rows.parquet", "b/rows.parquet")
+    report = json.loads(_fine(town(*words, "--points", 20, *PRICE, "--json")).out)
+    assert [row["owner"] for row in report["owners"]] == [str(Path("a/rows")), str(Path("b/rows"))]
 
 
 # ── budgets ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,7 +245,7 @@ def test_if_one_cannot_pay_nobody_is_charged(town: Heathaze, poor: str, total: f
     before = [ledger.entries() for ledger in ledgers]
     said = town(*BUY, *PRICE, "--ledger-target", names[0], "--ledger-owners", *names[1:])
     assert said.code == 1
-    assert f"{owner} cannot pay, so nobody was charged" in said.err
+    assert f"{owner} cannot pay, so no ledger was charged" in said.err
     assert words.format(poor=poor) in said.err
     assert "ublish" not in said.err
     assert [ledger.entries() for ledger in ledgers] == before
@@ -284,7 +289,7 @@ def test_without_a_study_its_skeleton_is_shown_and_nothing_of_the_data(town: Hea
 
 
 def test_a_skeleton_is_written_filled_in_and_used(town: Heathaze) -> None:
-    said = _fine(town("summarize", "--target", "town.parquet", "--write-study", "mine.toml"))
+    said = _fine(town("market", "--target", "town.parquet", "--write-study", "mine.toml"))
     assert "wrote mine.toml" in said.out
     refused = town(*BUY, *PRICE, "--study", "mine.toml")
     assert (refused.code, "'area' has neither a range nor levels yet" in refused.err) == (1, True)
@@ -297,7 +302,7 @@ def test_a_skeleton_is_written_filled_in_and_used(town: Heathaze) -> None:
     ]
     Path("mine.toml").write_text("\n".join(kept))
     _fine(town(*BUY, *PRICE, "--study", "mine.toml"))
-    again = town("summarize", "--target", "town.parquet", "--write-study", "mine.toml")
+    again = town("market", "--target", "town.parquet", "--write-study", "mine.toml")
     assert (again.code, "mine.toml exists already" in again.err) == (1, True)
 
 
@@ -321,29 +326,29 @@ def test_a_study_that_does_not_fit_is_noticed(town: Heathaze) -> None:
 def test_files_may_be_checked_against_the_study_alone(town: Heathaze) -> None:
     duckdb.sql("copy (select * replace (null as built) from 'hills.parquet' limit 10) to 'nobuilt.parquet'")
     Path("typo.toml").write_text(Path("study.toml").read_text().replace('"rented"', '"to let"'))
-    asked = ("summarize", "--check-study", "--study", "typo.toml", "--owners", "nobuilt.parquet")
+    asked = ("market", "--check-study", "--study", "typo.toml", "--owners", "nobuilt.parquet")
     said = _fine(town(*asked))
-    assert "for the eyes of whoever holds the file" in said.out
+    assert "for the holder of the file" in said.out
     built = next(line for line in said.out.splitlines() if " built " in line)
     assert built.split() == ["nobuilt.parquet", "built", "0.0", "%", "100.0", "%"]
-    told = json.loads(_fine(town(*asked, "--target", "town.parquet", "--json")).out)
-    rows = {(row["file"], row["column"]): row for row in told["columns"]}
+    report = json.loads(_fine(town(*asked, "--target", "town.parquet", "--json")).out)
+    rows = {(row["file"], row["column"]): row for row in report["columns"]}
     assert len(rows) == 12
     rented = np.mean([row["tenure"] == "rented" for row in _read("town.parquet")])
     assert rows["town.parquet", "tenure"]["outside"] == pytest.approx(rented)
     assert rows["nobuilt.parquet", "built"]["missing"] == 1
     assert not Path("chosen.parquet").exists()
-    nothing = town("summarize", "--check-study")
+    nothing = town("market", "--check-study")
     assert (nothing.code, "Say what to check" in nothing.err) == (1, True)
 
 
 def test_the_example_says_what_to_do_with_it(heathaze: Heathaze) -> None:
-    said = _fine(heathaze("summarize", "--example", "market"))
+    said = _fine(heathaze("market", "--example", "market"))
     command = Path("market/README.txt").read_text().splitlines()[-1]
     assert command in said.out
     names = {path.name for path in Path("market").iterdir()}
     assert {word for word in command.split() if word.endswith((".parquet", ".toml"))} - {"chosen.parquet"} <= names
-    again = heathaze("summarize", "--example", "market")
+    again = heathaze("market", "--example", "market")
     assert (again.code, "market exists already; name a new folder" in again.err) == (1, True)
 
 
@@ -360,7 +365,7 @@ def test_the_example_says_what_to_do_with_it(heathaze: Heathaze) -> None:
         (("--delta", 0), "delta is 0"),
         (("--points", 0), "points is 0"),
         (("--seen", 0.5), "seen is 0.5"),
-        (("--rounds", "--seen", 2), "--seen goes without --rounds"),
+        (("--private-greedy", "--seen", 2), "--seen and --private-greedy exclude each other"),
         (("--target", "none.parquet"), "There is no file none.parquet"),
         (("--owners", "none.parquet"), "There is no file none.parquet"),
         (("--owners", "hills.parquet"), "hills.parquet is given twice as an owner"),
@@ -369,11 +374,11 @@ def test_the_example_says_what_to_do_with_it(heathaze: Heathaze) -> None:
         (("--owners", "study.toml"), "an ending nobody knows"),
         (("--study", "none.toml"), "Cannot read none.toml: no such file"),
         (("--check", "none.parquet"), "There is no file none.parquet"),
-        (("--out", "chosen.xlsx"), "neither .parquet nor .csv"),
+        (("--out", "chosen.xlsx"), "Unknown file type .xlsx; bought rows are written as .parquet or .csv"),
         (("--out", "nowhere/chosen.parquet"), "there is no directory nowhere"),
         (("--out", "hills.parquet", "--overwrite"), "is also an input file"),
         (("--out", "old.parquet"), "old.parquet exists already; choose another name, or add --overwrite"),
-        (("--report", "report.txt"), "does not end in .json"),
+        (("--report", "report.txt"), "Unknown file type .txt; a report is written as .json"),
         (("--report", "nowhere/report.json"), "there is no directory nowhere"),
         (("--picture", "purchase.jpg"), "Unknown picture type .jpg; expected .png"),
         (("--ledger-target", "none.ledger"), "There is no ledger none.ledger"),
@@ -395,12 +400,12 @@ def test_refused_in_a_sentence_and_nothing_written_or_paid(
 
 
 def test_what_is_missing_is_asked_for(town: Heathaze) -> None:
-    assert "--target FILE; or --example FOLDER" in town("summarize", "--points", 3).err
-    said = town("summarize", "--target", "town.parquet", "--points", 3, "--epsilon", 1)
+    assert "--target FILE; or --example FOLDER" in town("market", "--points", 3).err
+    said = town("market", "--target", "town.parquet", "--points", 3, "--epsilon", 1)
     assert (said.code, said.err) == (1, "heathaze: Say from whom to buy: --owners FILE FILE.\n")
-    said = town("summarize", "--target", "town.parquet", "--owners", "hills.parquet")
+    said = town("market", "--target", "town.parquet", "--owners", "hills.parquet")
     assert said.err == "heathaze: Say how many rows to buy: --points 500, and at which privacy loss: --epsilon 2.\n"
-    assert "--write-study" in town("summarize", "--target", "town.parquet").err
+    assert "--write-study" in town("market", "--target", "town.parquet").err
 
 
 def test_a_target_of_three_rows_is_refused_with_what_would_do(town: Heathaze) -> None:
@@ -449,7 +454,7 @@ def test_nobody_has_anything(town: Heathaze) -> None:
 
 def test_values_outside_of_the_ranges_are_no_trouble_and_come_back_as_they_were(town: Heathaze) -> None:
     _query("select * replace (area * 1e6 as area, null as built, 'peat' as heating) from '{path}'", "hills.parquet")
-    said = _fine(town("summarize", "--target", "town.parquet", "--owners", "hills.parquet", "--points", 40, *PRICE))
+    said = _fine(town("market", "--target", "town.parquet", "--owners", "hills.parquet", "--points", 40, *PRICE))
     assert "not as the study says" in said.err
     assert all(row["area"] > 240 and row["heating"] == "peat" for row in _read("chosen.parquet"))
 
@@ -470,7 +475,7 @@ def test_what_was_paid_for_is_kept_when_a_later_step_fails(town: Heathaze, monke
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(summarize, "draw", fail)
+    monkeypatch.setattr(marketplace, "draw", fail)
     before = sorted(path.name for path in Path().iterdir())
     said = town(*BUY, *PRICE, "--report", "r.json", "--picture", "p.png")
     assert (said.code, "no space left on device" in said.err) == (1, True)
@@ -511,9 +516,9 @@ def test_the_promise_costs_what_it_says(town: Heathaze) -> None:
 
 def test_owners_whose_files_differ_in_the_ending_alone_are_two() -> None:
     paths = [Path("d/x.csv"), Path("d/x.parquet"), Path("y.csv")]
-    assert summarize._names(paths, Path("t.csv")) == {str(path): path for path in paths}
-    assert set(summarize._names(paths[1:], Path("t.csv"))) == {"x", "y"}
-    assert set(summarize._names([Path("a/x.csv"), Path("b/x.csv")], Path("t.csv"))) == {"a/x", "b/x"}
+    assert marketplace._names(paths, Path("t.csv")) == {str(path): path for path in paths}
+    assert set(marketplace._names(paths[1:], Path("t.csv"))) == {"x", "y"}
+    assert set(marketplace._names([Path("a/x.csv"), Path("b/x.csv")], Path("t.csv"))) == {"a/x", "b/x"}
 
 
 def test_who_stops_a_purchase_is_told_of_the_ledgers(town: Heathaze, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def test_chosen_rows_come_back_whole_in_the_order_of_choice(tmp_path: Path) -> N
     with Tables() as tables:
         files = {"one": tables.read(one), "it's two": tables.read(two)}
         tables.check_names(files)
-        assert [tables.encode(table, _study()).points.shape for table in files.values()] == [(5, 3), (3, 3)]
+        assert [_study().encode_file(tables, table).points.shape for table in files.values()] == [(5, 3), (3, 3)]
         for ending in ("parquet", "csv"):
             tables.write(tmp_path / f"out.{ending}", files, ["it's two", "one", "one"], [2, 4, 0])
     names = duckdb.sql(f"select * from '{tmp_path}/out.parquet'").columns
@@ -59,7 +59,7 @@ def test_rows_keep_their_numbers_in_large_files(tmp_path: Path) -> None:
     path = _parquet(tmp_path / "large.parquet", "select i as age, 'Male' as sex from range(400_000) t(i)")
     with Tables() as tables:
         table = tables.read(path)
-        points = tables.encode(table, Study.of({"age": (0, 399_999)})).points.ravel()
+        points = Study.of({"age": (0, 399_999)}).encode_file(tables, table).points.ravel()
         assert np.array_equal(points, np.arange(400_000) / 399_999)
         tables.write(tmp_path / "out.parquet", {"o": table}, ["o"] * 3, [399_999, 0, 200_001])
     assert [row[0] for row in _rows(tmp_path / "out.parquet")] == [399_999, 0, 200_001]
@@ -85,7 +85,7 @@ def test_csv_columns_are_numbers_only_where_nothing_is_lost(tmp_path: Path) -> N
             "large": "DOUBLE",
         }
         study = Study.of({"whole": (-20, 20), "part": (0, 1000), "empty": (0, 1), "zip": ("00501", "501")})
-        points = tables.encode(table, study).points
+        points = study.encode_file(tables, table).points
         tables.write(tmp_path / "out.parquet", {"o": table}, ["o"], [0])
     assert points[:, :3].tolist() == [[0.525, 0.0005, 0.5], [0, 1, 0.5], [0.5, 0.5, 0.5]]
     assert points[:, 3:].round(2).tolist() == [[0.71, 0], [0, 0], [0, 0]]
@@ -124,14 +124,14 @@ def test_no_cell_changes_how_another_one_is_read(cells: list[str], data: st.Data
         for rows in (cells, [*cells[:left_out], *cells[left_out + 1 :]]):
             path = Path(folder) / "t.csv"
             path.write_text("level,number\n" + "".join(f"{cell},{cell}\n" for cell in rows))
-            points.append(tables.encode(tables.read(path), study).points)
+            points.append(study.encode_file(tables, tables.read(path)).points)
     assert np.array_equal(np.delete(points[0], left_out, axis=0), points[1])
 
 
 def test_what_is_no_number_is_missing_in_a_csv_file(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("age,sex\n17,Male\nn/a,Male\n 90 ,Female\n")
     with Tables() as tables:
-        encoded = tables.encode(tables.read(tmp_path / "t.csv"), _study())
+        encoded = _study().encode_file(tables, tables.read(tmp_path / "t.csv"))
     assert encoded.points[:, 0].tolist() == [0, 0.5, 1]
     assert encoded.fits["age"].missing == 1
 
@@ -141,7 +141,7 @@ def test_blanks_around_numbers_names_and_levels_do_not_count(tmp_path: Path) -> 
     with Tables() as tables:
         table = tables.read(tmp_path / "t.csv")
         assert dict(table.types) == {"id": "BIGINT", "age": "BIGINT", "sex": "VARCHAR"}
-        encoded = tables.encode(table, _study())
+        encoded = _study().encode_file(tables, table)
     assert encoded.points[:, 0].tolist() == [0, 1, 0.5]
     assert encoded.points[:, 1:].round(2).tolist() == [[0, 0.71], [0.71, 0], [0, 0.71]]
     assert encoded.fits["sex"].outside == 0
@@ -157,7 +157,7 @@ def test_kinds_of_columns(tmp_path: Path) -> None:
 def test_a_column_of_another_kind_is_named_with_its_file(tmp_path: Path) -> None:
     path = _parquet(tmp_path / "t.parquet", "select '4711' as age, 'Male' as sex")
     with Tables() as tables, pytest.raises(UnreadableData, match=r"column 'age' of .*t\.parquet holds text") as caught:
-        tables.encode(tables.read(path), _study())
+        _study().encode_file(tables, tables.read(path))
     assert "4711" not in str(caught.value)
 
 
@@ -166,7 +166,7 @@ def test_an_owner_without_rows_changes_no_type(tmp_path: Path) -> None:
     one = _parquet(tmp_path / "one.parquet", "select 40 as age, 'Male' as sex")
     with Tables() as tables:
         files = {"empty": tables.read(tmp_path / "empty.csv"), "one": tables.read(one)}
-        assert tables.encode(files["empty"], _study()).points.shape == (0, 3)
+        assert _study().encode_file(tables, files["empty"]).points.shape == (0, 3)
         tables.write(tmp_path / "out.parquet", files, ["one"], [0])
     assert _rows(tmp_path / "out.parquet") == [(40, "Male", "one", 0)]
 
@@ -179,7 +179,7 @@ def test_levels_of_every_type_in_a_file(tmp_path: Path) -> None:
     )
     levels = {"flag": ("true",), "whole": ("1", "2"), "part": ("1",), "day": ("2024-05-31",), "name": ("x",)}
     with Tables() as tables:
-        points = tables.encode(tables.read(path), Study.of(levels)).points
+        points = Study.of(levels).encode_file(tables, tables.read(path)).points
     assert (points > 0).tolist() == [[True, False, True, True, True, True], [False] * 6]
 
 
@@ -210,7 +210,7 @@ def test_files_that_cannot_be_read(
 def test_a_file_without_a_column_of_the_study_is_named(tmp_path: Path) -> None:
     path = _parquet(tmp_path / "t.parquet", "select 4711 as age")
     with Tables() as tables, pytest.raises(UnreadableData, match=r"t\.parquet has no column 'sex'") as caught:
-        tables.encode(tables.read(path), _study())
+        _study().encode_file(tables, tables.read(path))
     assert "4711" not in str(caught.value)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput, UnexpectedMessage
-from heathaze.marketplace import AskSome, Consumer, LogisticAuction, Owner, Rounds, summarize
+from heathaze.marketplace import AskPublicFew, Consumer, LogisticAuction, Owner, PrivateGreedy, buy, curator_for
 from heathaze.marketplace.messages import Bid, FromOwner, Offer, Profile, Quota, Wanted
+from heathaze.marketplace.plan import Plan
 from heathaze.marketplace.private_greedy_parties import Cache
-from heathaze.marketplace.protocol import Way
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.randomness import Simulation
 from tests.marketplace.market import FEATURES, market, plan
@@ -34,7 +34,7 @@ def most_swaps(pairs: int) -> int:
         owners = {name: shared[rng.permutation(6)[:5]] for name in "abcd"}
         more = owners | {"b": np.insert(owners["b"], rng.integers(5), rng.uniform(0, 6, (1, 2)), axis=0)}
         target, script = rng.normal(0, 0.4, PLANE.dimension), rng.normal(0, 0.4, (16, PLANE.dimension))
-        asked = scripted(16, asking=AskSome(2, seed=number))
+        asked = scripted(16, auction=AskPublicFew(2, seed=number))
         here, there = (play(asked, world, target, script)[0] for world in (owners, more))
         most = max(most, *(max(swaps(a, b)) for a, b in zip(here, there, strict=True)))
     return most
@@ -47,13 +47,13 @@ def test_equal_points_of_two_owners_do_not_make_two_swaps_of_one() -> None:
 def test_scores_that_depend_on_the_place_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """The known bug: a matrix product rounds equal hashes by where they stand."""
 
-    tell = Cache.tell
+    tell = Cache.rescore
 
     def rounded(cache: Cache, summary: np.ndarray) -> None:
         tell(cache, summary)
-        cache._likeness_to_summary += 1e-14 * (7 * np.arange(len(cache._likeness_to_summary)) % 11)
+        cache._similarity_to_summary += 1e-14 * (7 * np.arange(len(cache._similarity_to_summary)) % 11)
 
-    monkeypatch.setattr(Cache, "tell", rounded)
+    monkeypatch.setattr(Cache, "rescore", rounded)
     assert most_swaps(30) > 1
 
 
@@ -75,7 +75,7 @@ def test_points_whose_hash_would_be_rounding_are_refused() -> None:
 # ── what a consumer may send ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("way", [plan(), Rounds(FEATURES, 30, 50, 50)])
+@pytest.mark.parametrize("way", [plan(), PrivateGreedy(FEATURES, 30, 50, 50)])
 @pytest.mark.parametrize(
     "change",
     [
@@ -90,16 +90,16 @@ def test_points_whose_hash_would_be_rounding_are_refused() -> None:
         {"plan": "another"},
     ],
 )
-def test_a_wish_that_does_not_fit_the_plan_is_refused(way: Way, change: dict[str, Any]) -> None:
+def test_a_wish_that_does_not_fit_the_plan_is_refused(way: Plan, change: dict[str, Any]) -> None:
     target, owners = market()
     wanted = Consumer(way, target, randomness=Simulation(1)).want()
-    way.curator(tuple(owners), wanted)
+    curator_for(way, tuple(owners), wanted)
     forged = Wanted(wanted.points, dataclasses.replace(wanted.broadcast, **change))
     with pytest.raises(InvalidInput, match="does not fit the plan"):
-        way.curator(tuple(owners), forged)
+        curator_for(way, tuple(owners), forged)
     for points in (wanted.points[:-1], wanted.points[:, :2], wanted.points * np.nan):
         with pytest.raises(InvalidInput):
-            way.curator(tuple(owners), Wanted(points, wanted.broadcast))
+            curator_for(way, tuple(owners), Wanted(points, wanted.broadcast))
 
 
 # ── one plan for all ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,19 +108,19 @@ def test_a_wish_that_does_not_fit_the_plan_is_refused(way: Way, change: dict[str
 @pytest.mark.parametrize(
     ("agreed", "other"),
     [
-        (Rounds(FEATURES, 30, 50, 40), Rounds(FEATURES, 30, 50, 60)),
-        (Rounds(FEATURES, 30, 50, 60), Rounds(FEATURES, 30, 50, 60, broadcasts=2)),
-        (Rounds(FEATURES, 30, 50, 60), Rounds(FEATURES, 30, 50, 60, initial=np.zeros((3, 3)))),
+        (PrivateGreedy(FEATURES, 30, 50, 40), PrivateGreedy(FEATURES, 30, 50, 60)),
+        (PrivateGreedy(FEATURES, 30, 50, 60), PrivateGreedy(FEATURES, 30, 50, 60, broadcasts=2)),
+        (PrivateGreedy(FEATURES, 30, 50, 60), PrivateGreedy(FEATURES, 30, 50, 60, initial=np.zeros((3, 3)))),
         (
-            Rounds(FEATURES, 30, 50, 60, initial=np.ones((3, 3))),
-            Rounds(FEATURES, 30, 50, 60, initial=np.zeros((3, 3))),
+            PrivateGreedy(FEATURES, 30, 50, 60, initial=np.ones((3, 3))),
+            PrivateGreedy(FEATURES, 30, 50, 60, initial=np.zeros((3, 3))),
         ),
         (plan(epsilon=40), plan(epsilon=60)),
         (plan(), plan(seen=3)),
         (plan(), plan(features=dataclasses.replace(FEATURES, seed=6))),
     ],
 )
-def test_an_owner_under_another_plan_says_nothing_and_pays_nothing(agreed: Way, other: Way, tmp_path: Path) -> None:
+def test_an_owner_under_another_plan_says_nothing_and_pays_nothing(agreed: Plan, other: Plan, tmp_path: Path) -> None:
     target, owners = market()
     ledger = Ledger.open(tmp_path / "ledger", total=100, delta=1e-6)
     owner = Owner(agreed, owners["owner0"], ledger=ledger)
@@ -131,21 +131,21 @@ def test_an_owner_under_another_plan_says_nothing_and_pays_nothing(agreed: Way, 
         owner.receive(Quota(3))
     assert ledger.entries() == []
     with pytest.raises(InvalidInput, match="does not fit the plan"):
-        agreed.curator(tuple(owners), Wanted(target, broadcast))
+        curator_for(agreed, tuple(owners), Wanted(target, broadcast))
 
 
 @pytest.mark.parametrize(
     ("way", "owners"),
-    [(plan(), ()), (Rounds(FEATURES, 30, 50, 50), ()), (None, ("a", "b", "c"))],
+    [(plan(), ()), (PrivateGreedy(FEATURES, 30, 50, 50), ()), (None, ("a", "b", "c"))],
 )
 def test_whatever_is_refused_is_refused_before_the_target_is_charged(
-    way: Way | None, owners: tuple[str, ...], tmp_path: Path
+    way: Plan | None, owners: tuple[str, ...], tmp_path: Path
 ) -> None:
     target, _ = market()
     ledger = Ledger.open(tmp_path / "ledger", total=100, delta=1e-6)
-    chosen = way or Rounds(FEATURES, 30, 50, 50, asking=LogisticAuction("1/10", owners=2))
+    chosen = way or PrivateGreedy(FEATURES, 30, 50, 50, auction=LogisticAuction("1/10", owners=2))
     with pytest.raises(InvalidInput, match=r"at least one owner|the auction is paid for 2"):
-        summarize(chosen, target, {name: np.zeros((2, 3)) for name in owners}, target_ledger=ledger)
+        buy(chosen, target, {name: np.zeros((2, 3)) for name in owners}, target_ledger=ledger)
     assert ledger.entries() == []
 
 
@@ -199,7 +199,7 @@ def test_the_deviation_of_a_profile_is_that_of_the_plan() -> None:
 def test_odd_answers_in_rounds_set_their_owner_aside(odd: Callable[[Any], Any]) -> None:
     target, owners = market()
     kind = Offer if odd in ODD_OFFERS else Bid
-    way = Rounds(FEATURES, 20, 50, 90)
+    way = PrivateGreedy(FEATURES, 20, 50, 90)
     bought = _bought(way, target, owners, lambda said: odd(said) if type(said) is kind and _first(said) else said)
     assert "owner1" not in bought.owners
     assert any(note.startswith("owner1 is left out from round 1") for note in bought.notes)
@@ -210,18 +210,18 @@ def _first(said: FromOwner) -> bool:
     return not isinstance(said, Bid) or said.round == 1
 
 
-def _bought(way: Way, target: np.ndarray, owners: dict, change: Callable[[FromOwner], FromOwner]) -> Any:
+def _bought(way: Plan, target: np.ndarray, owners: dict, change: Callable[[FromOwner], FromOwner]) -> Any:
     """A purchase in which one owner says something else than it should."""
-    sellers = {name: Owner(way, points, randomness=Simulation(3)) for name, points in owners.items()}
-    curator = way.curator(tuple(owners), Consumer(way, target, randomness=Simulation(2)).want(), Simulation(4))
-    parcels = list(curator.begin())
+    parties = {name: Owner(way, points, randomness=Simulation(3)) for name, points in owners.items()}
+    curator = curator_for(way, tuple(owners), Consumer(way, target, randomness=Simulation(2)).want(), Simulation(4))
+    deliveries = list(curator.begin())
     while curator.purchase is None:
         following: list = []
-        for name, message in parcels:
-            answer = sellers[name].receive(message)
+        for name, message in deliveries:
+            answer = parties[name].receive(message)
             if answer is not None:
                 following += curator.receive(name, change(answer) if name == "owner1" else answer)
-        parcels = following or list(curator.close_step())
+        deliveries = following or list(curator.close_step())
     return curator.purchase
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput
-from heathaze.marketplace.auction import AskAll, AskSome, Coins, LogisticAuction, default_asking
+from heathaze.marketplace.auction import AskEveryone, AskPublicFew, Coins, LogisticAuction, default_auction
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.events import PureSteps
@@ -18,30 +18,30 @@ NAMES = [f"owner {k:03}" for k in range(50)]
 
 
 def test_all_are_asked_up_to_32_and_a_public_few_of_more() -> None:
-    assert default_asking(32, 7) == AskAll()
-    assert default_asking(33, 7) == AskSome(32, 7)
-    assert AskAll().called(3, NAMES) == tuple(NAMES)
-    assert len(AskSome(32, 7).called(3, NAMES)) == 32
+    assert default_auction(32, 7) == AskEveryone()
+    assert default_auction(33, 7) == AskPublicFew(32, 7)
+    assert AskEveryone().called(3, NAMES) == tuple(NAMES)
+    assert len(AskPublicFew(32, 7).called(3, NAMES)) == 32
 
 
 def test_the_few_are_drawn_evenly_and_anew_in_each_round() -> None:
-    asking = AskSome(10, seed=4)
-    calls = [asking.called(number, NAMES) for number in range(2000)]
+    auction = AskPublicFew(10, seed=4)
+    calls = [auction.called(number, NAMES) for number in range(2000)]
     assert len(set(calls)) > 1990
     assert all(list(call) == sorted(set(call)) and len(call) == 10 for call in calls)
     counts = np.array([sum(name in call for call in calls) for name in NAMES])
     # Sum of 50 dependent binomials(2000, 1/5): χ² has 49 degrees of freedom after scaling by the missing part.
     chi = ((counts - 400) ** 2 / (400 * 0.8)).sum() * 49 / 50
     assert chi < 130  # alpha 1e-6
-    assert asking.called(5, NAMES) == calls[5]
-    assert AskSome(10, seed=5).called(5, NAMES) != calls[5]
-    assert AskSome(60, seed=5).called(5, NAMES) == tuple(NAMES)
+    assert auction.called(5, NAMES) == calls[5]
+    assert AskPublicFew(10, seed=5).called(5, NAMES) != calls[5]
+    assert AskPublicFew(60, seed=5).called(5, NAMES) == tuple(NAMES)
 
 
 @pytest.mark.parametrize(("owners", "seed"), [(0, 1), (True, 1), (2.5, 1), (3, -1)])
 def test_bad_numbers_are_refused(owners: int, seed: int) -> None:
     with pytest.raises(InvalidInput, match="give a whole number"):
-        AskSome(owners, seed)
+        AskPublicFew(owners, seed)
 
 
 # ── the logistic auction ────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heathaze.errors import BudgetExceeded, InvalidInput, UnexpectedMessage
-from heathaze.marketplace import Consumer, Features, Owner, mmd_squared, summarize
+from heathaze.marketplace import Consumer, Features, Owner, buy, mmd_squared
 from heathaze.marketplace.greedy import kernel_greedy
 from heathaze.marketplace.herding_parties import HerdingCurator, denoise, mixture, quotas
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, Offer, Profile, Quota
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
 def test_with_everything_offered_it_is_the_exact_greedy_choice() -> None:
     target, owners = market()
     every = plan(points=90, seen=10)
-    bought = summarize(every, target, owners, randomness=Simulation(1))
+    bought = buy(every, target, owners, randomness=Simulation(1))
     together = np.concatenate([owners[name][np.sort(rows)] for name, rows in offered_rows(bought).items()])
     assert bought.seen == sum(map(len, owners.values()))
     chosen = kernel_greedy(together, target, FEATURES.gamma, 90)
@@ -42,14 +42,14 @@ def offered_rows(bought) -> dict:
 
 def test_rows_and_owners_name_the_points() -> None:
     target, owners = market()
-    bought = summarize(plan(), target, owners, randomness=Simulation(1))
+    bought = buy(plan(), target, owners, randomness=Simulation(1))
     assert len(bought.rows) == len(bought.owners) == 30
     assert len(set(zip(bought.owners, bought.rows.tolist(), strict=True))) == 30
     for name, row, point in zip(bought.owners, bought.rows, bought.points, strict=True):
         assert (owners[name][row] == point).all()
     assert bought.parsimony <= 2
     assert bought.simulated
-    assert not summarize(plan(), target, owners).simulated
+    assert not buy(plan(), target, owners).simulated
 
 
 @pytest.mark.parametrize("epsilon", [2, 50])
@@ -59,8 +59,8 @@ def test_it_buys_nearly_what_greedy_would_and_far_better_than_uniform(epsilon: f
     every = np.concatenate(list(owners.values()))
     greedy = mmd_squared(fresh, every[kernel_greedy(every, target, 1.0, 100)], 1.0)
     uniform = mmd_squared(fresh, np.concatenate([points[:33] for points in owners.values()]), 1.0)
-    buy = plan(points=100, target_points=400, epsilon=epsilon)
-    found = mmd_squared(fresh, summarize(buy, target, owners, randomness=Simulation(2)).points, 1.0)
+    agreed = plan(points=100, target_points=400, epsilon=epsilon)
+    found = mmd_squared(fresh, buy(agreed, target, owners, randomness=Simulation(2)).points, 1.0)
     assert found <= 2 * greedy
     assert found <= 0.3 * uniform
 
@@ -70,20 +70,20 @@ def test_it_buys_nearly_what_greedy_would_and_far_better_than_uniform(epsilon: f
 
 def told(target: np.ndarray, owners: dict, seed: int, **changes) -> dict:
     """Every message to owners in a purchase, in order, where each party has its own fixed randomness."""
-    buy = plan(target_points=len(target), **changes)
-    sellers = {
-        name: Owner(buy, points, randomness=Simulation(seed + place))
+    agreed = plan(target_points=len(target), **changes)
+    parties = {
+        name: Owner(agreed, points, randomness=Simulation(seed + place))
         for place, (name, points) in enumerate(owners.items())
     }
-    curator = HerdingCurator(buy, tuple(owners), Consumer(buy, target, randomness=Simulation(seed - 1)).want())
+    curator = HerdingCurator(agreed, tuple(owners), Consumer(agreed, target, randomness=Simulation(seed - 1)).want())
     heard: dict = {name: [] for name in owners}
-    parcels = list(curator.begin())
-    while parcels:
+    deliveries = list(curator.begin())
+    while deliveries:
         following = []
-        for name, message in parcels:
+        for name, message in deliveries:
             heard[name].append(message)
-            following += curator.receive(name, sellers[name].receive(message))
-        parcels = following
+            following += curator.receive(name, parties[name].receive(message))
+        deliveries = following
     return heard
 
 
@@ -96,30 +96,32 @@ def test_owners_hear_the_noisy_target_and_a_quota_and_nothing_else() -> None:
 def test_what_is_offered_never_reaches_another_owner() -> None:
     """The same profile with other offers behind it: every message to the others is the same."""
     target, owners = market()
-    buy = plan(target_points=50)
-    broadcast = Consumer(buy, target, randomness=Simulation(9)).want().broadcast
-    profile = Owner(buy, owners["owner0"], randomness=Simulation(1)).receive(broadcast)
+    agreed = plan(target_points=50)
+    broadcast = Consumer(agreed, target, randomness=Simulation(9)).want().broadcast
+    profile = Owner(agreed, owners["owner0"], randomness=Simulation(1)).receive(broadcast)
     quotas_told = []
     for offered in (owners["owner0"], np.random.default_rng(5).normal(7, 1, owners["owner0"].shape)):
-        curator = HerdingCurator(buy, tuple(owners), Consumer(buy, target, randomness=Simulation(9)).want())
+        curator = HerdingCurator(agreed, tuple(owners), Consumer(agreed, target, randomness=Simulation(9)).want())
         curator.begin()
-        parcels = list(curator.receive("owner0", profile))
+        deliveries = list(curator.receive("owner0", profile))
         for name in ("owner1", "owner2"):
-            parcels += curator.receive(name, Owner(buy, owners[name], randomness=Simulation(2)).receive(broadcast))
-        quotas_told.append([message for _, message in parcels])
-        rows = np.arange(parcels[0].message.points)
+            deliveries += curator.receive(
+                name, Owner(agreed, owners[name], randomness=Simulation(2)).receive(broadcast)
+            )
+        quotas_told.append([message for _, message in deliveries])
+        rows = np.arange(deliveries[0].message.points)
         assert curator.receive("owner0", Offer(rows, offered[rows])) == ()
     assert quotas_told[0] == quotas_told[1]
 
 
 def test_an_attack_on_a_profile_finds_no_violation_and_one_without_the_count() -> None:
     """One record more: its hash and its count. Noise made for the hash alone forgets the count (length √2)."""
-    buy = plan(epsilon=1, delta=0.01, target_points=10_000)
+    agreed = plan(epsilon=1, delta=0.01, target_points=10_000)
     one = np.array([[0.3, 0.2, 0.1]])
     direction = np.append(FEATURES.of(one)[0], 1.0) / math.sqrt(2)
 
     def loss(length: float) -> float:
-        noise = dataclasses.replace(buy.owner_sum, longest=length)
+        noise = dataclasses.replace(agreed.owner_sum, max_norm=length)
         counted = np.append(FEATURES.of(one)[0], 1.0)[None] * (length / math.sqrt(2))
         source = Simulation(6)
         seen = [
@@ -137,7 +139,7 @@ def test_an_empty_owner_takes_part_like_any_other() -> None:
     """If it stayed away, the others' quotas would tell whether it has a record."""
     target, owners = market()
     owners["owner2"] = np.empty((0, 3))
-    bought = summarize(plan(), target, owners, randomness=Simulation(1))
+    bought = buy(plan(), target, owners, randomness=Simulation(1))
     assert bought.offered["owner2"] == 0
     assert any("owner2 has no records" in note for note in bought.notes)
     assert len(bought.rows) == 30
@@ -146,13 +148,13 @@ def test_an_empty_owner_takes_part_like_any_other() -> None:
 def test_noise_is_drawn_once() -> None:
     """Asked again, consumer and owners say the very same; asked something else, nothing."""
     target, owners = market()
-    buy = plan()
-    consumer = Consumer(buy, target)
+    agreed = plan()
+    consumer = Consumer(agreed, target)
     assert consumer.want() is consumer.want()
-    owner = Owner(buy, owners["owner0"])
+    owner = Owner(agreed, owners["owner0"])
     broadcast = consumer.want().broadcast
     assert owner.receive(broadcast) is owner.receive(broadcast)
-    other = Consumer(buy, target).want().broadcast
+    other = Consumer(agreed, target).want().broadcast
     with pytest.raises(UnexpectedMessage, match="second broadcast"):
         owner.receive(other)
     offer = owner.receive(Quota(5))
@@ -166,7 +168,7 @@ def test_nothing_prints_or_copies_what_it_holds() -> None:
     consumer, owner = Consumer(plan(), target), Owner(plan(), owners["owner0"])
     wanted = consumer.want()
     profile, offer = owner.receive(wanted.broadcast), owner.receive(Quota(3))
-    bought = summarize(plan(), target, owners)
+    bought = buy(plan(), target, owners)
     for thing in (consumer, owner, wanted, profile, offer, bought):
         assert "0." not in repr(thing).replace(repr(wanted.broadcast), "").replace("deviation=0.", "")
         assert "array" not in repr(thing)
@@ -180,16 +182,16 @@ def test_nothing_prints_or_copies_what_it_holds() -> None:
 
 def test_budgets_are_charged_once_each_and_say_what_is_promised(tmp_path: Path) -> None:
     target, owners = market()
-    buy = plan(epsilon=4)
+    agreed = plan(epsilon=4)
     target_ledger = Ledger.open(tmp_path / "target", total=4, delta=1e-6)
     ledgers = {name: Ledger.open(tmp_path / name, total=4, delta=1e-6) for name in owners}
-    summarize(buy, target, owners, target_ledger=target_ledger, owner_ledgers=ledgers)
+    buy(agreed, target, owners, target_ledger=target_ledger, owner_ledgers=ledgers)
     for ledger, adjacency in ((target_ledger, "replace-one"), (ledgers["owner1"], "add-remove")):
         (entry,) = ledger.entries()
         assert (entry.guarantee.unit.value, entry.guarantee.adjacency.value) == ("record", adjacency)
         assert "Not protected: what the curator sees" in str(entry.guarantee)
     with pytest.raises(BudgetExceeded):
-        summarize(buy, target, owners, target_ledger=target_ledger, owner_ledgers=ledgers)
+        buy(agreed, target, owners, target_ledger=target_ledger, owner_ledgers=ledgers)
     assert all(len(ledger.entries()) == 1 for ledger in ledgers.values())
 
 
@@ -201,20 +203,20 @@ def test_consumer_and_owners_pay_before_anything_is_drawn(tmp_path: Path) -> Non
             raise RuntimeError("no entropy")
 
     target, owners = market()
-    buy = plan(epsilon=4)
+    agreed = plan(epsilon=4)
     ledgers = [Ledger.open(tmp_path / name, total=4, delta=1e-6) for name in ("target", "owner")]
-    broadcast = Consumer(buy, target).want().broadcast
+    broadcast = Consumer(agreed, target).want().broadcast
     with pytest.raises(RuntimeError, match="no entropy"):
-        Consumer(buy, target, ledger=ledgers[0], randomness=Broken(1)).want()
+        Consumer(agreed, target, ledger=ledgers[0], randomness=Broken(1)).want()
     with pytest.raises(RuntimeError, match="no entropy"):
-        Owner(buy, owners["owner0"], ledger=ledgers[1], randomness=Broken(1)).receive(broadcast)
+        Owner(agreed, owners["owner0"], ledger=ledgers[1], randomness=Broken(1)).receive(broadcast)
     assert [len(ledger.entries()) for ledger in ledgers] == [1, 1]
 
 
 def test_an_owner_without_budget_is_left_out(tmp_path: Path) -> None:
     target, owners = market()
     poor = {"owner0": Ledger.open(tmp_path / "poor", total=1, delta=1e-6)}
-    bought = summarize(plan(), target, owners, owner_ledgers=poor)
+    bought = buy(plan(), target, owners, owner_ledgers=poor)
     assert "owner0" not in bought.owners
     assert poor["owner0"].entries() == []
     assert any(note.startswith("owner0 does not take part") for note in bought.notes)
@@ -229,7 +231,7 @@ def test_a_budget_without_signal_is_refused_and_nothing_is_charged(target: int, 
     with pytest.raises(
         InvalidInput, match=r"times as long as the hash can be.*(take|or) epsilon .*Nothing was charged"
     ):
-        summarize(weak, points, owners, target_ledger=ledger)
+        buy(weak, points, owners, target_ledger=ledger)
     assert ledger.entries() == []
 
 
@@ -252,7 +254,7 @@ def test_what_a_refusal_says_is_enough_and_a_little_less_is_not(target: int, eps
 @pytest.mark.parametrize("owners", [[[[0.0, 1.0]]], (), "ab"])
 def test_owners_without_names_are_refused_in_a_sentence(owners: object) -> None:
     with pytest.raises(InvalidInput, match=r"owners, .* by its name, is of the kind \w+; expected Mapping"):
-        summarize(plan(), np.zeros((40, 2)), owners)  # type: ignore[arg-type]
+        buy(plan(), np.zeros((40, 2)), owners)  # type: ignore[arg-type]
 
 
 # ── owners that do not behave ───────────────────────────────────────────────────────────────────────────────────────
@@ -262,22 +264,22 @@ def test_owners_without_names_are_refused_in_a_sentence(owners: object) -> None:
 @given(st.data())
 def test_whoever_vanishes_or_talks_nonsense_the_purchase_is_made(data: st.DataObject) -> None:
     target, owners = market(sizes=(20, 30, 25, 15))
-    buy = plan()
-    sellers = {name: Owner(buy, points, randomness=Simulation(3)) for name, points in owners.items()}
-    curator = HerdingCurator(buy, tuple(owners), Consumer(buy, target, randomness=Simulation(2)).want())
-    parcels = list(curator.begin())
+    agreed = plan()
+    parties = {name: Owner(agreed, points, randomness=Simulation(3)) for name, points in owners.items()}
+    curator = HerdingCurator(agreed, tuple(owners), Consumer(agreed, target, randomness=Simulation(2)).want())
+    deliveries = list(curator.begin())
     behaved = set(owners)
     for _ in range(2):
         following = []
-        for name, message in data.draw(st.permutations(parcels)):
+        for name, message in data.draw(st.permutations(deliveries)):
             manner = data.draw(st.sampled_from(["answer", "answer", "twice", "vanish", "nonsense", "stranger"]))
             if manner == "vanish":
                 behaved.discard(name)
                 continue
             if manner == "stranger":
                 with pytest.raises(UnexpectedMessage):
-                    curator.receive("nobody", sellers[name].receive(message))
-            answer = sellers[name].receive(message)
+                    curator.receive("nobody", parties[name].receive(message))
+            answer = parties[name].receive(message)
             if manner == "nonsense":
                 behaved.discard(name)
                 answer = nonsense(answer)
@@ -285,7 +287,7 @@ def test_whoever_vanishes_or_talks_nonsense_the_purchase_is_made(data: st.DataOb
             if manner == "twice":
                 with pytest.raises(UnexpectedMessage):
                     curator.receive(name, answer)
-        parcels = following or list(curator.close_step())
+        deliveries = following or list(curator.close_step())
     bought = curator.purchase
     assert bought is not None
     assert set(bought.owners) <= behaved
@@ -311,12 +313,12 @@ def nonsense(answer: Profile | Offer) -> Profile | Offer:
 )
 def test_an_offer_that_cannot_be_used_sets_its_owner_aside(offer: Offer, words: str) -> None:
     target, owners = market()
-    buy = plan()
-    curator = HerdingCurator(buy, tuple(owners), Consumer(buy, target, randomness=Simulation(2)).want())
-    sellers = {name: Owner(buy, points, randomness=Simulation(3)) for name, points in owners.items()}
-    asked = [curator.receive(name, sellers[name].receive(message)) for name, message in curator.begin()][-1]
+    agreed = plan()
+    curator = HerdingCurator(agreed, tuple(owners), Consumer(agreed, target, randomness=Simulation(2)).want())
+    parties = {name: Owner(agreed, points, randomness=Simulation(3)) for name, points in owners.items()}
+    asked = [curator.receive(name, parties[name].receive(message)) for name, message in curator.begin()][-1]
     for name, message in asked:
-        curator.receive(name, offer if name == "owner1" else sellers[name].receive(message))
+        curator.receive(name, offer if name == "owner1" else parties[name].receive(message))
     assert curator.purchase is not None
     assert "owner1" not in curator.purchase.offered
     assert any(words in note for note in curator.purchase.notes)
@@ -324,11 +326,11 @@ def test_an_offer_that_cannot_be_used_sets_its_owner_aside(offer: Offer, words: 
 
 def test_messages_out_of_turn_are_refused() -> None:
     target, owners = market()
-    buy = plan()
-    curator = HerdingCurator(buy, tuple(owners), Consumer(buy, target).want())
+    agreed = plan()
+    curator = HerdingCurator(agreed, tuple(owners), Consumer(agreed, target).want())
     with pytest.raises(UnexpectedMessage, match="expected Profile"):
         curator.receive("owner0", Bid(1, 0.5))
-    owner = Owner(buy, owners["owner0"])
+    owner = Owner(agreed, owners["owner0"])
     for message in (Quota(3), Ask(1), Broadcast("summary", np.zeros(40), 0.1, 5)):
         with pytest.raises(UnexpectedMessage):
             owner.receive(message)
@@ -339,7 +341,7 @@ def test_messages_out_of_turn_are_refused() -> None:
 
 def test_more_points_than_there_are() -> None:
     target, owners = market(sizes=(5, 6))
-    bought = summarize(plan(), target, owners, randomness=Simulation(1))
+    bought = buy(plan(), target, owners, randomness=Simulation(1))
     assert len(bought.rows) <= 11
     assert any("Only" in note and "of 30 points" in note for note in bought.notes)
 
@@ -364,13 +366,13 @@ def test_absurd_plans_are_refused(change: dict, words: str) -> None:
 def test_a_target_or_owner_of_another_shape_is_refused() -> None:
     target, owners = market()
     with pytest.raises(InvalidInput, match="target has 50 points, and the plan says 49"):
-        summarize(plan(target_points=49), target, owners)
+        buy(plan(target_points=49), target, owners)
     with pytest.raises(InvalidInput, match=r"Owner owner1: .* 2 columns"):
-        summarize(plan(), target, owners | {"owner1": np.zeros((4, 2))})
+        buy(plan(), target, owners | {"owner1": np.zeros((4, 2))})
     with pytest.raises(InvalidInput, match="at least one owner"):
-        summarize(plan(), target, {})
+        buy(plan(), target, {})
     with pytest.raises(InvalidInput, match="no owner; name the ledgers"):
-        summarize(plan(), target, owners, owner_ledgers={"nobody": None})
+        buy(plan(), target, owners, owner_ledgers={"nobody": None})
 
 
 # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────────

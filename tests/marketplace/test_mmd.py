@@ -59,7 +59,7 @@ def test_a_sample_comes_nearer_as_it_grows():
         ([[1.0]], [[np.nan]], 1, "The estimate holds a number that is NaN, infinite or beyond 1e"),
         ([[1e200]], [[1.0]], 1, "The truth holds a number that is NaN, infinite or beyond 1e"),
         ([["a"]], [[1.0]], 1, "The truth is not a table of numbers"),
-        ([[1.0]], [[1.0]], 0, "gamma is 0; give a positive number"),
+        ([[1.0]], [[1.0]], 0, "gamma is 0; give the kernel's γ, a positive number"),
         ([[1.0]], [[1.0]], np.inf, "gamma is inf"),
         ([[1.0]], [[1.0]], "much", "gamma is 'much'"),
     ],

@@ -10,8 +10,8 @@ import pytest
 from heathaze.errors import InvalidInput, SensitivityExceeded
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.mwem import GRID, Mwem, MwemSum, choice_rate_of, laplace_scale_of
-from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.roles import summarize
+from heathaze.marketplace.private_greedy import PrivateGreedy
+from heathaze.marketplace.roles import buy
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.events import PureSteps, flatten
@@ -115,15 +115,15 @@ def test_how_many_hashes_there_are_shows_in_their_sum_alone() -> None:
 
 def test_a_hash_beyond_the_grid_is_refused() -> None:
     told = MwemSum(FEATURES, Mwem(3), Fraction(2), DELTA)
-    with pytest.raises(SensitivityExceeded, match="larger than any can be; nothing was told"):
+    with pytest.raises(SensitivityExceeded, match="larger than any can be; nothing was released"):
         told.of(np.full((1, 4), 0.9), Simulation(1))
 
 
 def test_the_printed_budget_carries_no_signal_and_is_refused() -> None:
     """ε = 1.4e-4 a step at p = 1,000 (errata E2-4): noise of scale 7,071 printed, and twice that put right."""
-    plan = Rounds(Features(2, 0.5), 1000, 251, 8, broadcasts=1, mechanism=Mwem(5, "1/7071"))
+    plan = PrivateGreedy(Features(2, 0.5), 1000, 251, 8, broadcasts=1, mechanism=Mwem(5, "1/7071"))
     assert plan.noise_to_signal > 28
-    with pytest.raises(InvalidInput, match="so nobody would learn anything from it"):
+    with pytest.raises(InvalidInput, match="so owners would learn nothing from it"):
         plan.check_signal()
 
 
@@ -131,8 +131,8 @@ def test_the_printed_budget_carries_no_signal_and_is_refused() -> None:
 def test_a_purchase_by_mwem() -> None:
     rng = np.random.default_rng(3)
     owners = {"near": rng.normal(size=(60, 2)) * 0.3, "far": rng.normal(size=(60, 2)) * 0.3 + 4}
-    plan = Rounds(FEATURES, 40, 200, 50, broadcasts=2, mechanism=Mwem(12))
-    bought = summarize(plan, rng.normal(size=(200, 2)) * 0.3, owners, randomness=Simulation(4))
+    plan = PrivateGreedy(FEATURES, 40, 200, 50, broadcasts=2, mechanism=Mwem(12))
+    bought = buy(plan, rng.normal(size=(200, 2)) * 0.3, owners, randomness=Simulation(4))
     assert len(bought.rows) == 40
     assert sum(name == "near" for name in bought.owners) > 30
     assert compose([plan.event_for_owners], plan.delta).epsilon <= 50

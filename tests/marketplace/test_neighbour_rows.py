@@ -66,7 +66,7 @@ def encoded(table: Table, visits: Sequence[Visit], folder: Path, plain: bool = F
     path = write(table, folder, visits, plain=plain)
     try:
         with Tables() as tables:
-            points = tables.encode(tables.read(path), study(table)).points
+            points = study(table).encode_file(tables, tables.read(path)).points
     except HeathazeError:
         return None
     return [np.ascontiguousarray(point).tobytes() for point in points]
@@ -124,6 +124,6 @@ def test_names_of_folders_say_nothing_about_rows(tmp_path: Path, name: str) -> N
         folder.mkdir(parents=True)
         (folder / "t.csv").write_text("age,sex\n20,m\n30,f\n40,m\n")
         with Tables() as tables:
-            points.append(tables.encode(tables.read(folder / "t.csv"), people).points.tolist())
+            points.append(people.encode_file(tables, tables.read(folder / "t.csv")).points.tolist())
     assert points[0] == points[1]
     assert [row[0] for row in points[0]] == [0.2, 0.3, 0.4]

@@ -1,4 +1,4 @@
-"""Rounds: the bid is the best marginal gain, the plan costs what it promises, and audits find nothing."""
+"""PrivateGreedy: the bid is the best marginal gain, the plan costs what it promises, and audits find nothing."""
 
 import dataclasses
 import math
@@ -14,9 +14,9 @@ from heathaze.marketplace.auction import LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Ask, Broadcast, CallForBids
 from heathaze.marketplace.mwem import Mwem
-from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.private_greedy_parties import Bidder
-from heathaze.marketplace.roles import summarize
+from heathaze.marketplace.private_greedy import PrivateGreedy
+from heathaze.marketplace.private_greedy_parties import PrivateGreedyOwner
+from heathaze.marketplace.roles import buy
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.audit import lower_bound
 from heathaze.privacy.events import FineGaussian, flatten
@@ -50,7 +50,7 @@ def test_the_bid_is_the_best_marginal_gain_and_the_printed_one_is_not() -> None:
         points, members, target = instance(rng)
         hashes, summary, wanted = SMALL.of(points), SMALL.of(members), SMALL.of(target)
         gains = np.array([objective(np.vstack([summary, h]), wanted) for h in hashes])
-        bidder = Bidder(SMALL, points)
+        bidder = PrivateGreedyOwner(SMALL, points)
         bidder.receive(Broadcast("target", wanted.mean(axis=0), 0.0, len(target)))
         bidder.receive(Broadcast("summary", summary.mean(axis=0), 0.0, len(members)))
         bidder.receive(CallForBids(1, len(members)))
@@ -67,7 +67,7 @@ def test_the_bid_is_the_best_marginal_gain_and_the_printed_one_is_not() -> None:
 def test_an_owner_sends_each_point_once_the_best_first_and_then_nothing() -> None:
     points = np.random.default_rng(2).normal(size=(4, 2))
     target = SMALL.of(np.zeros((1, 2)))[0]
-    bidder = Bidder(SMALL, points)
+    bidder = PrivateGreedyOwner(SMALL, points)
     bidder.receive(Broadcast("target", target, 0.0, 1))
     sent, scores = [], []
     for number in range(1, 7):
@@ -91,8 +91,8 @@ def test_the_papers_rounds_come_near_greedy_and_far_from_uniform() -> None:
     centres = np.array([[0, 0], [2, 0], [0, 3]])
     owners = {f"owner {k}": rng.normal(size=(300, 2)) * 0.4 + centre for k, centre in enumerate(centres)}
     target = np.concatenate([rng.normal(size=(140, 2)) * 0.4, rng.normal(size=(60, 2)) * 0.4 + centres[1]])
-    plan = Rounds(SMALL, points=200, target_points=200, epsilon=20)
-    bought = summarize(plan, target, owners, randomness=Simulation(1))
+    plan = PrivateGreedy(SMALL, points=200, target_points=200, epsilon=20)
+    bought = buy(plan, target, owners, randomness=Simulation(1))
     shares = [sum(name == f"owner {k}" for name in bought.owners) / 200 for k in range(3)]
     assert shares == pytest.approx([0.7, 0.3, 0], abs=0.12)
     assert bought.parsimony == pytest.approx(3, abs=0.2)
@@ -110,14 +110,14 @@ def test_the_papers_rounds_come_near_greedy_and_far_from_uniform() -> None:
 @pytest.mark.parametrize("more", [{}, {"broadcasts": 3}, {"mechanism": Mwem(20)}], ids=["planned", "three", "mwem"])
 @pytest.mark.parametrize("epsilon", [1, 8])
 def test_neither_side_costs_more_than_declared_and_hardly_less(epsilon: int, more: dict[str, Any]) -> None:
-    plan = Rounds(FEATURES, 2000, 251, epsilon, **more)
+    plan = PrivateGreedy(FEATURES, 2000, 251, epsilon, **more)
     for event in (plan.event_for_target, plan.event_for_owners):
         cost = compose([event], plan.delta).epsilon
         assert 0.999 * epsilon < cost <= epsilon
 
 
 def test_target_and_owners_are_promised_the_same_about_different_changes() -> None:
-    plan = Rounds(FEATURES, 1000, 251, 2)
+    plan = PrivateGreedy(FEATURES, 1000, 251, 2)
     target, owners = plan.guarantee_for_target, plan.guarantee_for_owners
     assert target.loss == owners.loss
     assert (target.unit, owners.unit) == (Unit.RECORD, Unit.RECORD)
@@ -127,7 +127,7 @@ def test_target_and_owners_are_promised_the_same_about_different_changes() -> No
 
 def test_every_broadcast_is_priced_with_a_replaced_hash() -> None:
     """A hash has length 1 and the swap lemma is a replacement: sensitivity 2, in steps and a little for rounding."""
-    plan = Rounds(FEATURES, 1000, 251, 2, broadcasts=7)
+    plan = PrivateGreedy(FEATURES, 1000, 251, 2, broadcasts=7)
     parts = flatten(plan.event_for_owners)
     assert len(parts) == 7
     told = plan.summary_sum
@@ -140,8 +140,8 @@ def test_every_broadcast_is_priced_with_a_replaced_hash() -> None:
 
 
 def test_an_auction_leaves_less_for_the_broadcasts() -> None:
-    free = Rounds(FEATURES, 1000, 251, 4, broadcasts=3)
-    paid = Rounds(FEATURES, 1000, 251, 4, broadcasts=3, asking=LogisticAuction("1/200", owners=50))
+    free = PrivateGreedy(FEATURES, 1000, 251, 4, broadcasts=3)
+    paid = PrivateGreedy(FEATURES, 1000, 251, 4, broadcasts=3, auction=LogisticAuction("1/200", owners=50))
     assert paid.summary_sum is not None
     assert free.summary_sum is not None
     assert paid.summary_sum.deviation > 1.1 * free.summary_sum.deviation
@@ -153,7 +153,7 @@ def test_an_auction_leaves_less_for_the_broadcasts() -> None:
 
 
 def test_an_auction_that_alone_costs_too_much_is_refused() -> None:
-    plan = Rounds(FEATURES, 1000, 251, 1, asking=LogisticAuction(1, owners=50))
+    plan = PrivateGreedy(FEATURES, 1000, 251, 1, auction=LogisticAuction(1, owners=50))
     with pytest.raises(
         InvalidInput, match=r"coins alone cost ε = \S+, and 1 is promised in all; give the auction a sm"
     ):
@@ -161,13 +161,13 @@ def test_an_auction_that_alone_costs_too_much_is_refused() -> None:
 
 
 def test_without_broadcasts_nothing_of_owners_is_told() -> None:
-    plan = Rounds(SMALL, 50, 200, 4, broadcasts=0)
+    plan = PrivateGreedy(SMALL, 50, 200, 4, broadcasts=0)
     assert plan.marks == ()
     assert compose([plan.event_for_owners]).epsilon == 0
     assert len(plan.noise_to_signals) == 1
     owners = {"a": np.random.default_rng(4).normal(size=(80, 2))}
-    assert len(summarize(plan, np.zeros((200, 2)), owners, randomness=Simulation(1)).rows) == 50
-    with pytest.raises(InvalidInput, match="tells owners nothing of the summary"):
+    assert len(buy(plan, np.zeros((200, 2)), owners, randomness=Simulation(1)).rows) == 50
+    with pytest.raises(InvalidInput, match="never broadcasts the summary"):
         plan.summary_hash(np.zeros((1, 20)), 3, Simulation(1))
 
 
@@ -176,7 +176,7 @@ def test_without_broadcasts_nothing_of_owners_is_told() -> None:
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.5, 4), (1, 6), (2, 8), (8, 20)])
 def test_the_planner_tells_more_often_with_more_to_spend(epsilon: float, count: int) -> None:
-    plan = Rounds(FEATURES, 1000, 251, epsilon)
+    plan = PrivateGreedy(FEATURES, 1000, 251, epsilon)
     assert len(plan.marks) == count
     # About the cube root of 2p²/σ²d, from the formula on the page.
     sigma = plan.target_sum.deviation
@@ -188,7 +188,7 @@ def test_the_planner_tells_more_often_with_more_to_spend(epsilon: float, count: 
 
 
 def test_no_other_number_of_broadcasts_is_predicted_to_be_better() -> None:
-    plan = Rounds(FEATURES, 300, 251, 4)
+    plan = PrivateGreedy(FEATURES, 300, 251, 4)
     best = plan._predicted(len(plan.marks))
     assert all(best <= plan._predicted(count) for count in range(1, 30))
     assert plan._predicted(200) == math.inf
@@ -196,12 +196,15 @@ def test_no_other_number_of_broadcasts_is_predicted_to_be_better() -> None:
 
 def test_seeds_count_as_members_and_let_owners_be_told_earlier() -> None:
     seeds = np.random.default_rng(5).normal(size=(400, 2))
-    plain, seeded = Rounds(SMALL, 400, 200, 1, broadcasts=5), Rounds(SMALL, 400, 200, 1, broadcasts=5, initial=seeds)
+    plain, seeded = (
+        PrivateGreedy(SMALL, 400, 200, 1, broadcasts=5),
+        PrivateGreedy(SMALL, 400, 200, 1, broadcasts=5, initial=seeds),
+    )
     assert seeded.members(7) == 407
     assert seeded.marks[0] < plain.marks[0]
     assert seeded.noise_to_signal < plain.noise_to_signal
     assert not seeded.initial.flags.writeable  # type: ignore[union-attr]
-    bought = summarize(seeded, seeds[:200], {"a": seeds + 0.1}, randomness=Simulation(3))
+    bought = buy(seeded, seeds[:200], {"a": seeds + 0.1}, randomness=Simulation(3))
     assert len(bought.rows) == 400
 
 
@@ -221,7 +224,7 @@ def test_seeds_count_as_members_and_let_owners_be_told_earlier() -> None:
     ],
 )
 def test_a_budget_without_signal_is_refused(changes: dict[str, Any], words: str) -> None:
-    plan = Rounds(**{"features": FEATURES, "points": 1000, "target_points": 251, "epsilon": 1} | changes)
+    plan = PrivateGreedy(**{"features": FEATURES, "points": 1000, "target_points": 251, "epsilon": 1} | changes)
     with pytest.raises(InvalidInput, match=words) as refused:
         plan.check_signal()
     enough = remedies(str(refused.value), FEATURES)
@@ -233,28 +236,28 @@ def test_a_budget_without_signal_is_refused(changes: dict[str, Any], words: str)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"broadcasts": 10}, "broadcasts is 10; give a whole number below the 10 points"),
+        ({"broadcasts": 10}, "broadcasts is 10; give how often the summary is broadcast, a whole number from 0 to 9"),
         ({"broadcasts": -1}, "broadcasts is -1"),
         ({"broadcasts": 2.5}, r"broadcasts is 2\.5"),
         ({"points": 0}, "points is 0"),
         ({"epsilon": 0}, "epsilon is 0"),
         ({"delta": 0.5}, r"delta is 0\.5"),
-        ({"asking": "all"}, "asking is of the kind str; expected AskAll or AskSome or LogisticAuction"),
+        ({"auction": "all"}, "auction is of the kind str; expected AskEveryone or AskPublicFew or LogisticAuction"),
         ({"mechanism": "laplace"}, "The mechanism, if not 'gaussian', is of the kind str; expected Mwem"),
         ({"initial": [[1.0, 2.0]]}, "The points have 2 columns; the study has 784"),
     ],
 )
 def test_bad_plans_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        Rounds(**{"features": FEATURES, "points": 10, "target_points": 251, "epsilon": 1} | changes)
+        PrivateGreedy(**{"features": FEATURES, "points": 10, "target_points": 251, "epsilon": 1} | changes)
 
 
 def test_the_parameters_hold_no_data() -> None:
     seeds = np.full((3, 2), 0.125)
-    told = Rounds(SMALL, 100, 200, 8, initial=seeds, asking=LogisticAuction("1/100", 3)).parameters()
+    told = PrivateGreedy(SMALL, 100, 200, 8, initial=seeds, auction=LogisticAuction("1/100", 3)).parameters()
     assert told["seeds"] == 3
     assert told["broadcasts"] >= 1
-    assert told["asking"]["asked"] == "logistic-auction"
+    assert told["auction"]["asked"] == "logistic-auction"
     assert "0.125" not in repr(told)
 
 
@@ -265,9 +268,9 @@ OPPOSITE = math.pi / abs(float(CIRCLE.omega[0, 0]))
 """A point whose hash is opposite to that of 0: as far as hashes can be."""
 
 
-def observed_loss(runs: int, seed: int) -> tuple[float, Rounds]:
+def observed_loss(runs: int, seed: int) -> tuple[float, PrivateGreedy]:
     """The most that an attacker sees who adds up all broadcasts, of two summaries with one member swapped."""
-    plan = Rounds(CIRCLE, 40, 40, 3, Fraction(1, 100), broadcasts=2)
+    plan = PrivateGreedy(CIRCLE, 40, 40, 3, Fraction(1, 100), broadcasts=2)
     worlds = [CIRCLE.of(np.array([[place]] + [[0.1]] * 19)) for place in (0.0, OPPOSITE)]
     randomness = Simulation(seed)
     outcomes = [

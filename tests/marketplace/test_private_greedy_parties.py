@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput, UnexpectedMessage
-from heathaze.marketplace.auction import AskSome, LogisticAuction
+from heathaze.marketplace.auction import AskPublicFew, LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import (
     Ask,
@@ -21,8 +21,8 @@ from heathaze.marketplace.messages import (
     Quota,
     ToOwner,
 )
-from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.private_greedy_parties import Bidder, RoundsCurator, Step
+from heathaze.marketplace.private_greedy import PrivateGreedy
+from heathaze.marketplace.private_greedy_parties import PrivateGreedyCurator, PrivateGreedyOwner
 from heathaze.marketplace.roles import Consumer
 from heathaze.privacy.randomness import Simulation
 from tests.marketplace.market import check_points_are_the_owners
@@ -35,8 +35,8 @@ TARGET = np.random.default_rng(0).normal(size=(60, 2))
 Change = Callable[[Offer, int], Offer]
 
 
-def plan(points: int = 12, **more: Any) -> Rounds:
-    return Rounds(FEATURES, points, 60, 30, broadcasts=more.pop("broadcasts", 2), **more)
+def plan(points: int = 12, **more: Any) -> PrivateGreedy:
+    return PrivateGreedy(FEATURES, points, 60, 30, broadcasts=more.pop("broadcasts", 2), **more)
 
 
 def owners(*counts: int, seed: int = 1) -> dict[str, np.ndarray]:
@@ -47,24 +47,24 @@ def owners(*counts: int, seed: int = 1) -> dict[str, np.ndarray]:
 class Run:
     """A curator with its owners; every message can be looked at on its way."""
 
-    def __init__(self, plan: Rounds, points: Mapping[str, np.ndarray], seed: int = 1) -> None:
+    def __init__(self, plan: PrivateGreedy, points: Mapping[str, np.ndarray], seed: int = 1) -> None:
         wanted = Consumer(plan, TARGET, randomness=Simulation(seed)).want()
-        self.curator = RoundsCurator(plan, tuple(points), wanted, Simulation(seed + 1))
-        self.sellers = {name: Bidder(FEATURES, table) for name, table in points.items()}
+        self.curator = PrivateGreedyCurator(plan, tuple(points), wanted, Simulation(seed + 1))
+        self.parties = {name: PrivateGreedyOwner(FEATURES, table) for name, table in points.items()}
         self.told: list[tuple[str, ToOwner]] = []
 
     def finish(self, change: Callable[[str, FromOwner], FromOwner | None] = lambda _, answer: answer) -> Purchase:
         """Carry everything; ``change`` may alter an answer, or lose it."""
-        parcels = list(self.curator.begin())
+        deliveries = list(self.curator.begin())
         while self.curator.purchase is None:
             following = []
-            for name, message in parcels:
+            for name, message in deliveries:
                 self.told.append((name, message))
-                answer = self.sellers[name].receive(message)
+                answer = self.parties[name].receive(message)
                 answer = None if answer is None else change(name, answer)
                 if answer is not None and name in self.curator.waiting:
                     following += self.curator.receive(name, answer)
-            parcels = following or list(self.curator.close_step())
+            deliveries = following or list(self.curator.close_step())
         return self.curator.purchase
 
 
@@ -99,8 +99,8 @@ def test_a_whole_run() -> None:
     assert kinds.count("Broadcast") == 3
     members = [message.members for _, message in run.told if isinstance(message, CallForBids)]
     assert sorted(set(members)) == list(range(12))
-    assert repr(run.curator) == "<RoundsCurator>"
-    assert run.curator.step is None
+    assert repr(run.curator) == "<PrivateGreedyCurator>"
+    assert run.curator.expected is None
 
 
 def test_what_is_bought_is_the_best_under_the_broadcast_score() -> None:
@@ -138,7 +138,7 @@ def test_of_equal_points_the_first_name_and_its_first_row_win() -> None:
 
 
 def test_only_the_few_are_called_but_all_hear_the_broadcasts() -> None:
-    run = Run(plan(asking=AskSome(2, seed=3)), owners(20, 20, 20, 20))
+    run = Run(plan(auction=AskPublicFew(2, seed=3)), owners(20, 20, 20, 20))
     bought = run.finish()
     assert bought.seen == 24
     assert bought.parsimony == 2
@@ -251,8 +251,8 @@ def test_no_note_holds_data() -> None:
 
 def test_messages_out_of_turn_are_refused_and_change_nothing() -> None:
     run = Run(plan(), owners(20, 20))
-    parcels = run.curator.begin()
-    bids = {name: run.sellers[name].receive(message) for name, message in parcels}  # the last of each is its bid
+    deliveries = run.curator.begin()
+    bids = {name: run.parties[name].receive(message) for name, message in deliveries}  # the last of each is its bid
     wrong: list[tuple[str, Any, str]] = [
         ("z", bids["a"], "an owner who takes part"),
         ("a", Offer(np.zeros(1, dtype=np.int64), np.zeros((1, 2))), "expected Bid"),
@@ -267,8 +267,8 @@ def test_messages_out_of_turn_are_refused_and_change_nothing() -> None:
     with pytest.raises(UnexpectedMessage, match="one who was asked and has not answered"):
         run.curator.receive("a", bids["a"])
     asks = run.curator.receive("b", bids["b"])
-    assert [parcel.message for parcel in asks] == [Ask(1), Ask(1)]
-    assert run.curator.step is Step.OFFER
+    assert [delivery.message for delivery in asks] == [Ask(1), Ask(1)]
+    assert run.curator.expected is Offer
     with pytest.raises(UnexpectedMessage, match="under way"):
         run.curator.begin()
 
@@ -277,11 +277,11 @@ def test_an_offer_of_the_round_before_is_refused_and_the_right_one_taken() -> No
     run = Run(plan(3, broadcasts=0), owners(9, 9))
     last: dict[str, Offer] = {}
     refused = 0
-    parcels = list(run.curator.begin())
+    deliveries = list(run.curator.begin())
     while run.curator.purchase is None:
         following = []
-        for name, message in parcels:
-            answer = run.sellers[name].receive(message)
+        for name, message in deliveries:
+            answer = run.parties[name].receive(message)
             if isinstance(answer, Offer):
                 if name in last:
                     with pytest.raises(UnexpectedMessage, match="the one before again"):
@@ -290,14 +290,14 @@ def test_an_offer_of_the_round_before_is_refused_and_the_right_one_taken() -> No
                 last[name] = answer
             if answer is not None:
                 following += run.curator.receive(name, answer)
-        parcels = following
+        deliveries = following
     assert refused == 4
     assert run.curator.purchase.notes == ()
 
 
 def test_owners_refuse_what_is_out_of_turn() -> None:
     values = np.ones(6)
-    bidder = Bidder(FEATURES, np.zeros((2, 2)))
+    bidder = PrivateGreedyOwner(FEATURES, np.zeros((2, 2)))
     early: list[Any] = [CallForBids(1, 0), Ask(1), Broadcast("summary", values, 0.0, 3), Quota(3)]
     for message in early:
         with pytest.raises(UnexpectedMessage):
@@ -322,55 +322,55 @@ def test_owners_refuse_what_is_out_of_turn() -> None:
         with pytest.raises(UnexpectedMessage):
             bidder.receive(message)
     assert isinstance(bidder.receive(Ask(4)), Offer)
-    assert repr(bidder) == "<Bidder>"
+    assert repr(bidder) == "<PrivateGreedyOwner>"
 
 
 @pytest.mark.parametrize("names", [(), ("a", "a")])
 def test_owners_need_names_of_their_own(names: tuple[str, ...]) -> None:
     wanted = Consumer(plan(), TARGET, randomness=Simulation(1)).want()
-    with pytest.raises(InvalidInput, match="at least one owner, each under a name of its own"):
-        RoundsCurator(plan(), names, wanted, Simulation(1))
+    with pytest.raises(InvalidInput, match="at least one owner, and each owner needs its own name"):
+        PrivateGreedyCurator(plan(), names, wanted, Simulation(1))
 
 
 def test_more_owners_than_the_auction_was_paid_for_are_refused() -> None:
     with pytest.raises(InvalidInput, match="There are 3 owners, and the auction is paid for 2; give it as many"):
-        Run(plan(asking=LogisticAuction("1/10", 2)), owners(5, 5, 5))
+        Run(plan(auction=LogisticAuction("1/10", 2)), owners(5, 5, 5))
 
 
 # ── any schedule ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    "asking", [None, AskSome(2, seed=1), LogisticAuction("1/10", 5)], ids=["all", "some", "auction"]
+    "auction", [None, AskPublicFew(2, seed=1), LogisticAuction("1/10", 5)], ids=["all", "some", "auction"]
 )
-def test_whatever_happens_to_messages_the_run_ends(asking: Any) -> None:
+def test_whatever_happens_to_messages_the_run_ends(auction: Any) -> None:
     """Owners vanish, answers are doubled and come in any order, time is up at any moment: 40 schedules."""
-    one = plan(8, asking=asking)
+    one = plan(8, auction=auction)
     ended, noted, full = 0, 0, 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         points = owners(*rng.integers(0, 9, 5), seed=seed)
         run = Run(one, points, seed)
-        parcels, mail, gone = list(run.curator.begin()), [], set()
+        deliveries, mail, gone = list(run.curator.begin()), [], set()
         for _ in range(5000):
             if run.curator.purchase is not None:
                 break
-            for name, message in parcels:
+            for name, message in deliveries:
                 if name in gone or rng.random() < 0.01:
                     gone.add(name)
                     continue
-                answer = run.sellers[name].receive(message)
+                answer = run.parties[name].receive(message)
                 if answer is not None:
                     mail += [(name, answer)] * (1 + (rng.random() < 0.2))
-            parcels = []
+            deliveries = []
             if mail and rng.random() < 0.97:
                 name, answer = mail.pop(int(rng.integers(len(mail))))
                 try:
-                    parcels = list(run.curator.receive(name, answer))
+                    deliveries = list(run.curator.receive(name, answer))
                 except UnexpectedMessage:
                     continue
             elif not mail or rng.random() < 0.1:
-                parcels = list(run.curator.close_step())
+                deliveries = list(run.curator.close_step())
         bought = run.curator.purchase
         assert bought is not None
         chosen = list(zip(bought.owners, bought.rows.tolist(), strict=True))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.study import Category, Number, Study, skeleton
+from heathaze.marketplace.study import CategoryColumn, NumberColumn, Study, skeleton
 from heathaze.privacy.randomness import Simulation
 
 COLUMNS = {"age": (17, 90), "sex": ("Female", "Male")}
@@ -223,7 +223,7 @@ def test_a_file_as_in_the_manual(tmp_path: Path) -> None:
     text = 'gamma = 0.5  # why\nfrequencies = 70\nseed = 7\n[columns]\nage = [17, 90]\nsex = ["Female", "Male"]\n'
     (tmp_path / "s.toml").write_text(text)
     assert Study.read(tmp_path / "s.toml") == Study(
-        (Number("age", 17, 90), Category("sex", ("Female", "Male"))), gamma=0.5, frequencies=70, seed=7
+        (NumberColumn("age", 17, 90), CategoryColumn("sex", ("Female", "Male"))), gamma=0.5, frequencies=70, seed=7
     )
 
 
@@ -272,7 +272,7 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
 
 def test_the_same_column_twice() -> None:
     with pytest.raises(InvalidInput, match="a column twice"):
-        Study((Number("a", 0, 1), Number("a", 0, 1)), gamma=1.0)
+        Study((NumberColumn("a", 0, 1), NumberColumn("a", 0, 1)), gamma=1.0)
 
 
 def test_a_skeleton_says_names_and_kinds_and_cannot_be_used_before_it_is_filled_in(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from heathaze.marketplace.auction import AskAll, AskSome, Coins, LogisticAuction
+from heathaze.marketplace.auction import AskEveryone, AskPublicFew, Coins, LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, FromOwner
-from heathaze.marketplace.private_greedy_parties import Bidder, RoundsCurator, redundancy
+from heathaze.marketplace.private_greedy_parties import PrivateGreedyCurator, PrivateGreedyOwner, redundancy
 from tests.marketplace.worlds import FEATURES, Scripted, neighbours, play, scripted, swaps
 
 CHECKS = 1000
-"""For each of two ways of asking."""
+"""For each of two rules of whom to ask."""
 
 POINTS = 6
 
@@ -27,7 +27,9 @@ def instances(
         yield first, second, rng.normal(size=FEATURES.dimension), rng.normal(size=(points, FEATURES.dimension))
 
 
-def distances(plan: Scripted, count: int, seed: int, curator: type[RoundsCurator] = RoundsCurator, owners: int = 3):
+def distances(
+    plan: Scripted, count: int, seed: int, curator: type[PrivateGreedyCurator] = PrivateGreedyCurator, owners: int = 3
+):
     """For each pair of worlds: swaps after each round, and how far the sums of hashes are apart at most."""
     for first, second, target, script in instances(count, seed, owners):
         worlds = [play(plan, world, target, script, curator)[0] for world in (first, second)]
@@ -37,9 +39,9 @@ def distances(plan: Scripted, count: int, seed: int, curator: type[RoundsCurator
         yield [swaps(here, there) for here, there in pairs], apart
 
 
-@pytest.mark.parametrize(("asking", "owners"), [(AskAll(), 3), (AskSome(2, seed=5), 4)], ids=["all", "some"])
-def test_one_record_more_is_at_most_one_swap_at_every_time(asking: AskAll | AskSome, owners: int) -> None:
-    plan = scripted(POINTS, asking=asking)
+@pytest.mark.parametrize(("auction", "owners"), [(AskEveryone(), 3), (AskPublicFew(2, seed=5), 4)], ids=["all", "some"])
+def test_one_record_more_is_at_most_one_swap_at_every_time(auction: AskEveryone | AskPublicFew, owners: int) -> None:
+    plan = scripted(POINTS, auction=auction)
     swapped = 0
     for rounds, apart in distances(plan, CHECKS, 1, owners=owners):
         # Where there are too few points, the other world may have one more member and lack none.
@@ -56,8 +58,8 @@ def test_the_sum_may_change_by_all_but_two() -> None:
 
 def test_nothing_else_that_owners_hear_depends_on_the_others() -> None:
     """Under the same broadcasts, every message to every owner is the same in both worlds, word for word."""
-    for asking in (AskAll(), AskSome(2, seed=1)):
-        plan = scripted(POINTS, asking=asking)
+    for auction in (AskEveryone(), AskPublicFew(2, seed=1)):
+        plan = scripted(POINTS, auction=auction)
         for first, second, target, script in instances(60, 3):
             here, there = (play(plan, world, target, script)[2] for world in (first, second))
             for owner, heard in here.items():
@@ -71,7 +73,7 @@ def _words(message: object) -> tuple[object, ...]:
     return (message,)
 
 
-class Kept(RoundsCurator):
+class Kept(PrivateGreedyCurator):
     """The tempting bug: what an owner had sent before it vanished is still there to be bought."""
 
     def _buy(self) -> None:
@@ -81,7 +83,7 @@ class Kept(RoundsCurator):
 
 
 def distances_with_one_gone(
-    count: int, seed: int, curator: type[RoundsCurator] = RoundsCurator
+    count: int, seed: int, curator: type[PrivateGreedyCurator] = PrivateGreedyCurator
 ) -> list[tuple[int, float]]:
     """The owner with one record more, or another one, vanishes in some round: most swaps, and distance of sums."""
     plan, rng, found = scripted(POINTS), np.random.default_rng(seed), []
@@ -128,7 +130,7 @@ AUCTION = HalfOfTheSecond(Fraction(1, 10), owners=4)
 
 def test_where_the_best_bid_is_never_missed_coins_do_not_touch_the_summary() -> None:
     """The world M̃ of the proof: best of cache and bids is best of all that remains, whatever else was asked."""
-    plan, auction = scripted(POINTS), scripted(POINTS, asking=AUCTION)
+    plan, auction = scripted(POINTS), scripted(POINTS, auction=AUCTION)
     asked: set[int] = set()
     for k, (first, second, target, script) in enumerate(instances(60, 4)):
         for world in (first, second):
@@ -144,7 +146,7 @@ def test_where_the_best_bid_is_never_missed_coins_do_not_touch_the_summary() -> 
 
 
 def test_the_swap_lemma_holds_with_the_auction() -> None:
-    for rounds, apart in distances(scripted(POINTS, asking=AUCTION), 100, 5):
+    for rounds, apart in distances(scripted(POINTS, auction=AUCTION), 100, 5):
         assert all(pair in ((0, 0), (1, 1), (0, 1)) for pair in rounds)
         assert apart <= 2 + 1e-12
 
@@ -155,7 +157,9 @@ def test_one_record_moves_any_other_rank_by_at_most_one_whatever_was_asked_in_se
     moved = 0
     for first, second, target, script in instances(100, 7, owners=4):
         (changed,) = (name for name in first if len(first[name]) != len(second[name]))
-        worlds = [{name: Bidder(FEATURES, points) for name, points in world.items()} for world in (first, second)]
+        worlds = [
+            {name: PrivateGreedyOwner(FEATURES, points) for name, points in world.items()} for world in (first, second)
+        ]
         for world in worlds:
             for bidder in world.values():
                 bidder.receive(Broadcast("target", target, 0.0, 10))
@@ -180,18 +184,18 @@ def test_one_record_moves_any_other_rank_by_at_most_one_whatever_was_asked_in_se
 # ── what breaks it ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ByExactSummary(RoundsCurator):
+class ByExactSummary(PrivateGreedyCurator):
     """The tempting bug: what was seen is scored with the summary as it is, not as it was broadcast."""
 
     def _buy(self) -> None:
         told = self._cache._summary
         if self._chosen:
-            self._cache.tell(self._cache.hashes(self._chosen).mean(axis=0))
+            self._cache.rescore(self._cache.hashes(self._chosen).mean(axis=0))
         super()._buy()
-        self._cache.tell(told)
+        self._cache.rescore(told)
 
 
-class WithTheWholeCache(RoundsCurator):
+class WithTheWholeCache(PrivateGreedyCurator):
     """The other one: only some are asked, and points of all the others that were seen before compete."""
 
     def _buy(self) -> None:
@@ -212,18 +216,18 @@ def test_choosing_by_the_exact_summary_breaks_the_promise() -> None:
     assert np.allclose(FEATURES.of(points)[:, 0], np.cos(ANGLES), atol=1e-4)
     worlds = [{f"owner {k:02}": points[[k]] for k in range(count)} for count in (15, 16)]
     target = np.array([-0.15, -0.11])
-    for curator in (ByExactSummary, RoundsCurator):
+    for curator in (ByExactSummary, PrivateGreedyCurator):
         here, there = (play(scripted(13), world, target, np.zeros((13, 2)), curator)[0] for world in worlds)
         apart = [np.linalg.norm(a.sum(axis=0) - b.sum(axis=0)) for a, b in zip(here, there, strict=True)]
         assert (max(apart) > 2.7) == (curator is ByExactSummary)
-        assert (max(apart) <= 2 + 1e-12) == (curator is RoundsCurator)
+        assert (max(apart) <= 2 + 1e-12) == (curator is PrivateGreedyCurator)
 
 
 def test_a_cache_of_owners_who_were_not_called_breaks_the_promise() -> None:
     """What a record pushed out of an offer in one world is at hand in the other, and is bought there alone."""
-    plan = scripted(8, asking=AskSome(2, seed=5))
+    plan = scripted(8, auction=AskPublicFew(2, seed=5))
     first, second, target, script = next(instances(1, 3778, owners=4, points=8))
-    for curator in (WithTheWholeCache, RoundsCurator):
+    for curator in (WithTheWholeCache, PrivateGreedyCurator):
         here, there = (play(plan, world, target, script, curator)[0] for world in (first, second))
         apart = max(np.linalg.norm(a.sum(axis=0) - b.sum(axis=0)) for a, b in zip(here, there, strict=True))
         most = max(max(swaps(a, b)) for a, b in zip(here, there, strict=True))

@@ -7,16 +7,15 @@ import numpy as np
 
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Broadcast, FromOwner, ToOwner, Wanted
-from heathaze.marketplace.private_greedy import Rounds
-from heathaze.marketplace.private_greedy_parties import Bidder, RoundsCurator
-from heathaze.marketplace.protocol import fingerprint
+from heathaze.marketplace.private_greedy import PrivateGreedy
+from heathaze.marketplace.private_greedy_parties import PrivateGreedyCurator, PrivateGreedyOwner
 from heathaze.privacy.randomness import Randomness, Simulation
 
 FEATURES = Features(columns=2, gamma=2, frequencies=1, seed=3)
 """Hashes on a circle: the one of a point can be opposite to that of another, which is as far as they can be."""
 
 
-class Scripted(Rounds):
+class Scripted(PrivateGreedy):
     """A plan whose broadcasts of the summary are given, whatever the summary is; it notes what it would have told."""
 
     script: Any
@@ -40,10 +39,10 @@ def play(
     owners: Mapping[str, np.ndarray],
     target: np.ndarray,
     script: np.ndarray,
-    curator: type[RoundsCurator] = RoundsCurator,
+    curator: type[PrivateGreedyCurator] = PrivateGreedyCurator,
     seed: int = 0,
     lost: Callable[[str, FromOwner], bool] = lambda *_: False,
-) -> tuple[list[np.ndarray], RoundsCurator, dict[str, list[ToOwner]]]:
+) -> tuple[list[np.ndarray], PrivateGreedyCurator, dict[str, list[ToOwner]]]:
     """One purchase, in which some answers may get lost.
 
     Returns the hashes of the summary after each round but the last, the curator, and what each owner was told.
@@ -51,20 +50,20 @@ def play(
     object.__setattr__(plan, "script", script)
     object.__setattr__(plan, "summaries", [])
     target = target / max(1.0, float(np.linalg.norm(target)))  # a longer one is no mean hash
-    wanted = Wanted(np.zeros((10, 2)), Broadcast("target", target, plan.target_deviation, 10, fingerprint(plan)))
+    wanted = Wanted(np.zeros((10, 2)), Broadcast("target", target, plan.target_deviation, 10, plan.fingerprint))
     one = curator(plan, list(owners), wanted, Simulation(seed))
-    sellers = {name: Bidder(FEATURES, points) for name, points in owners.items()}
+    parties = {name: PrivateGreedyOwner(FEATURES, points) for name, points in owners.items()}
     told: dict[str, list[ToOwner]] = {name: [] for name in owners}
-    parcels = list(one.begin())
+    deliveries = list(one.begin())
     while one.purchase is None:
-        if not parcels:
-            parcels += one.close_step()
+        if not deliveries:
+            deliveries += one.close_step()
             continue
-        name, message = parcels.pop(0)
+        name, message = deliveries.pop(0)
         told[name].append(message)
-        answer = sellers[name].receive(message)
+        answer = parties[name].receive(message)
         if answer is not None and not lost(name, answer):
-            parcels += one.receive(name, answer)
+            deliveries += one.receive(name, answer)
     return plan.summaries, one, told
 
 

@@ -12,15 +12,12 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "heathaze"
 
-CHARGE_OUTSIDE_THE_DOOR = {"marketplace/roles.py", "distributed/device.py"}
+CHARGE_OUTSIDE_THE_DOOR = {"distributed/device.py"}
 OTHER_SOURCES_OF_BITS = {"distributed/survey.py"}
 OTHER_READERS_OF_RAW_DATA: set[str] = set()
 IN_A_CYCLE = {
-    "heathaze.cli.marketplace", "heathaze.cli.marketplace_report",
     "heathaze.ingest.engine", "heathaze.ingest.engines.duckdb", "heathaze.ingest.engines.spark",
-    "heathaze.marketplace.herding", "heathaze.marketplace.herding_parties",
-    "heathaze.marketplace.private_greedy", "heathaze.marketplace.private_greedy_parties",
-    "heathaze.marketplace.protocol", "heathaze.release.formats", "heathaze.release.release",
+    "heathaze.release.formats", "heathaze.release.release",
 }  # fmt: skip
 
 

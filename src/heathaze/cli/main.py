@@ -33,7 +33,7 @@ COMMANDS = {
     ),
     "compare": "Measure how far a release lies from the truth. The output is not private.",
     "sensors": "Heat sources behind sensors: protect readings, and locate sources in protected ones.",
-    "summarize": "Buy rows of owners who do not trust each other, so that the rows match a target.",
+    "market": "Buy rows of owners who do not trust each other, so that the rows match a target.",
     "ledger": "The budget: what the people of one dataset have paid so far.",
     "mechanisms": (
         "List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."
@@ -42,7 +42,7 @@ COMMANDS = {
 }
 """Each command with the first paragraph of its help, in the order of the list. A test compares it with the command."""
 
-_FILE = {"summarize": "marketplace"}
+_FILE = {"market": "marketplace"}
 """Commands whose file has another name."""
 
 

@@ -1,4 +1,4 @@
-"""``heathaze summarize``: buy rows of private owners that match a private target."""
+"""``heathaze market``: buy rows of private owners that match a private target."""
 
 from __future__ import annotations
 
@@ -16,64 +16,24 @@ from typer.core import TyperCommand
 from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.marketplace_report import (
+    MarketTables,
     check_files,
     draw,
-    tell,
-    tell_before,
+    print_plan,
+    print_report,
+    report_of,
     warn_of_chance,
     warn_of_misfits,
     warn_of_noise,
-    what_is_told,
 )
 from heathaze.cli.options import check_picture, check_place
 from heathaze.errors import CannotWrite, InvalidInput, LedgerError, UnknownFormat
 from heathaze.files import replacing
-from heathaze.types import Floats
 
 if TYPE_CHECKING:
-    from heathaze.ingest.tables import Table, Tables
-    from heathaze.marketplace.protocol import Way
-    from heathaze.marketplace.study import Encoded, Fit, Study
+    from heathaze.ingest.tables import Table
+    from heathaze.marketplace.plan import Plan
     from heathaze.privacy.ledger import Ledger
-
-
-# TODO-merged from cli.market_example: ``heathaze summarize --example``: a made-up market to try the command on.
-
-
-def write_example(folder: Path, *, quiet: bool) -> None:
-    from heathaze.datasets.owners import market
-    from heathaze.datasets.parquet import write_parquet
-    from heathaze.marketplace.study import Study
-
-    if folder.exists():
-        raise CannotWrite(f"{folder} exists already; name a new folder.")
-    made = market()
-    tables = {"town": made.target, "more_of_town": market(1, target=2000, each=1).target, **made.owners}
-    owners = " ".join(f"{name}.parquet" for name in made.owners)
-    command = (
-        f"heathaze summarize --target town.parquet --owners {owners} --study study.toml --points 500 --epsilon 2 "
-        "--delta 1e-6 --check more_of_town.parquet --out chosen.parquet --report report.json --picture purchase.png"
-    )
-    try:
-        folder.mkdir(parents=True)
-        (folder / "README.txt").write_text(
-            "A made-up market: households of a town, and of five suppliers. In this folder:\n\n" + command + "\n",
-            encoding="utf-8",
-        )
-        for name, table in tables.items():
-            write_parquet(table, folder / f"{name}.parquet")
-    except OSError:
-        raise CannotWrite(f"Cannot write into {folder}; choose another place.") from None
-    Study.of(made.columns, seed=7).write(folder / "study.toml")
-    if not quiet:
-        names = [f"{name}.parquet" for name in tables]
-        out.print(
-            f"wrote {', '.join(str(folder / name) for name in [*names, 'study.toml', 'README.txt'])}",
-            style="bold",
-            markup=False,
-        )
-        out.print(command, markup=False)
-
 
 SEEN = 2.0
 _SHOWN = 12
@@ -110,7 +70,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command(no_args_is_help=True, cls=SeveralValues)
-def summarize(
+def market(
     target: Annotated[
         Path | None, typer.Option("--target", help="Rows to match: .parquet or .csv. Private.", show_default=False)
     ] = None,
@@ -148,8 +108,8 @@ def summarize(
         float | None,
         typer.Option("--seen", help="Points the curator may see for each one it buys.", show_default=f"{SEEN:g}"),
     ] = None,
-    rounds: Annotated[
-        bool, typer.Option("--rounds", help="The paper's protocol, round by round: for comparison, and farther off.")
+    private_greedy: Annotated[
+        bool, typer.Option("--private-greedy", help="The paper's protocol, corrected; it matches less well.")
     ] = False,
     baselines: Annotated[
         bool | None,
@@ -179,16 +139,16 @@ def summarize(
 ) -> None:
     """Buy rows of owners who do not trust each other, so that the rows match a target.
 
-    Owners are told nothing but noisy numbers; the buyer gets raw rows. All parties run in this process: it is for a
-    curator who was given the files, or to rehearse. Example: heathaze summarize --target town.parquet --owners
+    Owners are sent nothing but noisy numbers; the buyer gets raw rows. All parties run in this process, so it is for a
+    curator who was given the files, or for a rehearsal. Example: heathaze market --target town.parquet --owners
     a.parquet b.parquet --study study.toml --points 500 --epsilon 2 --out chosen.parquet
     """
     from heathaze.ingest.tables import Tables
-    from heathaze.marketplace import summarize as buy
+    from heathaze.marketplace import buy
     from heathaze.marketplace.study import Study
 
     if example is not None:
-        write_example(example, quiet=quiet)
+        _write_example(example, quiet=quiet)
         return
     if study is None and STUDY.is_file():
         study = STUDY
@@ -203,82 +163,57 @@ def summarize(
             return
         if not owners or points is None or epsilon is None:
             raise _forgotten(owners, points, epsilon)
-        # Everything that can be refused is refused before anything is paid.
+        # Every check comes before the first payment.
         named = _names(owners, target)
         outputs = [path for path in (output, report, picture) if path is not None]
         sources = [target, *owners, study, check, ledger_target, *(ledger_owners or [])]
         _check_outputs(output, report, picture, [path for path in sources if path is not None], overwrite=overwrite)
-        market = Market.read(tables, Study.read(study), target, named, check)
-        plan = _plan(market, points, epsilon, delta, seen, rounds=rounds)
+        data = MarketTables.read(tables, Study.read(study), target, named, check)
+        plan = _plan(data, points, epsilon, delta, seen, private_greedy=private_greedy)
         plan.check_signal()
         budgets = _Budgets.open(ledger_target, ledger_owners, tuple(named), delta)
         budgets.check(plan)
         if not quiet:
-            warn_of_misfits(market.fits)
+            warn_of_misfits(data.fits)
         if not (quiet or json):
-            tell_before(plan)
-        if rounds and not quiet:
+            print_plan(plan)
+        if private_greedy and not quiet:
             warn_of_noise(plan)
         with replacing(*outputs[1:]) as hidden, steps(_SHOWN, silent=quiet or json) as begin:
             parts = dict(zip(outputs[1:], hidden, strict=True))
             with replacing(output) as (rows,), _stopped():
                 bought = buy(
                     plan,
-                    market.target,
-                    market.owners,
+                    data.target,
+                    data.owners,
                     target_ledger=budgets.target,
                     owner_ledgers=budgets.owners,
-                    progress=_now_and_then(begin, steps_to_come=2 * points if rounds else 2),
+                    progress=_now_and_then(begin, steps_to_come=2 * points if private_greedy else 2),
                 )
                 if not len(bought.rows):
                     raise InvalidInput(f"Nothing was bought; budgets are charged. {' '.join(bought.notes)}")
                 begin("Writing the rows")
-                tables.write(rows, market.files, bought.owners, bought.rows)
+                tables.write(rows, data.files, bought.owners, bought.rows)
             # What was paid for is safe now, whatever becomes of the rest.
             with _after(output):
                 begin("Comparing")
                 compared = baselines if baselines is not None else bool(report or picture or check)
-                told = what_is_told(plan, bought, market, compared=compared) | {
-                    "written": [str(path) for path in outputs]
-                }
+                written = {"written": [str(path) for path in outputs]}
+                numbers = report_of(plan, bought, data, compared=compared) | written
                 if report is not None:
-                    parts[report].write_text(json_module.dumps(told, ensure_ascii=False, indent=2) + "\n", "utf-8")
+                    parts[report].write_text(json_module.dumps(numbers, ensure_ascii=False, indent=2) + "\n", "utf-8")
                 if picture is not None:
-                    draw(plan, market, bought, told, parts[picture])
+                    draw(plan, data, bought, numbers, parts[picture])
     if not quiet:
-        warn_of_chance(told)
+        warn_of_chance(numbers)
     if json:
-        say_json(told)
+        say_json(numbers)
     elif not quiet:
-        tell(told, ledgers=budgets.target is not None and bool(budgets.owners))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Market:
-    """Everything that was read: files, and their rows as points."""
-
-    study: Study
-    files: Mapping[str, Table]
-    target: Floats
-    owners: Mapping[str, Floats]
-    held_out: Floats | None
-    fits: Mapping[Path, Mapping[str, Fit]]
-
-    @classmethod
-    def read(cls, tables: Tables, study: Study, target: Path, owners: Mapping[str, Path], check: Path | None) -> Market:
-        """Read and encode; refuse what cannot be compared or written together."""
-        wanted = {path: _some_rows(tables, path, study) for path in (target, check) if path is not None}
-        files = {name: tables.read(path) for name, path in owners.items()}
-        sold = {name: tables.encode(table, study) for name, table in files.items()}
-        tables.check_names(files)
-        points = {name: encoded.points for name, encoded in sold.items()}
-        fits = {path: encoded.fits for path, encoded in wanted.items()}
-        fits |= {files[name].path: encoded.fits for name, encoded in sold.items()}
-        return cls(study, files, wanted[target].points, points, None if check is None else wanted[check].points, fits)
+        print_report(numbers, ledgers=budgets.target is not None and bool(budgets.owners))
 
 
 def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[[str], None]:
-    """Rounds take thousands of steps; a dozen of them are shown."""
+    """Show a dozen of the steps; private greedy takes thousands."""
     every, said = max(1, steps_to_come // _SHOWN), itertools.count()
 
     def say(what: str) -> None:
@@ -288,11 +223,40 @@ def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[
     return say
 
 
-def _some_rows(tables: Tables, path: Path, study: Study) -> Encoded:
-    table = tables.read(path)
-    if not table.rows:
-        raise InvalidInput(f"{path} has no rows; there is nothing to match.")
-    return tables.encode(table, study)
+def _write_example(folder: Path, *, quiet: bool) -> None:
+    """A made-up market to try the command on."""
+    from heathaze.datasets import owners as made_up
+    from heathaze.datasets.parquet import write_parquet
+    from heathaze.marketplace.study import Study
+
+    if folder.exists():
+        raise CannotWrite(f"{folder} exists already; name a new folder.")
+    made = made_up.market()
+    tables = {"town": made.target, "more_of_town": made_up.market(1, target=2000, each=1).target, **made.owners}
+    owners = " ".join(f"{name}.parquet" for name in made.owners)
+    command = (
+        f"heathaze market --target town.parquet --owners {owners} --study study.toml --points 500 --epsilon 2 "
+        "--delta 1e-6 --check more_of_town.parquet --out chosen.parquet --report report.json --picture purchase.png"
+    )
+    try:
+        folder.mkdir(parents=True)
+        (folder / "README.txt").write_text(
+            "A made-up market: households of a town, and of five suppliers. In this folder:\n\n" + command + "\n",
+            encoding="utf-8",
+        )
+        for name, table in tables.items():
+            write_parquet(table, folder / f"{name}.parquet")
+    except OSError:
+        raise CannotWrite(f"Cannot write into {folder}; choose another place.") from None
+    Study.of(made.columns, seed=7).write(folder / "study.toml")
+    if not quiet:
+        names = [f"{name}.parquet" for name in tables]
+        out.print(
+            f"wrote {', '.join(str(folder / name) for name in [*names, 'study.toml', 'README.txt'])}",
+            style="bold",
+            markup=False,
+        )
+        out.print(command, markup=False)
 
 
 # ── what may be refused ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -328,7 +292,7 @@ def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: b
 
 
 def _names(owners: Sequence[Path], target: Path) -> dict[str, Path]:
-    """Owners are called like their files, without the ending; with folder, and ending, where two had one name."""
+    """Owners have the names of their files, without the ending; with folder and ending where two would be equal."""
     for index, path in enumerate(owners):
         for other in owners[:index]:
             if path == other or (path.exists() and other.exists() and path.samefile(other)):
@@ -350,9 +314,11 @@ def _check_outputs(
     output: Path, report: Path | None, picture: Path | None, sources: Sequence[Path], *, overwrite: bool
 ) -> None:
     if output.suffix.lower() not in (".parquet", ".csv"):
-        raise UnknownFormat(f"{output} ends in neither .parquet nor .csv, the formats of bought rows.")
+        raise UnknownFormat(
+            f"Unknown file type {output.suffix or output}; bought rows are written as .parquet or .csv."
+        )
     if report is not None and report.suffix.lower() != ".json":
-        raise UnknownFormat(f"{report} does not end in .json, the only format of reports.")
+        raise UnknownFormat(f"Unknown file type {report.suffix or report}; a report is written as .json.")
     check_picture(picture, overwrite=overwrite)
     paths = [path for path in (output, report, picture) if path is not None]
     if len({path.resolve() for path in paths}) < len(paths):
@@ -362,16 +328,21 @@ def _check_outputs(
             check_place(path, overwrite=overwrite, source=str(source))
 
 
-def _plan(market: Market, points: int, epsilon: float, delta: float, seen: float | None, *, rounds: bool) -> Way:
+def _plan(
+    data: MarketTables, points: int, epsilon: float, delta: float, seen: float | None, *, private_greedy: bool
+) -> Plan:
     from heathaze.marketplace.herding import Herding
-    from heathaze.marketplace.private_greedy import Rounds
+    from heathaze.marketplace.private_greedy import PrivateGreedy
 
-    features, members = market.study.features, len(market.target)
-    if not rounds:
+    features, members = data.study.features, len(data.target)
+    if not private_greedy:
         return Herding(features, points, members, epsilon, delta, SEEN if seen is None else seen)
     if seen is not None:
-        raise InvalidInput("--seen goes without --rounds: in rounds, the curator sees what all who are asked send.")
-    return Rounds(features, points, members, epsilon, delta)
+        raise InvalidInput(
+            "--seen and --private-greedy exclude each other: in private greedy the curator sees what all who are asked "
+            "send."
+        )
+    return PrivateGreedy(features, points, members, epsilon, delta)
 
 
 @dataclass(frozen=True)
@@ -401,8 +372,8 @@ class _Budgets:
             {name: open_existing(path, delta=delta) for name, path in zip(names, owners or (), strict=False)},
         )
 
-    def check(self, plan: Way) -> None:
-        """Refuse a purchase that somebody cannot pay, before anybody has paid."""
+    def check(self, plan: Plan) -> None:
+        """Refuse a purchase that a party cannot pay, before any party has paid."""
         charges = [("The target", self.target, plan.guarantee_for_target, plan.event_for_target)]
         charges += [
             (f"The owner {name}", ledger, plan.guarantee_for_owners, plan.event_for_owners)
@@ -413,12 +384,12 @@ class _Budgets:
                 if ledger is not None:
                     ledger.check(guarantee, event)
             except LedgerError as error:
-                raise type(error)(f"{who} cannot pay, so nobody was charged. {error}") from None
+                raise type(error)(f"{who} cannot pay, so no ledger was charged. {error}") from None
 
 
 @contextlib.contextmanager
 def _stopped() -> Iterator[None]:
-    """Say what is left when someone stops a purchase."""
+    """Say what is left when a purchase is stopped."""
     try:
         yield
     except KeyboardInterrupt:

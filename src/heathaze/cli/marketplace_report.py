@@ -1,9 +1,10 @@
-"""What ``heathaze summarize`` tells of a purchase: before it, after it, and in a picture."""
+"""What ``heathaze market`` prints and draws: how files fit the study, the plan, and the purchase."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,32 +15,69 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from heathaze.cli.marketplace import Market
+    from heathaze.ingest.tables import Table, Tables
     from heathaze.marketplace import Purchase
     from heathaze.marketplace.features import Features
-    from heathaze.marketplace.protocol import Way
-    from heathaze.marketplace.study import Fit
+    from heathaze.marketplace.plan import Plan
+    from heathaze.marketplace.study import ColumnFit, Encoded, Study
 
 
-# TODO-merged from cli.study_fit: How files fit a study, for whoever holds them: a misspelt level would else spoil a purchase in silence.
+# ── what was read ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-HOLDERS = "Not private: for the eyes of whoever holds the file."
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MarketTables:
+    """Everything that was read: files, and their rows as points."""
+
+    study: Study
+    files: Mapping[str, Table]
+    target: Floats
+    owners: Mapping[str, Floats]
+    held_out: Floats | None
+    fits: Mapping[Path, Mapping[str, ColumnFit]]
+
+    @classmethod
+    def read(
+        cls, tables: Tables, study: Study, target: Path, owners: Mapping[str, Path], check: Path | None
+    ) -> MarketTables:
+        """Read and encode; refuse what cannot be compared or written together."""
+        wanted = {path: _some_rows(tables, path, study) for path in (target, check) if path is not None}
+        files = {name: tables.read(path) for name, path in owners.items()}
+        sold = {name: study.encode_file(tables, table) for name, table in files.items()}
+        tables.check_names(files)
+        points = {name: encoded.points for name, encoded in sold.items()}
+        fits = {path: encoded.fits for path, encoded in wanted.items()}
+        fits |= {files[name].path: encoded.fits for name, encoded in sold.items()}
+        return cls(study, files, wanted[target].points, points, None if check is None else wanted[check].points, fits)
+
+
+def _some_rows(tables: Tables, path: Path, study: Study) -> Encoded:
+    table = tables.read(path)
+    if not table.rows:
+        raise InvalidInput(f"{path} has no rows; there is nothing to match.")
+    return study.encode_file(tables, table)
+
+
+# ── how files fit the study ─────────────────────────────────────────────────────────────────────────────────────────
+
+HOLDERS = "Not private: for the holder of the file."
 
 
 def check_files(path: Path | None, files: Sequence[Path], *, json: bool) -> None:
-    """Print for each file and column how many of the values say nothing."""
+    """Print for each file and column how many values are outside of the study or missing.
+
+    A misspelt level would otherwise spoil a purchase without an error.
+    """
     from rich.table import Table
 
     from heathaze.ingest.tables import Tables
-    from heathaze.marketplace.study import Number, Study
+    from heathaze.marketplace.study import NumberColumn, Study
 
     if path is None or not files:
         raise InvalidInput("Say what to check: --check-study --study study.toml and --target FILE or --owners FILE.")
     study = Study.read(path)
     with Tables() as tables:
-        fits = {file: tables.encode(tables.read(file), study).fits for file in files}
+        fits = {file: study.encode_file(tables, tables.read(file)).fits for file in files}
     if json:
         columns = [
             {
@@ -58,14 +96,14 @@ def check_files(path: Path | None, files: Sequence[Path], *, json: bool) -> None
         for column in study.columns:
             fit = each[column.name]
             outside = _percent(fit.outside, fit)
-            both = (outside, "") if isinstance(column, Number) else ("", outside)
+            both = (outside, "") if isinstance(column, NumberColumn) else ("", outside)
             table.add_row(str(file), column.name, *both, _percent(fit.missing, fit))
     out.print(table)
     out.print(HOLDERS, markup=False)
 
 
-def warn_of_misfits(fits: Mapping[Path, Mapping[str, Fit]]) -> None:
-    """Name columns in which most values say nothing."""
+def warn_of_misfits(fits: Mapping[Path, Mapping[str, ColumnFit]]) -> None:
+    """Name the columns in which most values are outside of the study or missing."""
     doubtful = [(path, name, fit) for path, each in fits.items() for name, fit in each.items() if fit.doubtful]
     for path, name, fit in doubtful:
         err.print(
@@ -77,22 +115,25 @@ def warn_of_misfits(fits: Mapping[Path, Mapping[str, Fit]]) -> None:
         err.print(f"--check-study prints this for every column. {HOLDERS}", style="dim", markup=False)
 
 
-def _share(count: int, fit: Fit) -> float:
+def _share(count: int, fit: ColumnFit) -> float:
     return count / max(1, fit.rows)
 
 
-def _percent(count: int, fit: Fit) -> str:
+def _percent(count: int, fit: ColumnFit) -> str:
     return f"{100 * _share(count, fit):.1f} %"
 
 
-NOT_PRIVATE = "Not private: for the eyes of the consumer and the curator."
+# ── the plan and the purchase ───────────────────────────────────────────────────────────────────────────────────────
+
+NOT_PRIVATE = "Not private: for the consumer and the curator."
 THIS = "this purchase"
 UNIFORM = "uniform"
 _MUCH_NOISE = 0.5
-"""Of the signal. Rounds with more are often no better than chance."""
+"""Part of the signal. With more noise, private greedy is often no better than chance."""
 
 
-def tell_before(plan: Way) -> None:
+def print_plan(plan: Plan) -> None:
+    """Print how long the noise is and what is promised, before anything is paid."""
     target, *summary = (f"{100 * ratio:.0f} %" for ratio in plan.noise_to_signals)
     of_summary = f", of the summary's {summary[0]} at first and {summary[-1]} at last" if summary else ""
     out.print(
@@ -105,27 +146,30 @@ def tell_before(plan: Way) -> None:
     out.print("In full below, and in the report (--report).", style="dim", markup=False)
 
 
-def warn_of_noise(plan: Way) -> None:
+def warn_of_noise(plan: Plan) -> None:
+    """Warn if a plan has much noise."""
     if plan.noise_to_signal > _MUCH_NOISE:
         err.print(
-            f"In these rounds noise is up to {100 * plan.noise_to_signal:.0f} % of the greatest possible signal; "
-            "herding, the default, needs less: leave out --rounds.",
+            f"The noise of private greedy is up to {100 * plan.noise_to_signal:.0f} % of the greatest possible signal; "
+            "herding, the default, needs less: leave out --private-greedy.",
             markup=False,
         )
 
 
-def warn_of_chance(told: Mapping[str, Any]) -> None:
-    apart = told["mmd_squared"]
+def warn_of_chance(report: Mapping[str, Any]) -> None:
+    """Warn if rows taken at random would match better."""
+    apart = report["mmd_squared"]
     if apart[THIS] > apart.get(UNIFORM, math.inf):
-        instead = "leave out --rounds" if told["plan"]["way"] == "rounds" else "take a larger epsilon or target"
+        herding = report["plan"]["protocol"] == "herding"
+        instead = "take a larger epsilon or target" if herding else "leave out --private-greedy"
         err.print(
-            f"This purchase is farther from {told['mmd_against']} than rows taken by chance, which cost no privacy; "
+            f"This purchase is farther from {report['mmd_against']} than rows taken at random, which cost no privacy; "
             f"{instead}.",
             markup=False,
         )
 
 
-def what_is_told(plan: Way, bought: Purchase, market: Market, *, compared: bool) -> dict[str, Any]:
+def report_of(plan: Plan, bought: Purchase, market: MarketTables, *, compared: bool) -> dict[str, Any]:
     """All numbers of a purchase."""
     from heathaze.marketplace.attribution import attribution
     from heathaze.marketplace.mmd import mmd_squared
@@ -153,7 +197,7 @@ def what_is_told(plan: Way, bought: Purchase, market: Market, *, compared: bool)
     }
 
 
-def _baselines(features: Features, market: Market, count: int) -> dict[str, Floats]:
+def _baselines(features: Features, market: MarketTables, count: int) -> dict[str, Floats]:
     from heathaze.marketplace.greedy import greedy, target_only, uniform
     from heathaze.privacy.randomness import SecureRandomness
 
@@ -164,11 +208,12 @@ def _baselines(features: Features, market: Market, count: int) -> dict[str, Floa
     }
 
 
-def tell(told: Mapping[str, Any], *, ledgers: bool) -> None:
+def print_report(report: Mapping[str, Any], *, ledgers: bool) -> None:
+    """Print a purchase: a row for each owner, the distances, the promises and the notes."""
     from rich.table import Table
 
     table = Table("owner", "offered", "chosen", "share", "value", "missed", box=None, pad_edge=False)
-    for row in told["owners"]:
+    for row in report["owners"]:
         table.add_row(
             row["owner"],
             f"{row['offered']:,}",
@@ -179,15 +224,16 @@ def tell(told: Mapping[str, Any], *, ledgers: bool) -> None:
         )
     out.print(table)
     out.print(
-        f"The curator saw {told['seen']:,} points and bought {told['points']:,}: parsimony {told['parsimony']:.2f}.",
+        f"The curator saw {report['seen']:,} points and bought {report['points']:,}: parsimony "
+        f"{report['parsimony']:.2f}.",
         markup=False,
     )
-    apart = ", ".join(f"{name} {value:.2g}" for name, value in told["mmd_squared"].items())
-    out.print(f"MMD² from {told['mmd_against']}, exact kernel: {apart}. {NOT_PRIVATE}", markup=False)
-    for whom, promise in told["guarantees"].items():
+    apart = ", ".join(f"{name} {value:.2g}" for name, value in report["mmd_squared"].items())
+    out.print(f"MMD² from {report['mmd_against']}, exact kernel: {apart}. {NOT_PRIVATE}", markup=False)
+    for whom, promise in report["guarantees"].items():
         whose = "the target" if whom == "target" else "an owner"
         out.print(f"To each record of {whose}: {promise['sentence']}", style="dim", markup=False)
-    for note in told["notes"]:
+    for note in report["notes"]:
         err.print(note, markup=False)
     if not ledgers:
         err.print(
@@ -196,11 +242,12 @@ def tell(told: Mapping[str, Any], *, ledgers: bool) -> None:
             style="dim",
             markup=False,
         )
-    for path in told["written"]:
+    for path in report["written"]:
         out.print(f"wrote {path}", style="bold", markup=False)
 
 
-def draw(plan: Way, market: Market, bought: Purchase, told: Mapping[str, Any], path: Path) -> None:
+def draw(plan: Plan, market: MarketTables, bought: Purchase, report: Mapping[str, Any], path: Path) -> None:
+    """Draw a purchase. NOT PRIVATE."""
     from heathaze.marketplace.figure import Seller, draw_purchase, some_others
 
     whose, features = np.array(bought.owners), plan.features
@@ -212,12 +259,12 @@ def draw(plan: Way, market: Market, bought: Purchase, told: Mapping[str, Any], p
     draw_purchase(
         features.of(market.target),
         sellers,
-        told["mmd_squared"],
-        title=f"{told['points']:,} points bought from {len(sellers)} owners, {told['seen']:,} seen by the curator",
+        report["mmd_squared"],
+        title=f"{report['points']:,} points bought from {len(sellers)} owners, {report['seen']:,} seen by the curator",
         measured="the target" if market.held_out is None else "rows like the target",
         caption=(
-            "NOT PRIVATE: the picture shows single records, for the eyes of the consumer and the curator. MMD² is "
-            f"measured from {told['mmd_against']}. What owners were told has {plan.guarantee_for_owners.loss} "
+            "NOT PRIVATE: the picture shows single records, for the consumer and the curator. MMD² is "
+            f"measured from {report['mmd_against']}. What owners were sent has {plan.guarantee_for_owners.loss} "
             "differential privacy for each record; adjacency: "
             f"{plan.guarantee_for_target.adjacency.value} for records of the target, "
             f"{plan.guarantee_for_owners.adjacency.value} for records of owners."

@@ -63,7 +63,7 @@ _USED_BY = {
     "distributed": "works on sums over devices; use `hz.distributed`, and try it with `heathaze rehearse`",
     "local": "is a local mechanism; use it with `heathaze randomize`",
     "sensors": "protects readings of sensors; use `heathaze sensors`",
-    "marketplace": "buys rows from owners; use `heathaze summarize`",
+    "marketplace": "buys rows from owners; use `heathaze market`",
 }
 
 _TAKE_PEOPLE = ("dense", "adaptive-grid", "uniform-grid")
@@ -178,6 +178,6 @@ def mechanisms(
         "`heathaze mechanisms NAME` prints a page: promise, proof, cost, departures from the paper. `heathaze publish` "
         "uses the central ones, where a curator is trusted; `heathaze rehearse` tries surveys by secure sums, the "
         "distributed model; `heathaze randomize` uses the local ones, where only the own device is trusted; `heathaze "
-        "sensors` and `heathaze summarize` use the others.",
+        "sensors` and `heathaze market` use the others.",
         markup=False,
     )

@@ -1,6 +1,6 @@
-"""A made-up market for data: a small town that wants records like its own, and five suppliers who have other ones.
+"""A made-up market for data: a small town that wants records like its own, and five suppliers with other records.
 
-Households with the size of their home, how they heat it and what they use. Nobody lives in them.
+The records are households with the size of their home, how they heat it and what they use. None of them exists.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import whole
 from heathaze.errors import InvalidInput
 
 Columns = dict[str, npt.NDArray[np.generic]]
@@ -29,12 +30,12 @@ RANGES: Mapping[str, tuple[float, float] | tuple[str, ...]] = MappingProxyType(
         "tenure": ("owned", "rented"),
     }
 )
-"""The public columns: what is known of homes anywhere, not of these."""
+"""The public columns, with ranges and levels that are known of homes in general."""
 
 
 @dataclass(frozen=True)
 class _Region:
-    """How homes of one kind of place are spread."""
+    """How the homes of one region are distributed."""
 
     area: tuple[float, float]
     built: tuple[float, float]
@@ -65,22 +66,26 @@ class Market:
 def market(seed: int = 0, target: int = 400, each: int = 2000, *, hills: float = 0.7) -> Market:
     """A market in which the town is like no single supplier: old homes in the hills, and new suburbs below.
 
-    Every table has the public columns and ``kwh``, what a household uses in a year: what a model would be trained on,
-    and what takes no part in the choice.
+    Every table has the public columns and ``kwh``, what a household uses in a year. A model would be trained to predict
+    ``kwh``; it takes no part in the choice.
 
     Args:
         seed: Which market; the same seed gives the same rows.
         target: Households of the town.
         each: Households of every supplier.
-        hills: Part of the town that lies in the hills; the rest is new suburbs.
+        hills: The part of the town that lies in the hills, from 0 to 1; the rest is new suburbs.
+
+    Returns:
+        The tables of the town and of the suppliers, and the public columns.
+
+    Raises:
+        InvalidInput: A number is out of range.
 
     >>> made = market()
     >>> sorted(made.owners), len(made.target["kwh"])
     (['coast', 'harbour_city', 'hills', 'new_suburbs', 'plain'], 400)
     """
-    for name, value in (("target", target), ("each", each)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InvalidInput(f"{name} is {value!r}; give a whole number of households, 1 or larger.")
+    target, each = whole(target, "target", "how many households"), whole(each, "each", "how many households")
     if not 0 <= hills <= 1:
         raise InvalidInput(f"hills is {hills!r}; give a part from 0 to 1.")
     rng = np.random.default_rng(seed)
@@ -93,7 +98,7 @@ def market(seed: int = 0, target: int = 400, each: int = 2000, *, hills: float =
 
 
 def _households(rng: np.random.Generator, region: _Region, count: int) -> Columns:
-    """Some are outside of the public ranges, as records are."""
+    """Records of one region; some values are outside of the public ranges, as in real data."""
     area = np.maximum(rng.normal(*region.area, count), 12).round(0)
     built = np.minimum(rng.normal(*region.built, count), 2024).round(0)
     residents = 1 + rng.poisson(region.residents - 1, count)

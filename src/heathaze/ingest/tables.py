@@ -1,6 +1,6 @@
-"""Files of rows, held with all of their columns, so that those which are bought can be written back whole.
+"""Files of rows, held with all of their columns, so that chosen rows can be written back whole.
 
-file ─► Tables.read ─► Table, all columns ─► Tables.encode ─► points
+file ─► Tables.read ─► Table, all columns ─► Tables.cells ─► some columns as arrays
                             └── the chosen rows ─► Tables.write ─► file, all columns and whose they were
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,10 @@ import numpy.typing as npt
 from heathaze.errors import CannotWrite, HeathazeError, TooLarge, UnknownFormat, UnreadableData
 from heathaze.ingest.columns import locate
 from heathaze.ingest.source import Format, check_parquet, find_files
-from heathaze.marketplace.study import NUMBER, Category, Encoded, Number, Study
 from heathaze.privacy.secret import Secret
+
+NUMBER = r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+"""A number as text, without leading zeros: 00501 is a name."""
 
 _ROW, _PLACE = "__heathaze_row", "__heathaze_place"
 _INTEGERS = r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?"
@@ -32,9 +34,16 @@ _NUMBER = rf"^{NUMBER}$|^(?i:nan)$"
 
 @dataclass(frozen=True)
 class Table:
-    """One file that was read: which columns it has, and in which DuckDB type. Prints no values.
+    """One file that was read: its columns with their DuckDB types. It prints no values.
 
     The cells of a CSV file are held as they are written, whatever the type of their column.
+
+    Args:
+        path: The file.
+        number: Which of the tables of :class:`Tables` it is.
+        types: DuckDB type of each column.
+        rows: How many rows there are; secret.
+        as_written: Whether cells are held as text.
     """
 
     path: Path
@@ -55,10 +64,10 @@ class Table:
 
 
 class Tables(Secret):
-    """Rows of files, held with all of their columns, so that those which are bought can be written back whole.
+    """Rows of files, held with all of their columns, so that chosen rows can be written back whole.
 
-    CSV is held as text; a column comes back as numbers where all of it are numbers, perhaps with blanks around them,
-    and none begins with a spare zero.
+    CSV is held as text. A column is written back as numbers if all of its cells are numbers, perhaps with blanks around
+    them, and none has a leading zero.
     """
 
     def __init__(self) -> None:
@@ -79,7 +88,13 @@ class Tables(Secret):
         self._connection.close()
 
     def read(self, path: str | Path) -> Table:
-        """Take in a Parquet or CSV file.
+        """Read a Parquet or CSV file.
+
+        Args:
+            path: The file.
+
+        Returns:
+            What may be known about it; the rows stay here.
 
         Raises:
             UnreadableData: There is no such file, or it is damaged.
@@ -121,7 +136,7 @@ class Tables(Secret):
         )
 
     def _narrowed(self, table: str, names: Sequence[str]) -> dict[str, str]:
-        """Types of columns of text: numbers where all of it are."""
+        """Types of columns of text: a number type where all cells are numbers."""
         tests = ", ".join(
             f"bool_and(regexp_matches({_trimmed(_sql_name(name))}, '{pattern}'))"
             for name in names
@@ -133,22 +148,43 @@ class Tables(Secret):
             for name, whole, number in zip(names, found[::2], found[1::2], strict=True)
         }
 
-    def encode(self, table: Table, study: Study) -> Encoded:
-        """The rows of a table as points of a study.
+    def cells(
+        self, table: Table, *, numbers: Sequence[str] = (), texts: Sequence[str] = ()
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Some columns of a table, cell by cell.
 
-        Levels are looked up by what is written in each cell, never by a type that the whole column has: one cell more
-        would change that, and with it how all the others are read.
+        Every cell is read alone, never by a type that the whole column has: one more cell would change that type, and
+        with it how all the others are read. In a CSV file a cell that is no number is missing.
+
+        Args:
+            table: What :meth:`read` returned.
+            numbers: Names of columns to read as numbers; columns of other types come as text.
+            texts: Names of columns to read as text.
+
+        Returns:
+            An array for each name that the table has, in the order of the rows.
+
+        Raises:
+            UnreadableData: DuckDB cannot read a column.
         """
-        columns = [column for column in study.columns if column.name in table.types]
-        wanted = ", ".join(f"{_cells(table, column)} as c{place}" for place, column in enumerate(columns))
+        found = {name: _number_cells(table, name) for name in numbers if name in table.types}
+        found |= {name: f"cast({_sql_name(name)} as varchar)" for name in texts if name in table.types}
+        wanted = ", ".join(f"{cell} as c{place}" for place, cell in enumerate(found.values()))
         with self._sentences(table.path):
-            found = self._connection.execute(
+            arrays = self._connection.execute(
                 f"select {wanted or 'null as c0'} from t{table.number} order by {_ROW}"
             ).fetchnumpy()
-        return study.encode({column.name: found[f"c{place}"] for place, column in enumerate(columns)}, str(table.path))
+        return {name: arrays[f"c{place}"] for place, name in enumerate(found)}
 
     def check_names(self, owners: Mapping[str, Table]) -> None:
-        """Refuse rows that could not stand in one file, before anything is paid."""
+        """Refuse tables whose rows could not stand in one file.
+
+        Args:
+            owners: The table of each owner.
+
+        Raises:
+            UnreadableData: A table has a column that the output needs for itself.
+        """
         for table in owners.values():
             taken = [
                 name
@@ -162,9 +198,18 @@ class Tables(Secret):
                 )
 
     def write(self, path: Path, owners: Mapping[str, Table], names: Sequence[str], rows: npt.ArrayLike) -> None:
-        """The chosen rows in the order of choice, all of their columns, then ``owner`` and ``row`` (from 0).
+        """Write the chosen rows in the order of choice, with all columns, then ``owner`` and ``row`` (from 0).
 
-        A column that only some owners have is empty for the others. ``path`` ends in .parquet or .csv.
+        A column that only some owners have is empty for the others.
+
+        Args:
+            path: A file that ends in .parquet or .csv.
+            owners: The table of each owner.
+            names: The owner of each chosen row.
+            rows: Which row of its owner each is, from 0.
+
+        Raises:
+            CannotWrite: The disk or the directory refuses.
         """
         picks = {
             "owner": np.array(list(names), dtype=object),
@@ -172,17 +217,17 @@ class Tables(Secret):
             _PLACE: np.arange(len(names)),
         }
         self._connection.register("picks", picks)
-        sellers = {name: table for name, table in owners.items() if name in set(names)}
+        chosen = {name: table for name, table in owners.items() if name in set(names)}
         how = "format parquet, compression zstd" if path.suffix.lower() == ".parquet" else "format csv, header"
         with self._sentences(path, CannotWrite):
             self._connection.execute(
-                f"copy (select * exclude (owner, row, {_PLACE}), owner, row from ({_union(sellers)}) "
+                f"copy (select * exclude (owner, row, {_PLACE}), owner, row from ({_union(chosen)}) "
                 f"order by {_PLACE}) to {_sql_text(str(path))} ({how}, use_tmp_file false)"
             ).fetchall()
 
     @contextlib.contextmanager
     def _sentences(self, path: Path, kind: type[HeathazeError] = UnreadableData) -> Iterator[None]:
-        """DuckDB's own messages quote the data, so only what kind of trouble it was comes through."""
+        """DuckDB's messages quote the data, so only the kind of the error comes through."""
         import duckdb
 
         done = "written" if kind is CannotWrite else "read"
@@ -199,14 +244,12 @@ class Tables(Secret):
             ) from None
 
 
-def _cells(table: Table, column: Number | Category) -> str:
-    """A column for the study, cell by cell: levels as text, numbers as such; in text what is no number is missing."""
-    name = _sql_name(column.name)
-    if isinstance(column, Category):
-        return f"cast({name} as varchar)"
+def _number_cells(table: Table, column: str) -> str:
+    """A column of numbers, cell by cell; text that is no number is missing."""
+    name = _sql_name(column)
     if table.as_written:
         return f"try_cast({_trimmed(name)} as double)"
-    plain = table.is_number(column.name) or table.types[column.name] == "BOOLEAN"
+    plain = table.is_number(column) or table.types[column] == "BOOLEAN"
     return name if plain else f"cast({name} as varchar)"
 
 
@@ -217,7 +260,7 @@ def _typed(table: Table, name: str, of: str = "") -> str:
 
 
 def _union(owners: Mapping[str, Table]) -> str:
-    """The picked rows of all; a column of different types in one that takes all, since DuckDB's own choice may fail."""
+    """The picked rows of all owners; columns of different types are cast to one, since DuckDB's choice may fail."""
     types: dict[str, set[str]] = {}
     for table in owners.values():
         for column, kind in table.types.items():
@@ -236,7 +279,7 @@ def _union(owners: Mapping[str, Table]) -> str:
 
 
 def _brought(value: str, types: set[str]) -> str:
-    """A value as the one type that takes all of some."""
+    """A value cast to one type that can hold all of the given types."""
     if len(types) == 1 or all(re.fullmatch(_INTEGERS, kind) for kind in types):
         return value
     if all(re.match(_NUMBERS, kind) for kind in types):
@@ -245,13 +288,13 @@ def _brought(value: str, types: set[str]) -> str:
 
 
 def _without_blanks(names: Sequence[str]) -> list[str]:
-    """Names of columns without the blanks that may follow a comma, if they differ still."""
+    """Names of columns without the blanks that may follow a comma, if all names still differ."""
     plain = [name.strip() for name in names]
     return plain if len({name.lower() for name in plain}) == len(plain) and all(plain) else list(names)
 
 
 def _trimmed(place: str) -> str:
-    """A text without blanks around it, and none if nothing is left."""
+    """A text without blanks around it, and NULL if nothing is left."""
     return f"nullif(trim({place}), '')"
 
 

@@ -1,20 +1,20 @@
 """Buying training data of private owners that matches a private target."""
 
 from heathaze.marketplace.attribution import attribution
-from heathaze.marketplace.auction import AskAll, AskSome, LogisticAuction
+from heathaze.marketplace.auction import AskEveryone, AskPublicFew, LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.herding import Herding
 from heathaze.marketplace.messages import Purchase
 from heathaze.marketplace.mmd import mmd_squared
 from heathaze.marketplace.mwem import Mwem
-from heathaze.marketplace.private_greedy import Rounds
+from heathaze.marketplace.private_greedy import PrivateGreedy
 from heathaze.marketplace.protocol import Curator
-from heathaze.marketplace.roles import Consumer, Owner, summarize
+from heathaze.marketplace.roles import Consumer, Owner, buy, curator_for
 from heathaze.marketplace.study import Study
 
 __all__ = [
-    "AskAll",
-    "AskSome",
+    "AskEveryone",
+    "AskPublicFew",
     "Consumer",
     "Curator",
     "Features",
@@ -22,10 +22,11 @@ __all__ = [
     "LogisticAuction",
     "Mwem",
     "Owner",
+    "PrivateGreedy",
     "Purchase",
-    "Rounds",
     "Study",
     "attribution",
+    "buy",
+    "curator_for",
     "mmd_squared",
-    "summarize",
 ]

@@ -1,8 +1,8 @@
-"""What each owner contributed to a purchase: how much its points brought the whole nearer to the target.
+"""What each owner contributed to a purchase: how much nearer to the target its points brought the whole.
 
-Post-processing of the purchase, for those who may see the purchase: the curator and the consumer. An owner who is told
-its value learns something about the others' records and the target, which no promise covers; see values.md for how to
-pay owners.
+This is post-processing of the purchase, for the curator and the consumer, who may see the purchase. An owner who learns
+its value learns something about the others' records and the target, which no promise covers; ``attribution.md`` says
+how to pay owners.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import positive
 from heathaze.errors import InvalidInput
-from heathaze.marketplace.mmd import centred, check_gamma, kernel_means
+from heathaze.marketplace.mmd import centred, kernel_means
 from heathaze.types import Floats, Integers
 
 _NOTHING = 1e-12
@@ -23,23 +24,27 @@ _NOTHING = 1e-12
 
 
 class Choice(Protocol):
-    """Points and whose they are: a purchase, or a baseline."""
+    """Points and their owners: a purchase, or a baseline."""
 
     @property
     def owners(self) -> Sequence[str]:
-        """Whose each point is."""
+        """The owner of each point."""
 
     @property
     def points(self) -> Floats:
-        """A row for each."""
+        """A row for each point."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """Of one owner.
+    """What one owner contributed. NOT PRIVATE.
 
-    ``share`` is of the chosen points, ``value`` the Shapley value of its points, and ``missed`` how much farther from
-    the target the purchase would be without its points, in MMD².
+    Args:
+        owner: Its name.
+        chosen: How many of its points were chosen.
+        share: Its part of the chosen points.
+        value: The Shapley value of its points.
+        missed: How much farther from the target the purchase would be without its points, in MMD².
     """
 
     owner: str
@@ -56,25 +61,26 @@ class Contribution:
 def attribution(
     purchase: Choice, target: npt.ArrayLike, gamma: float, owners: Sequence[str] = ()
 ) -> tuple[Contribution, ...]:
-    """How many points each owner sold, and what they are worth.
+    """How many points each owner sold, and what they contribute. NOT PRIVATE: for the curator and the consumer alone.
 
     With J(S) = 2 mean k(t, x) − mean k(x, x′) over t of the target and x, x′ of S, MMD²(S) is the same constant minus
     J(S) for every S. The value of an owner is the sum of its points' :func:`shapley_values`; all values together are J
-    of the whole, and the order in which points were chosen does not matter. A point may be worth less than nothing.
+    of the whole, and the order in which points were chosen does not matter. Values may be negative.
 
-    ``missed`` is J of the whole minus J without the owner's points, where those that are left stand for the whole. It
-    does not add up to anything, and is below 0 where the rest alone would match better.
-
-    NOT PRIVATE: for the eyes of the curator and the consumer alone.
+    ``missed`` is J of the whole minus J without the owner's points. The numbers of several owners do not add up, and
+    one is negative where the rest alone would match better.
 
     Args:
         purchase: What was bought.
         target: The consumer's points, encoded alike.
-        gamma: Of the study.
+        gamma: γ of the study.
         owners: Names to list first, in this order, also those from whom nothing was bought.
 
     Returns:
-        One row for each owner; then those that are not in ``owners``, in the order of their first point.
+        One row for each of ``owners``, then for other owners in the order of their first point.
+
+    Raises:
+        InvalidInput: The target is empty or has other columns, or γ is not positive.
 
     Cost: chosen points × (chosen points × owners + target) × columns.
 
@@ -100,12 +106,20 @@ def attribution(
 
 
 def shapley_values(points: npt.ArrayLike, target: npt.ArrayLike, gamma: float) -> Floats:
-    """What each point is worth: its mean gain over all orders in which the points could have been added.
+    """The Shapley value of each point: its mean gain over all orders in which the points could have been added.
 
     The game is v(S) = (2/p) Σ a_i − (1/p²) ΣΣ k(x_i, x_j) over i, j of S, with a_i = mean k(t, x_i) and p the number of
-    all points, so that v of all is J. Its Shapley value is exact (values.md):
+    all points, so that v of all is J. Its Shapley value is exact (``attribution.md``):
 
         value_i = (2 a_i − (1/p) Σ_j k(x_i, x_j)) / p
+
+    Args:
+        points: The chosen points, a row each.
+        target: The target's points, a row each.
+        gamma: γ of the kernel, positive.
+
+    Raises:
+        InvalidInput: The target is empty or has other columns, or γ is not positive.
     """
     near, alike, _ = _kernels(points, target, gamma)
     return _shared(near, alike)
@@ -117,7 +131,7 @@ def _shared(near: Floats, alike: Floats) -> Floats:
 
 def _kernels(points: npt.ArrayLike, target: npt.ArrayLike, gamma: float) -> tuple[Floats, Floats, Floats]:
     """For each point its mean kernel with the target and with all points, itself too; and the points, centred."""
-    check_gamma(gamma)
+    gamma = positive(gamma, "gamma", "the kernel's γ")
     wanted, chosen = np.asarray(target, dtype=np.float64), np.asarray(points, dtype=np.float64)
     if wanted.ndim != 2 or chosen.ndim != 2 or wanted.shape[1] != chosen.shape[1] or not len(wanted):
         raise InvalidInput(

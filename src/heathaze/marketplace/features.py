@@ -1,9 +1,9 @@
 """The public hash h₁: random Fourier features of the kernel exp(−γ‖x − y‖²) (Rahimi and Recht 2008; errata E2-9).
 
-Every frequency ω gives a cosine and a sine, so each point becomes a vector of length exactly 1. The paper's single
-cosines with a random phase reach length √2: the same promise would cost twice the noise power.
+Every frequency ω gives a cosine and a sine, so each point becomes a vector of length 1. The paper's single cosines with
+a random phase reach length √2: the same promise would cost twice the noise power.
 
-All of it is done on whole numbers, so a hash depends on its own point and on nothing else (``features.md``).
+All of it is computed in whole numbers, so a hash depends on its own point and on nothing else (``herding.md``).
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import InvalidInput, expect
+from heathaze.checks import assign, positive, whole
+from heathaze.errors import InvalidInput
 from heathaze.types import Floats
 
 FARTHEST = 1e4
-"""Widths of the kernel, 1/√γ, from 0 to a point: so that angles fit into whole numbers."""
+"""The longest distance of a point from 0, in widths of the kernel 1/√γ, so that angles fit into whole numbers."""
 
 _POINT_BITS = 20
 """Points are rounded to 2^−20 widths of the kernel."""
@@ -35,8 +36,8 @@ _TURN_BITS = 16
 _HASH_BITS = 24
 """Numbers of a hash are multiples of 2^−24."""
 
-_TOLD_BITS = 24
-"""And so are those of a mean hash that they are compared with."""
+_MEAN_BITS = 24
+"""So are those of a mean hash that they are multiplied with."""
 
 _BLOCK = 2**12
 """Points hashed at a time."""
@@ -45,20 +46,23 @@ _FLOAT_BITS = 53
 """Whole numbers below 2^53 are floats, and so are their sums and products below it, in whatever order."""
 
 _MOST = 2**20
-"""Numbers a point and a hash may have; beyond, something else was meant."""
+"""The most columns of a point, and the most frequencies; larger numbers are taken for mistakes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Features:
     """How points are hashed, known to all parties. ``of(x) · of(y)`` is near exp(−gamma ‖x − y‖²).
 
-    It hides nothing: who knows the seed, as all parties do, finds x from its hash (errata E2-8).
+    The hash hides nothing: all parties know the seed, and with it x can be computed from its hash (errata E2-8).
 
     Args:
-        columns: Numbers a point has.
-        gamma: The kernel's γ, chosen without looking at the data.
-        frequencies: How many; a hash has twice as many numbers.
-        seed: Of the study; the same seed gives the same hash on every machine.
+        columns: Numbers of a point, from 1 to 1,048,576.
+        gamma: γ of the kernel, positive; choose it without looking at the data.
+        frequencies: How many frequencies, from 1 to 1,048,576; a hash has twice as many numbers.
+        seed: Seed of the study, at least 0; the same seed gives the same hash on every machine.
+
+    Raises:
+        InvalidInput: A number is out of range.
 
     >>> Features(columns=3, gamma=0.5).of([[0.0, 1.0, 2.0]]).shape
     (1, 140)
@@ -66,31 +70,36 @@ class Features:
 
     columns: int
     gamma: float
-    frequencies: int = 70
-    seed: int = 0
+    frequencies: int
+    seed: int
 
-    def __post_init__(self) -> None:
-        for name, least in (("columns", 1), ("frequencies", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise InvalidInput(f"{name} is {value!r}; give a whole number, {least} or larger.")
-            object.__setattr__(self, name, int(value))
-        if max(self.columns, self.frequencies) > _MOST:
-            raise InvalidInput(f"There are {self.columns} columns and {self.frequencies} frequencies; at most {_MOST}.")
-        expect((int, float), self.gamma, "gamma")
-        if not (math.isfinite(self.gamma) and self.gamma > 0):
-            raise InvalidInput(f"gamma is {self.gamma}; give a positive number.")
-        object.__setattr__(self, "gamma", float(self.gamma))
+    def __init__(self, columns: int, gamma: float, frequencies: int = 70, seed: int = 0) -> None:
+        assign(
+            self,
+            columns=whole(columns, "columns", most=_MOST),
+            gamma=positive(gamma, "gamma", "the kernel's γ"),
+            frequencies=whole(frequencies, "frequencies", most=_MOST),
+            seed=whole(seed, "seed", least=0),
+        )
 
     @property
     def dimension(self) -> int:
-        """Numbers a hash has."""
+        """Numbers of a hash."""
         return 2 * self.frequencies
 
     def of(self, points: npt.ArrayLike) -> Floats:
-        """A row for each point, whole multiples of 2^−24, as good as 1 long and never longer.
+        """The hash of each point: multiples of 2^−24, almost 1 long and never longer.
 
-        The row of a point is the same to the last bit whatever other points there are.
+        The hash of a point is the same to the last bit whatever other points there are.
+
+        Args:
+            points: A row for each point.
+
+        Returns:
+            A row for each hash.
+
+        Raises:
+            InvalidInput: The points are not a table of finite numbers with the study's columns, or too far from 0.
         """
         table = self.checked(points)
         out = np.empty((len(table), self.dimension))
@@ -100,7 +109,7 @@ class Features:
         return out
 
     def _hash(self, block: Floats, out: Floats) -> None:
-        """Hashes of points in whole numbers: how often each frequency turns, and where it comes to stand."""
+        """Hashes of points in whole numbers: each frequency turns by an angle, whose cosine and sine are looked up."""
         frequencies, surplus = self._frequencies
         # The products are whole numbers too, and exact; as floats, since matrix products are quick with those.
         angles = (block @ frequencies).astype(np.int64)
@@ -114,15 +123,29 @@ class Features:
     def products(self, hashes: Floats, mean: Floats) -> Floats:
         """Each hash times a mean hash, exactly: equal hashes get equal products, and none depends on the others.
 
-        The mean is rounded to multiples of 2^−24 first, and what is far beyond any mean hash with noise is cut off.
+        The mean is rounded to multiples of 2^−24 first. Its numbers are cut off far beyond any mean hash with noise.
+
+        Args:
+            hashes: A row for each hash.
+            mean: The mean hash.
+
+        Returns:
+            A number for each hash.
         """
-        most = 2.0 ** (_FLOAT_BITS - 1 - _HASH_BITS - _TOLD_BITS) / math.sqrt(self.dimension)
-        steps = np.rint(np.ldexp(np.clip(mean, -most, most), _TOLD_BITS))
-        products: Floats = hashes @ np.ldexp(steps, -_TOLD_BITS)
+        most = 2.0 ** (_FLOAT_BITS - 1 - _HASH_BITS - _MEAN_BITS) / math.sqrt(self.dimension)
+        steps = np.rint(np.ldexp(np.clip(mean, -most, most), _MEAN_BITS))
+        products: Floats = hashes @ np.ldexp(steps, -_MEAN_BITS)
         return products
 
     def checked(self, points: npt.ArrayLike) -> Floats:
-        """Points as a table of finite floats with the study's columns; no message quotes a value."""
+        """Points as a table of finite floats with the study's columns.
+
+        Args:
+            points: A row for each point.
+
+        Raises:
+            InvalidInput: They are not such a table, or too far from 0; the sentence quotes no value.
+        """
         try:
             # In one order, since the lengths below are added up in the order of the memory.
             table = np.ascontiguousarray(points, dtype=np.float64)
@@ -145,13 +168,13 @@ class Features:
 
     @property
     def omega(self) -> Floats:
-        """The frequencies ω as columns: a point x stands at the angles xᵀω, in radians. Public, like all of it."""
+        """The frequencies ω as columns: a point x has the angles xᵀω, in radians. Public."""
         frequencies, surplus = self._frequencies
         return np.ldexp(frequencies, _POINT_BITS - _TURN_BITS - surplus) * (math.tau * math.sqrt(self.gamma))
 
     @functools.cached_property
     def _frequencies(self) -> tuple[Floats, int]:
-        """Columns are frequencies, N(0, 2 I) a width, in whole numbers; and how many bits an angle has too many."""
+        """Frequencies as columns, N(0, 2 I) for each width, in whole numbers; and the surplus bits of an angle."""
         from scipy.special import ndtri
 
         from heathaze.privacy.randomness import Simulation
@@ -168,7 +191,7 @@ class Features:
 
     @functools.cached_property
     def _cosines(self) -> Floats:
-        """Of each angle, rounded towards 0, so that no hash is longer than 1."""
+        """The cosine of each angle, rounded towards 0, so that no hash is longer than 1."""
         angles = np.arange(2**_TURN_BITS) * (math.tau / 2**_TURN_BITS)
         cosines: Floats = np.ldexp(
             np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS)), -_HASH_BITS
@@ -177,7 +200,7 @@ class Features:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Equal where points are hashed alike, to the last bit."""
+        """A text that is equal on two machines if they hash points alike, to the last bit."""
         frequencies, surplus = self._frequencies
         tables = b"".join(table.astype("<f8").tobytes() for table in (frequencies + 0.0, self._cosines + 0.0))
         return hashlib.sha256(tables + bytes([surplus])).hexdigest()

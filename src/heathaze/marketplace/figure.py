@@ -1,6 +1,6 @@
-"""A picture of a purchase: what was wanted, what there was, what was bought and from whom, and how well it matches.
+"""A picture of a purchase: the target, the owners' points, what was bought from whom, and how well it matches.
 
-NOT PRIVATE: it shows single records of the target and of owners, and is for those who hold them anyway.
+NOT PRIVATE: it shows single records of the target and of owners, for the consumer and the curator.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 _INK, _FAINT, _LIGHT = "#1f2328", "#6b7280", "#e5e7eb"
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Okabe's and Ito's, which everybody can tell apart; a seventh owner begins again with another shape."""
+"""The palette of Okabe and Ito for colour-blind readers; the seventh owner gets the first colour and another shape."""
 
 _SHAPES = "os^Dv"
 
 _MOST_OWNERS = 24
-"""Of more, those who sold least are drawn as one."""
+"""If there are more owners, those who sold least are drawn as one."""
 
 _MOST_SHOWN = 800
-"""Points of one owner that are drawn pale; more would only be slower."""
+"""The most points of one owner that are drawn pale."""
 
 
 @dataclass(frozen=True, eq=False)
 class Seller:
-    """One owner: the hashes of the points that were bought, and those of some others of its points."""
+    """One owner in the picture: hashes of its points that were bought, and of some of its other points."""
 
     name: str
     bought: Floats = field(repr=False)
@@ -46,7 +46,11 @@ class Seller:
 
 
 def some_others(rows: int, bought: Integers) -> Integers:
-    """Of an owner's rows that were not bought at most some hundreds, evenly through them.
+    """At most 800 of an owner's rows that were not bought, evenly spaced.
+
+    Args:
+        rows: How many rows the owner has.
+        bought: The rows that were bought.
 
     >>> some_others(4, np.array([1])).tolist()
     [0, 2, 3]
@@ -65,10 +69,10 @@ def draw_purchase(
     measured: str = "the target",
     path: Path | BinaryIO,
 ) -> None:
-    """Write a PNG at 150 dots an inch: on the left the records, on the right how many of whom, and how far off.
+    """Write a PNG at 150 dots an inch: the records on the left, the counts by owner and the distances on the right.
 
-    The left side shows hashes along the two axes in which the target's vary most (its principal axes), so that what is
-    like the target lies where the target lies.
+    The left side shows hashes along the two principal axes of the target's hashes, so that points like the target lie
+    where the target lies.
 
     Args:
         target: Hashes of the target's points, a row each.
@@ -76,8 +80,11 @@ def draw_purchase(
         distances: MMD² from the target by the name of the choice, this purchase first.
         title: Stands above.
         caption: Stands below, wrapped to the width.
-        measured: From what distances are.
-        path: A file, or something that takes bytes.
+        measured: What the distances are measured from, for the title.
+        path: A file, or an object to write bytes to.
+
+    Raises:
+        InvalidInput: There is no target, no owner or no distance.
     """
     if not len(target) or not sellers or not distances:
         raise InvalidInput("A picture of a purchase needs a target, an owner and a distance.")
@@ -117,7 +124,11 @@ def draw_purchase(
 
 
 def principal_axes(hashes: Floats) -> tuple[Floats, Floats]:
-    """The middle of some points, and the two directions in which they vary most, as columns."""
+    """The middle of some points, and the two directions in which they vary most, as columns.
+
+    Args:
+        hashes: A row for each point.
+    """
     middle = hashes.mean(axis=0)
     _, vectors = np.linalg.eigh((hashes - middle).T @ (hashes - middle))
     axes = vectors[:, ::-1][:, :2]
@@ -181,9 +192,9 @@ def _draw_counts(axes: Axes, sellers: Sequence[Seller]) -> None:
 
 
 def _draw_distances(axes: Axes, distances: Mapping[str, float], measured: str) -> None:
-    """Dots on a logarithmic scale, on which bars would have no beginning; a good choice may be a hundred times nearer.
+    """Dots on a logarithmic scale, because a good choice may be a hundred times nearer; bars would need a zero.
 
-    Three ticks a decade where few decades are shown, so that there are always some.
+    A short scale has ticks at 1 and 3 of each decade, so that it always has some.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 

@@ -1,12 +1,16 @@
-"""Choosing points one by one so that their mean hash, or their mean kernel, follows the target's (errata E2-1).
+"""Greedy choices by a party that holds everything, and choices at random: what a private purchase is compared with.
 
 With S the q points taken so far, ḡ their mean hash and g̃ the target's, the objective is
 
     J(S) = 2 g̃·ḡ − ‖ḡ‖²,                                       (equation 3 of the paper)
-    J(S ∪ {x}) − J(S) = 2/(q + 1) · (g̃·h − q/(q + 1) · ḡ·h) + what does not depend on x,
+    J(S ∪ {x}) − J(S) = 2/(q + 1) · (g̃·h − q/(q + 1) · ḡ·h) + a term that does not depend on x,
 
 for hashes h of one length. So the best next point has the largest g̃·h − q/(q + 1) · ḡ·h. The paper prints the two terms
-the other way round, which takes the worst. Nothing here is private; who calls it decides who sees the rows.
+in the other order, which takes the worst point (errata E2-1).
+
+NOT PRIVATE, except for :func:`uniform` and :func:`random_pool`, whose messages to owners do not depend on any data. The
+baselines are for papers, tests and the consumer's report; they must not decide what owners are sent. Owners and
+curators use :func:`herd` and :func:`kernel_greedy` on what they hold anyway.
 """
 
 from __future__ import annotations
@@ -17,9 +21,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import positive, whole
 from heathaze.errors import InvalidInput
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.mmd import centred, check_gamma, kernel_means
+from heathaze.marketplace.mmd import centred, kernel_means
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
@@ -28,9 +33,17 @@ LARGE = 2**22
 
 
 def herd(hashes: Floats, target_mean: Floats, count: int) -> Integers:
-    """The rows of ``count`` hashes whose mean follows ``target_mean``, in the order of choice; of equals the first.
+    """Choose hashes one by one so that their mean follows the target's; of equal hashes the first is taken.
 
-    ``target_mean`` may carry noise. Fewer come back where there are fewer. A longer herd begins with the shorter one.
+    A longer choice begins with the shorter one.
+
+    Args:
+        hashes: A row for each hash.
+        target_mean: The target's mean hash, with or without noise.
+        count: How many to choose, at least 0; fewer come back if there are fewer.
+
+    Returns:
+        The rows in the order of choice.
 
     Cost: hashes × their length for each row chosen.
 
@@ -39,8 +52,8 @@ def herd(hashes: Floats, target_mean: Floats, count: int) -> Integers:
     """
     count = _possible(count, len(hashes))
     rough = hashes.astype(np.float32)
-    # Products of single precision are off by at most this part of both lengths; whoever is that near is looked at
-    # again in double precision, so that the choice is the one of double precision.
+    # Products of single precision are off by at most this part of both lengths. Rows that are that near to the best
+    # are compared again in double precision, so that the choice is the one of double precision.
     longest = float(np.sqrt((hashes**2).sum(axis=1).max(initial=0)))
     off = 2 * (hashes.shape[1] + 4) * 2.0**-24 * longest
     taken = np.zeros(len(hashes), dtype=bool)
@@ -60,14 +73,23 @@ def herd(hashes: Floats, target_mean: Floats, count: int) -> Integers:
 
 
 def kernel_greedy(points: Floats, target: Floats, gamma: float, count: int) -> Integers:
-    """The same with the exact kernel exp(−gamma ‖x − y‖²) and with the target's points instead of their hashes.
+    """Choose points one by one as :func:`herd` does, with the exact kernel exp(−gamma ‖x − y‖²) instead of hashes.
+
+    Args:
+        points: A row for each point.
+        target: The target's points, a row each.
+        gamma: γ of the kernel, positive.
+        count: How many to choose, at least 0; fewer come back if there are fewer.
+
+    Returns:
+        The rows in the order of choice.
 
     Cost: points × columns for each row chosen, and points × target × columns once.
 
     >>> kernel_greedy(np.array([[0.0], [5.0], [1.0]]), np.array([[0.1], [1.0]]), 0.5, 2).tolist()
     [2, 0]
     """
-    check_gamma(gamma)
+    gamma = positive(gamma, "gamma", "the kernel's γ")
     count = _possible(count, len(points))
     if not count:
         return np.empty(0, dtype=np.int64)
@@ -86,7 +108,13 @@ def kernel_greedy(points: Floats, target: Floats, gamma: float, count: int) -> I
 
 
 def marginal_gain(hashes: Floats, target_mean: Floats, taken: Integers, row: int) -> float:
-    """J(S ∪ {x}) − J(S) from its definition, S the rows taken and x one more; J(∅) = 0. For tests and for values.
+    """J(S ∪ {x}) − J(S) from its definition, with J(∅) = 0. For tests and papers.
+
+    Args:
+        hashes: A row for each hash.
+        target_mean: The target's mean hash.
+        taken: The rows of S.
+        row: The row of x.
 
     >>> float(marginal_gain(np.eye(2), np.array([0.5, 0.5]), np.array([], dtype=np.int64), 0))
     0.0
@@ -101,16 +129,11 @@ def _objective(chosen: Floats, target_mean: Floats) -> float:
     return float(2 * target_mean @ mean - mean @ mean)
 
 
-def _possible(count: int, there: int) -> int:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-        raise InvalidInput(f"The number of points to choose is {count!r}; give a whole number, 0 or larger.")
-    return min(int(count), there)
+def _possible(count: int, available: int) -> int:
+    return min(whole(count, "The number of points to choose", least=0), available)
 
 
-# TODO-merged from marketplace.baselines: What a private choice is measured against: choices by a curator who holds everything, and choices at random.
-#
-# NOT PRIVATE, except for :func:`uniform` and :func:`random_pool`, whose messages to owners do not depend on any data. For
-# papers, tests and the consumer's own report; nothing here may decide what an owner is told.
+# ── baselines ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Owners = Mapping[str, npt.ArrayLike]
 """Points of every owner, by name."""
@@ -125,12 +148,18 @@ class Chosen:
     points: Floats = field(repr=False)
 
     def first(self, count: int) -> Chosen:
-        """The choice as it was after so many points."""
+        """The first ``count`` points of the choice."""
         return Chosen(self.owners[:count], self.rows[:count], self.points[:count])
 
 
 def greedy(features: Features, target: npt.ArrayLike, owners: Owners, count: int) -> Chosen:
-    """NOT PRIVATE: the paper's reference. The best marginal gain each time, in the space of hashes, over all points.
+    """NOT PRIVATE: the paper's reference. It takes the point with the best marginal gain by hashes, over all points.
+
+    Args:
+        features: How points are hashed.
+        target: The target's points, a row each.
+        owners: Points of every owner, by name.
+        count: How many points to choose.
 
     >>> greedy(Features(1, gamma=1.0), [[0.0]], {"far": [[9.0]], "near": [[0.1], [5.0]]}, 1).owners
     ('near',)
@@ -140,22 +169,27 @@ def greedy(features: Features, target: npt.ArrayLike, owners: Owners, count: int
 
 
 def exact_greedy(features: Features, target: npt.ArrayLike, owners: Owners, count: int) -> Chosen:
-    """NOT PRIVATE: the same with the kernel itself instead of its features."""
+    """NOT PRIVATE: :func:`greedy` with the exact kernel instead of hashes; same arguments."""
     pool = _Pool.of(features, owners)
     return pool.chosen(kernel_greedy(pool.points, features.checked(_some(target)), features.gamma, count))
 
 
 def target_only(features: Features, target: npt.ArrayLike, owners: Owners, count: int) -> Chosen:
-    """NOT PRIVATE: the points most like the target, however much they are like each other."""
+    """NOT PRIVATE: the points most like the target, however similar to each other; arguments of :func:`greedy`."""
     pool = _Pool.of(features, owners)
     scores = features.of(pool.points) @ features.of(_some(target)).mean(axis=0)
     return pool.chosen(np.argsort(-scores, kind="stable")[:count])
 
 
 def uniform(owners: Owners, count: int, randomness: Randomness) -> Chosen:
-    """Random points, the same number from every owner as far as it has them; nobody looks at the target.
+    """Random points, the same number from every owner as far as it has them; the target is not used.
 
-    Costs no privacy towards owners: none is told anything about others.
+    It costs owners no privacy, because no message to an owner depends on data of others.
+
+    Args:
+        owners: Points of every owner, by name.
+        count: How many points to choose.
+        randomness: Where the order comes from.
     """
     pool = _Pool.of(None, owners)
     return pool.chosen(pool.in_turn(randomness)[:count])
@@ -166,7 +200,15 @@ def random_pool(
 ) -> Chosen:
     """Every owner sends random points, ``seen`` times ``count`` in all, of which the curator keeps the best.
 
-    Costs no privacy towards owners, and nothing of the target leaves the curator: whatever pays for more must beat it.
+    It costs owners no privacy, and nothing of the target leaves the curator. A private purchase must do better.
+
+    Args:
+        features: How points are hashed.
+        target: The target's points, a row each.
+        owners: Points of every owner, by name.
+        count: How many points to choose.
+        seen: How many points the curator sees for each point it keeps.
+        randomness: Where the order comes from.
     """
     pool = _Pool.of(features, owners)
     sent = pool.in_turn(randomness)[: round(seen * count)]

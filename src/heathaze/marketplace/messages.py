@@ -1,6 +1,6 @@
-"""One frozen class for each message between consumer, curator and owners. None prints what it carries.
+"""One frozen class for each message between consumer, curator and owners. No message prints what it carries.
 
-    herding                                             rounds
+    herding                                             private greedy
     consumer ─► curator   Wanted                        consumer ─► curator   Wanted
     curator  ─► owners    Broadcast (target)            curator  ─► owners    Broadcast (target; summary at times)
     owner    ─► curator   Profile                       curator  ─► owners    CallForBids, each round
@@ -9,14 +9,14 @@
     curator  ─► consumer  Purchase                      owner    ─► curator   Offer (one point, or none)
                                                         curator  ─► consumer  Purchase
 
-What goes to owners is what the promise is about; what goes to the curator and to the consumer is not protected from
-them.
+The promise covers what goes to owners. What goes to the curator and to the consumer is not protected from them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from heathaze.types import Floats, Integers
 
@@ -25,8 +25,12 @@ from heathaze.types import Floats, Integers
 class Broadcast:
     """Curator to owners: a mean hash with noise, of the target or of the summary. Public.
 
-    ``members`` is how many points the mean is of; ``deviation`` is that of the noise in each number; ``plan`` is the
-    fingerprint of what everyone agreed on.
+    Args:
+        about: "target" or "summary".
+        values: The mean hash.
+        deviation: Standard deviation of the noise in each number.
+        members: How many points the mean is of.
+        plan: Fingerprint of the plan that everyone agreed on.
     """
 
     about: str
@@ -38,7 +42,7 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Consumer to curator: its target, for the curator's eyes alone, and what owners may be told of it."""
+    """Consumer to curator: its target, for the curator alone, and the broadcast about it for owners."""
 
     points: Floats = field(repr=False)
     broadcast: Broadcast
@@ -46,7 +50,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Owner to curator: the sum of its hashes and their number, with the owner's own noise. Public."""
+    """Owner to curator: the sum of its hashes and their number, with the owner's noise. Public."""
 
     values: Floats = field(repr=False)
     count: float = field(repr=False)
@@ -55,14 +59,14 @@ class Profile:
 
 @dataclass(frozen=True)
 class Quota:
-    """Curator to owner: how many points to offer. Follows from what is public."""
+    """Curator to owner: how many points to offer. It follows from public numbers."""
 
     points: int
 
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """Owner to curator: points for sale, the first one wanted most, and which rows of its own they are."""
+    """Owner to curator: points for sale, the most wanted first, and which of the owner's rows they are."""
 
     rows: Integers = field(repr=False)
     points: Floats = field(repr=False)
@@ -70,7 +74,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class CallForBids:
-    """Curator to owners: a round begins; ``members`` points are in the summary, which is public."""
+    """Curator to owners: a round begins; the summary has ``members`` points, a public number."""
 
     round: int
     members: int
@@ -78,7 +82,7 @@ class CallForBids:
 
 @dataclass(frozen=True)
 class Bid:
-    """Owner to curator: the score of its best point that the curator has not seen; none if it has no more."""
+    """Owner to curator: the score of its best point that the curator has not seen; None if it has no more points."""
 
     round: int
     score: float | None = field(repr=False)
@@ -86,16 +90,22 @@ class Bid:
 
 @dataclass(frozen=True)
 class Ask:
-    """Curator to owner: send the point you bid with."""
+    """Curator to owner: send the point that you bid with."""
 
     round: int
 
 
 @dataclass(frozen=True, eq=False)
 class Purchase:
-    """Curator to consumer: the chosen points in the order of choice, whose they are, and which of the owner's rows.
+    """Curator to consumer: the chosen points in the order of choice. NOT PRIVATE.
 
-    ``offered`` is how many points each owner showed to the curator; ``notes`` are sentences about what went wrong.
+    Args:
+        owners: The owner of each point.
+        rows: Which row of its owner each point is, from 0.
+        points: The points, a row each.
+        offered: How many points each owner showed to the curator.
+        notes: Sentences about what went wrong; they hold no data.
+        simulated: Whether the noise can be repeated, as in tests and papers.
     """
 
     owners: tuple[str, ...] = field(repr=False)
@@ -112,9 +122,16 @@ class Purchase:
 
     @property
     def parsimony(self) -> float:
-        """Points that the curator saw for each point it kept; 1 is the least."""
+        """Points that the curator saw for each point it bought; at least 1."""
         return self.seen / max(1, len(self.rows))
 
 
 ToOwner = Broadcast | Quota | CallForBids | Ask
 FromOwner = Profile | Offer | Bid
+
+
+class Delivery(NamedTuple):
+    """A message and the owner to carry it to."""
+
+    owner: str
+    message: ToOwner

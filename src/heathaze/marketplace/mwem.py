@@ -1,7 +1,7 @@
-"""The paper's second hash h₂, multiplicative weights with the exponential mechanism, its constants put right (E2-2).
+"""The paper's second hash h₂: multiplicative weights with the exponential mechanism, with corrected constants (E2-2).
 
-Every step chooses the number of the sum that the model gets most wrong, tells that number with noise, and moves the
-model towards it. Both the choice and the number are paid for.
+In each step the exponential mechanism chooses the number of the sum that the model gets most wrong, that number is
+released with Laplace noise, and the model moves towards it. Both the choice and the number are paid for.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from heathaze.checks import assign, whole
 from heathaze.errors import InvalidInput, SensitivityExceeded
 from heathaze.marketplace.features import Features
 from heathaze.privacy.accountant import compose
@@ -30,30 +31,27 @@ GRID = 128
 _MOST_STEPS = 10**6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Mwem:
-    """How mean hashes are told: so many steps for each, every one with a choice and a number.
+    """How many steps release a mean hash; each step releases one choice and one number.
 
     Args:
-        steps: T, for each mean hash.
-        epsilon_per_step: ε of a choice, and of a number: a step costs both. Leave it out to spend the whole budget.
+        steps: T, the steps for each mean hash, from 1 to 1,000,000.
+        epsilon_per_step: ε of a choice, and of a number: a step costs both. Left out, the steps share the whole budget.
+
+    Raises:
+        InvalidInput: A number is out of range.
+
+    >>> Mwem(100, epsilon_per_step="1/50").parameters()
+    {'mechanism': 'mwem', 'steps': 100, 'epsilon_per_step': '1/50'}
     """
 
     steps: int
-    epsilon_per_step: Fraction | None = None
+    epsilon_per_step: Fraction | None
 
-    if TYPE_CHECKING:
-
-        def __init__(self, steps: int, epsilon_per_step: Number | None = None) -> None: ...
-
-    def __post_init__(self) -> None:
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer):
-            raise InvalidInput(f"steps is {self.steps!r}; give a whole number such as 100.")
-        if not 1 <= self.steps <= _MOST_STEPS:
-            raise InvalidInput(f"steps is {self.steps}; give a number from 1 to {_MOST_STEPS}.")
-        object.__setattr__(self, "steps", int(self.steps))
-        if self.epsilon_per_step is not None:
-            object.__setattr__(self, "epsilon_per_step", parse_epsilon(self.epsilon_per_step, "epsilon_per_step"))
+    def __init__(self, steps: int, epsilon_per_step: Number | None = None) -> None:
+        each = None if epsilon_per_step is None else parse_epsilon(epsilon_per_step, "epsilon_per_step")
+        assign(self, steps=whole(steps, "steps", most=_MOST_STEPS), epsilon_per_step=each)
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for reports."""
@@ -63,14 +61,14 @@ class Mwem:
 
 @dataclass(frozen=True)
 class MwemSum:
-    """Sums of hashes told by :class:`Mwem`, of which one hash may be replaced. Answers as ``NoisySum`` does.
+    """Sums of hashes released by :class:`Mwem`, where one hash may be replaced. It has the methods of ``NoisySum``.
 
     Args:
         features: How points are hashed.
         mwem: Steps, and what each costs.
         epsilon: Privacy loss of all sums together.
-        delta: Of the promise.
-        sums: How many are told.
+        delta: Probability with which the promise may fail.
+        sums: How many sums are released.
     """
 
     features: Features
@@ -113,29 +111,32 @@ class MwemSum:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise in a number of the sum when it is told: √2 · 2/ε, as hashes are scaled."""
+        """Standard deviation of the noise in a released number of the sum: √2 · 2/ε, in the scale of hashes."""
         return 2 * math.sqrt(2) / float(self.epsilon_per_step) / math.sqrt(self.features.frequencies)
 
     @property
-    def about(self) -> float:
-        """The deviation; ``NoisySum`` tells it so where it is too large to be drawn."""
+    def approximate_deviation(self) -> float:
+        """The same as :attr:`deviation`."""
         return self.deviation
 
     def of(self, vectors: Floats, randomness: Randomness, members: int | None = None) -> Floats:
-        """The sum as the model has it after all steps.
+        """The sum that the average model of all steps has.
 
         Args:
-            vectors: Hashes.
-            randomness: Where the bits come from.
-            members: How many hashes the sum is said to have; public. Left out, as many as there are.
+            vectors: Hashes, a row each.
+            randomness: Where the noise comes from.
+            members: How many hashes the sum is declared to have; public. Left out, as many as there are.
+
+        Returns:
+            As many numbers as a hash has.
 
         Raises:
-            SensitivityExceeded: A number of a hash is larger than any can be; nothing was told.
+            SensitivityExceeded: A number of a hash is larger than any can be; nothing was released.
         """
-        return self._told(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)
+        return self._noisy(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)
 
-    def _told(self, sums: Integers, members: int, randomness: Randomness) -> Floats:
-        """Algorithm 2 lines 4 to 9 on integers; μ is all that the model sees, so P_avg is post-processing."""
+    def _noisy(self, sums: Integers, members: int, randomness: Randomness) -> Floats:
+        """Algorithm 2, lines 4 to 9, on integers. The model sees μ alone, so P_avg is post-processing."""
         model = _Model(len(sums))
         average = np.zeros(len(sums))
         scale = laplace_scale_of(self.epsilon_per_step)
@@ -145,20 +146,28 @@ class MwemSum:
             # ψ is a whole number of grid steps: only integers decide.
             wrong = np.abs(np.rint(expected).astype(np.int64) - sums)
             place = exponential_choice(wrong.tolist(), rate, randomness)
-            told = int(sums[place]) + int(discrete_laplace(scale, 1, randomness)[0])
-            model.move(place, (told - expected[place]) / (2 * members * GRID))
+            noisy = int(sums[place]) + int(discrete_laplace(scale, 1, randomness)[0])
+            model.move(place, (noisy - expected[place]) / (2 * members * GRID))
             average += model.means
         result: Floats = average / self.mwem.steps * members / math.sqrt(self.features.frequencies)
         return result
 
 
 def choice_rate_of(epsilon: Fraction) -> Fraction:
-    """exp(ε ψ / 4) with ψ in units, of which the grid has 128 steps: ψ moves by at most 2 when a hash is replaced."""
+    """The factor of ψ in exp(ε ψ / 4), with ψ in steps of the grid; replacing a hash moves ψ by at most 2 · 128 steps.
+
+    Args:
+        epsilon: What a choice costs.
+    """
     return epsilon / (4 * GRID)
 
 
 def laplace_scale_of(epsilon: Fraction) -> Fraction:
-    """Lap(2/ε) in steps of the grid, rounded up to a multiple of 2^−10 for the exact sampler."""
+    """The scale of Lap(2/ε) in steps of the grid, rounded up to a multiple of 2^−10 for the exact sampler.
+
+    Args:
+        epsilon: What a number costs.
+    """
     return Fraction(math.ceil(2 * GRID / epsilon * 2**10), 2**10)
 
 
@@ -166,16 +175,16 @@ def _counted(vectors: Floats, features: Features) -> Integers:
     """Each number of each hash rounded to the grid on its own, then added up."""
     counted = np.rint(vectors * (math.sqrt(features.frequencies) * GRID))
     if not (np.abs(counted) <= GRID).all():
-        raise SensitivityExceeded("A hash has a number that is larger than any can be; nothing was told.")
+        raise SensitivityExceeded("A hash has a number that is larger than any can be; nothing was released.")
     sums: Integers = counted.astype(np.int64).sum(axis=0)
     return sums
 
 
 class _Model:
-    """A product of distributions over the grid, one for each number; it starts with the uniform one.
+    """A product of distributions over the grid, one for each number; they start uniform.
 
-    Moving number i multiplies its probabilities by exp(s · move) for each grid point s. So it is always the uniform
-    distribution tilted by the sum of its moves, and that sum is all there is to keep.
+    Moving number i multiplies its probabilities by exp(s · move) for each grid point s. So each distribution is the
+    uniform one tilted by the sum of its moves, and only that sum is stored.
     """
 
     def __init__(self, numbers: int) -> None:
@@ -184,7 +193,7 @@ class _Model:
         self._grid = np.arange(-GRID, GRID + 1) / GRID
 
     def move(self, place: int, by: float) -> None:
-        """Lemma 1(b) with its exponent put right: s · (μ − w) / 2q (errata E2-4)."""
+        """Lemma 1(b) with the corrected exponent s · (μ − w) / 2q (errata E2-4)."""
         self._tilt[place] += by
         exponent = self._grid * self._tilt[place]
         weight = np.exp(exponent - exponent.max())

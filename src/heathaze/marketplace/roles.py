@@ -1,37 +1,49 @@
-"""The consumer's half: it tells its target once, with noise for owners, and takes what was bought."""
+"""Consumer and owner, who pay for what they send; and a whole purchase in one process.
+
+The curator draws noise only for what owners have paid for, so it does not pay. :func:`curator_for` makes the curator of
+a plan. :func:`buy` carries the messages between the same classes that a network would.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, LedgerError, UnexpectedMessage, expect
-from heathaze.marketplace.messages import Broadcast, FromOwner, Purchase, ToOwner, Wanted
-from heathaze.marketplace.protocol import Parcel, Way, fingerprint
+from heathaze.marketplace.herding import Herding
+from heathaze.marketplace.herding_parties import HerdingCurator, HerdingOwner
+from heathaze.marketplace.messages import Broadcast, Delivery, FromOwner, Purchase, ToOwner, Wanted
+from heathaze.marketplace.plan import PLAN_VERSION, Plan
+from heathaze.marketplace.private_greedy import PrivateGreedy
+from heathaze.marketplace.private_greedy_parties import PrivateGreedyCurator, PrivateGreedyOwner
+from heathaze.marketplace.protocol import Curator, OwnerSide
+from heathaze.privacy.door import pay
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import warn_if_weak
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.secret import Secret
+from heathaze.types import Floats
 
 
 class Consumer(Secret):
-    """Who wants to buy points like those of its target.
+    """The party that wants to buy points like those of its target.
 
     Args:
         plan: What everyone agreed on.
         target: Its points, as many as the plan says.
-        ledger: The target's budget; charged when the target is first told.
+        ledger: The target's budget; charged when :meth:`want` is first called.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
 
     Raises:
-        InvalidInput: The target is not as the plan says, or the noise would drown it; nothing was charged.
+        InvalidInput: The target is not as the plan says, or the noise would be longer than its mean hash can be;
+            nothing was charged.
     """
 
     def __init__(
         self,
-        plan: Way,
+        plan: Plan,
         target: npt.ArrayLike,
         *,
         ledger: Ledger | None = None,
@@ -47,74 +59,132 @@ class Consumer(Secret):
         plan.check_signal()
         warn_if_weak(plan.guarantee_for_target.loss.epsilon)
         self._ledger = ledger
-        self._randomness = SecureRandomness() if randomness is None else randomness
+        self._randomness = randomness
         self._wanted: Wanted | None = None
 
     def want(self) -> Wanted:
-        """What to tell the curator. Asked again, it says the very same: fresh noise could be averaged away."""
+        """What to send to the curator: the target, and its noisy mean hash for owners.
+
+        The first call charges the ledger and draws the noise. Later calls return the same object, because fresh noise
+        could be averaged away.
+
+        Raises:
+            LedgerError: The ledger refuses; nothing was drawn.
+        """
         if self._wanted is None:
-            if self._ledger is not None:
-                self._ledger.charge(self.plan.guarantee_for_target, self.plan.event_for_target, note="target")
-            values = self.plan.target_hash(self.plan.features.of(self._points), self._randomness)
-            told = Broadcast(
-                "target", values, self.plan.target_deviation, self.plan.target_points, fingerprint(self.plan)
+            plan = self.plan
+            receipt = pay(
+                plan.guarantee_for_target,
+                plan.event_for_target,
+                ledger=self._ledger,
+                randomness=self._randomness,
+                note="target",
             )
-            self._wanted = Wanted(self._points, told)
+            values = plan.target_hash(plan.features.of(self._points), receipt.randomness)
+            broadcast = Broadcast("target", values, plan.target_deviation, plan.target_points, plan.fingerprint)
+            self._wanted = Wanted(self._points, broadcast)
         return self._wanted
 
 
-# TODO-merged from marketplace.owner: The owner's half: it answers the curator about its own records, and pays for it once.
-
-
 class Owner(Secret):
-    """Who has points to sell, or none: an owner without records takes part like any other, or its absence would tell.
+    """A party that has points to sell, or none: an owner without records takes part, or its absence would be visible.
 
     Args:
         plan: What everyone agreed on; an owner that finds its promise too weak does not take part.
         points: Its records, encoded as the study says.
-        ledger: The budget of these records; charged before the first answer, and nothing is said if it refuses.
+        ledger: The budget of these records; charged before the first answer.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+
+    Raises:
+        InvalidInput: The points are not as the plan says.
     """
 
     def __init__(
         self,
-        plan: Way,
+        plan: Plan,
         points: npt.ArrayLike,
         *,
         ledger: Ledger | None = None,
         randomness: Randomness | None = None,
     ) -> None:
         self.plan = plan
-        source = SecureRandomness() if randomness is None else randomness
-        self._seller = plan.seller(plan.features.checked(points), source)
-        self._fingerprint = fingerprint(plan)
+        self._points = plan.features.checked(points)
         warn_if_weak(plan.guarantee_for_owners.loss.epsilon)
         self._ledger = ledger
-        self._paid = False
+        self._randomness = randomness
+        self._side: OwnerSide | None = None
 
     def receive(self, message: ToOwner) -> FromOwner | None:
         """Answer the curator. The same message again gets the same answer.
 
+        Args:
+            message: The broadcast of the target first; it is paid for before it is answered.
+
+        Returns:
+            The answer, or None where the message needs none.
+
         Raises:
-            UnexpectedMessage: It is out of turn or contradicts an earlier one; nothing was said.
-            BudgetExceeded: The ledger does not allow; nothing was said.
+            UnexpectedMessage: It is out of turn, contradicts an earlier one or belongs to another plan; nothing was
+                answered.
+            LedgerError: The ledger refuses; nothing was answered.
         """
-        if isinstance(message, Broadcast) and message.plan != self._fingerprint:
-            raise UnexpectedMessage("The plan of a broadcast", "another one", "that of this owner", "agree on one")
-        if not self._paid:
+        if isinstance(message, Broadcast) and message.plan != self.plan.fingerprint:
+            same = str(message.plan).startswith(f"{PLAN_VERSION}:")
+            found = "another one" if same else f"in another format than {PLAN_VERSION}"
+            do = "agree on one" if same else "use one version of Heathaze everywhere"
+            raise UnexpectedMessage("The plan of a broadcast", found, "that of this owner", do)
+        if self._side is None:
             if not (isinstance(message, Broadcast) and message.about == "target"):
                 raise UnexpectedMessage("The first message", type(message).__name__, "the broadcast of the target")
-            if self._ledger is not None:
-                self._ledger.charge(self.plan.guarantee_for_owners, self.plan.event_for_owners, note="owner")
-            self._paid = True
-        return self._seller.receive(message)
+            receipt = pay(
+                self.plan.guarantee_for_owners,
+                self.plan.event_for_owners,
+                ledger=self._ledger,
+                randomness=self._randomness,
+                note="owner",
+            )
+            self._side = _owner_side(self.plan, self._points, receipt.randomness)
+        return self._side.receive(message)
 
 
-# TODO-merged from marketplace.summarize: A whole purchase in one process: carries messages between consumer, curator and owners.
+def _owner_side(plan: Plan, points: Floats, randomness: Randomness) -> OwnerSide:
+    match plan:
+        case Herding():
+            return HerdingOwner(plan, points, randomness)
+        case PrivateGreedy():
+            return PrivateGreedyOwner(plan.features, points)
+    raise _unknown(plan)
 
 
-def summarize(
-    plan: Way,
+def curator_for(plan: Plan, owners: Sequence[str], wanted: Wanted, randomness: Randomness | None = None) -> Curator:
+    """The curator of a purchase.
+
+    Args:
+        plan: :class:`Herding` or :class:`PrivateGreedy`.
+        owners: Names of the owners.
+        wanted: What the consumer sent.
+        randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+
+    Returns:
+        The curator, before its first message.
+
+    Raises:
+        InvalidInput: The owners or what the consumer sent do not fit the plan.
+    """
+    match plan:
+        case Herding():
+            return HerdingCurator(plan, owners, wanted)
+        case PrivateGreedy():
+            return PrivateGreedyCurator(plan, owners, wanted, SecureRandomness() if randomness is None else randomness)
+    raise _unknown(plan)
+
+
+def _unknown(plan: object) -> InvalidInput:
+    return InvalidInput(f"plan is of the kind {type(plan).__name__}; expected Herding or PrivateGreedy.")
+
+
+def buy(
+    plan: Plan,
     target: npt.ArrayLike,
     owners: Mapping[str, npt.ArrayLike],
     *,
@@ -123,19 +193,32 @@ def summarize(
     randomness: Randomness | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Purchase:
-    """Buy points of several owners that match a target, all of them in this process.
+    """Buy points of several owners that match a target, with all parties in this process.
+
+    The caller holds all the data, so it plays the curator. Everything is checked before anything is charged. The
+    target's ledger is charged first, and each owner's before its first answer.
 
     Args:
-        plan: :class:`Herding` or :class:`Rounds`.
-        target: The consumer's points.
+        plan: :class:`Herding` or :class:`PrivateGreedy`.
+        target: The consumer's points, a row each.
         owners: Points of each owner by name, encoded as the target is.
         target_ledger: The budget of the target.
         owner_ledgers: Budgets of owners by name; an owner whose ledger refuses is left out, with a note.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
-        progress: Told a few words now and then.
+        progress: Called with a few words at every step.
+
+    Returns:
+        The points that were bought. NOT PRIVATE: they are raw records.
 
     Raises:
-        InvalidInput: A table cannot be used, or the budget carries no signal; nothing was charged.
+        InvalidInput: A table cannot be used, or the noise would hide everything; nothing was charged.
+        LedgerError: The target's ledger refuses; nothing was bought.
+
+    >>> import numpy as np
+    >>> from heathaze.marketplace.features import Features
+    >>> plan = Herding(Features(columns=1, gamma=1.0), points=2, target_points=200, epsilon=2)
+    >>> buy(plan, np.zeros((200, 1)), {"near": np.zeros((50, 1)), "far": np.full((50, 1), 9.0)}).owners
+    ('near', 'near')
     """
     expect(Mapping, owners, "owners, which has the points of each owner by its name,")
     source = SecureRandomness() if randomness is None else randomness
@@ -145,33 +228,32 @@ def summarize(
         raise InvalidInput(f"There is a ledger for {unknown[0]!r}, which is no owner; name the ledgers as the owners.")
     plan.check_owners(tuple(owners))
     notes: list[str] = []
-    sellers: dict[str, Owner] = {}
+    parties: dict[str, Owner] = {}
     for name, points in owners.items():
         try:
-            table = plan.features.checked(points)
+            parties[name] = Owner(plan, points, ledger=ledgers.get(name), randomness=source)
         except InvalidInput as error:
             raise InvalidInput(f"Owner {name}: {error}") from None
-        if not len(table):
+        if not len(parties[name]._points):
             notes.append(f"{name} has no records; it takes part and offers nothing.")
-        sellers[name] = Owner(plan, table, ledger=ledgers.get(name), randomness=source)
     consumer = Consumer(plan, target, ledger=target_ledger, randomness=source)
     say("The target is hashed")
-    curator = plan.curator(tuple(sellers), consumer.want(), source)
-    parcels = list(curator.begin())
+    curator = curator_for(plan, tuple(parties), consumer.want(), source)
+    deliveries = list(curator.begin())
     step = 0
     while curator.purchase is None:
         step += 1
-        say(f"Step {step}: {len(parcels)} messages to owners")
-        following: list[Parcel] = []
-        for name, message in parcels:
+        say(f"Step {step}: {len(deliveries)} messages to owners")
+        following: list[Delivery] = []
+        for name, message in deliveries:
             try:
-                answer = sellers[name].receive(message)
+                answer = parties[name].receive(message)
             except LedgerError as error:
                 notes.append(f"{name} does not take part: {error}")
                 continue
             if answer is not None:
                 following += curator.receive(name, answer)
-        # Whoever still waits for someone waits in vain: every message of this process has been answered.
-        parcels = following or list(curator.close_step())
+        # Every message of this process has been answered, so owners who still have to answer never will.
+        deliveries = following or list(curator.close_step())
     simulated = type(source) is not SecureRandomness
     return replace(curator.purchase, notes=(*notes, *curator.purchase.notes), simulated=simulated)

@@ -1,8 +1,8 @@
-"""What buyers and sellers agree on before any data is read: which columns count, and what may stand in them.
+"""The study: which columns count and which values they may have, agreed on before any data is read.
 
     table, by columns ─► Study.encode ─► points: a number in [0, 1] for a number, a place for each level of a category
 
-Ranges and levels are public. Taken from the data they would tell its extremes, and every owner would have other ones.
+Ranges and levels are public. Taken from the data, they would reveal its extremes and differ between owners.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
+from heathaze.errors import InvalidInput, UnreadableData
+from heathaze.files import replacing
+from heathaze.ingest.tables import NUMBER, Table, Tables
 from heathaze.marketplace.features import Features
 from heathaze.types import Floats
 
 SPREAD = 2.0
 """The default γ makes γ · (mean squared distance of two points drawn evenly over the ranges and levels) this number."""
 
-NUMBER = r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
-"""Without leading zeros: 00501 is a name."""
-
 _SETTINGS = ("gamma", "frequencies", "seed")
 
 
 @dataclass(frozen=True)
-class Fit:
-    """How well the values of one column fit the study: for the eyes of whoever holds the table."""
+class ColumnFit:
+    """How well the values of one column fit the study. NOT PRIVATE: for the holder of the table."""
 
     rows: int = field(repr=False)
     outside: int = field(repr=False)
@@ -44,13 +43,22 @@ class Fit:
 
     @property
     def doubtful(self) -> bool:
-        """Most values say nothing: a wrong range or a misspelt level, more likely than such data."""
+        """Whether most values are outside or missing; a wrong range or a misspelt level is the likely cause."""
         return 2 * (self.outside + self.missing) > self.rows
 
 
 @dataclass(frozen=True)
-class Number:
-    """A column of numbers, and the range outside of which they are moved to its nearer end."""
+class NumberColumn:
+    """A column of numbers, with its public range.
+
+    Args:
+        name: Name of the column.
+        low: The lowest number that may occur.
+        high: The highest number that may occur.
+
+    Raises:
+        InvalidInput: The range is empty or not finite.
+    """
 
     name: str
     low: float
@@ -67,19 +75,38 @@ class Number:
     squared_distance = 1 / 6
     """Mean over two even draws from [0, 1]."""
 
-    def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, Fit]:
-        """One number in [0, 1] a row, the middle where there is none; those outside are moved to the nearer end."""
+    def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, ColumnFit]:
+        """One number in [0, 1] for each row: ½ where it is missing, 0 or 1 where it is outside of the range.
+
+        Args:
+            column: One value for each row.
+            where: How an error sentence calls the table.
+
+        Returns:
+            The numbers, and how well the column fits.
+
+        Raises:
+            UnreadableData: The column does not hold numbers.
+        """
         values = _numbers(f"The column {self.name!r} of {where}", column)
         outside = int(((values < self.low) | (values > self.high)).sum())
-        fit = Fit(len(values), outside, int(np.isnan(values).sum()))
+        fit = ColumnFit(len(values), outside, int(np.isnan(values).sum()))
         # Halves first: the difference of two huge ends would overflow.
         scaled = (np.clip(values, self.low, self.high) / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return np.where(np.isnan(scaled), 0.5, scaled)[:, None], fit
 
 
 @dataclass(frozen=True)
-class Category:
-    """A column of names out of a public list; what is not in the list, or missing, is nothing."""
+class CategoryColumn:
+    """A column of names out of a public list; a value that is not in the list, or missing, becomes zeros.
+
+    Args:
+        name: Name of the column.
+        levels: The list.
+
+    Raises:
+        InvalidInput: A level stands in the list twice.
+    """
 
     name: str
     levels: tuple[str, ...]
@@ -101,10 +128,20 @@ class Category:
         """Mean over two even draws of a level: different ones are at distance 1."""
         return 1 - 1 / len(self.levels)
 
-    def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, Fit]:
+    def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, ColumnFit]:
         """1/√2 in the level's place and 0 elsewhere, so that two levels are at distance 1.
 
-        Every value is looked up on its own, by its text: what other rows hold changes nothing.
+        Every value is looked up alone, by its text; the other rows do not matter.
+
+        Args:
+            column: One value for each row.
+            where: How an error sentence calls the table.
+
+        Returns:
+            As many numbers for each row as there are levels, and how well the column fits.
+
+        Raises:
+            UnreadableData: The column does not hold one value for each row.
         """
         values = _values(f"The column {self.name!r} of {where}", column)
         texts = [None if value is None else _text(value) for value in values]
@@ -114,7 +151,7 @@ class Category:
         known = np.flatnonzero(found >= 0)
         points[known, found[known]] = math.sqrt(0.5)
         missing = texts.count(None)
-        return points, Fit(len(found), len(found) - len(known) - missing, missing)
+        return points, ColumnFit(len(found), len(found) - len(known) - missing, missing)
 
     def _place(self, text: str) -> int:
         """Of a level, however it is written; −1 for any other."""
@@ -135,22 +172,31 @@ class Category:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Points of one table, and how well each column fits the study: that for the eyes of whoever holds the table."""
+    """Points of one table, and how well each column fits the study. NOT PRIVATE: for the holder of the table."""
 
     points: Floats = field(repr=False)
-    fits: Mapping[str, Fit] = field(repr=False)
+    fits: Mapping[str, ColumnFit] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Study:
     """The public columns of a purchase, in order, and the kernel on them. Make one with :meth:`of` or :meth:`read`.
 
+    Args:
+        columns: The columns, with their ranges or levels.
+        gamma: γ of the kernel exp(−γ‖x − y‖²), positive.
+        frequencies: Frequencies of the hash, which has twice as many numbers.
+        seed: Seed of the hash; the same for all parties, and no secret.
+
+    Raises:
+        InvalidInput: There is no column, one stands there twice, or a number is out of range.
+
     >>> study = Study.of({"age": (17, 90), "sex": ("Female", "Male")}, seed=7)
     >>> study.encode({"age": [17, 200], "sex": ["Male", "unknown"], "income": [1, 2]}).points.round(2).tolist()
     [[0.0, 0.0, 0.71], [1.0, 0.0, 0.0]]
     """
 
-    columns: tuple[Number | Category, ...]
+    columns: tuple[NumberColumn | CategoryColumn, ...]
     gamma: float
     frequencies: int = 70
     seed: int = 0
@@ -176,10 +222,19 @@ class Study:
 
         Args:
             columns: Each with the lowest and the highest number that may occur, or with its levels as texts.
-            gamma: Of the kernel exp(−γ‖x − y‖²). Unless given, γ · E‖x − y‖² = 2 for x, y drawn evenly over the
-                ranges and levels; so it follows from public things alone.
-            frequencies: Of the hash, see :class:`~heathaze.marketplace.features.Features`.
-            seed: Of the hash; the same for all parties, and no secret.
+            gamma: γ of the kernel exp(−γ‖x − y‖²). Left out, γ · E‖x − y‖² = 2 for x, y drawn evenly over the ranges
+                and levels, so it follows from public numbers alone.
+            frequencies: Frequencies of the hash, see :class:`~heathaze.marketplace.features.Features`.
+            seed: Seed of the hash; the same for all parties, and no secret.
+
+        Returns:
+            The study.
+
+        Raises:
+            InvalidInput: A column has neither a range nor levels, or a number is out of range.
+
+        >>> Study.of({"age": (17, 90), "sex": ("Female", "Male")}).features.columns
+        3
         """
         kinds = tuple(_kind(name, given) for name, given in columns.items())
         return cls(kinds, _default_gamma(kinds) if gamma is None else gamma, frequencies, seed)
@@ -192,18 +247,21 @@ class Study:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the columns, in order."""
+        """Names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def encode(self, table: Mapping[str, npt.ArrayLike], where: str = "The table") -> Encoded:
-        """The rows of a table as points; columns that are not in the study are not looked at.
+        """The rows of a table as points; columns that are not in the study are ignored.
 
-        Numbers outside of the range are moved to its nearer end, missing ones to its middle; levels that are not in the
-        list, or missing, become zeros. None of this is an error, since an error would tell about the data.
+        Numbers outside of the range are moved to its nearer end, missing ones to its middle. Levels that are not in the
+        list, or missing, become zeros. None of this is an error, because an error would reveal something of the data.
 
         Args:
             table: Columns by their names.
-            where: How a message calls the table.
+            where: How an error sentence calls the table.
+
+        Returns:
+            The points, and how well each column fits the study.
 
         Raises:
             UnreadableData: A column is missing, of another length than the rest, or of another kind.
@@ -221,11 +279,35 @@ class Study:
         fits = {column.name: fit for column, (_, fit) in zip(self.columns, encoded, strict=True)}
         return Encoded(np.hstack([points for points, _ in encoded]), fits)
 
+    def encode_file(self, tables: Tables, table: Table) -> Encoded:
+        """The rows of a file as points, as :meth:`encode` makes them.
+
+        Args:
+            tables: What holds the rows.
+            table: The file, as ``tables.read`` returned it.
+
+        Returns:
+            The points, and how well each column fits the study.
+
+        Raises:
+            UnreadableData: A column is missing or of another kind.
+        """
+        numbers = [column.name for column in self.columns if isinstance(column, NumberColumn)]
+        texts = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
+        return self.encode(tables.cells(table, numbers=numbers, texts=texts), str(table.path))
+
     # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """A study from a TOML file; see study.md for what stands in it."""
+        """Read a study from a TOML file; study.md describes the file.
+
+        Args:
+            path: The file.
+
+        Raises:
+            UnreadableData: It cannot be read, or is no study.
+        """
         import tomllib
 
         try:
@@ -253,10 +335,17 @@ class Study:
             raise UnreadableData(f"{path} cannot be used: {problem}") from None
 
     def write(self, path: str | Path) -> None:
-        """The file as :meth:`read` takes it."""
+        """Write the study to a file that :meth:`read` takes.
+
+        Args:
+            path: The file.
+
+        Raises:
+            CannotWrite: The disk or the directory refuses.
+        """
         lines = [f"gamma = {self.gamma!r}", f"frequencies = {self.frequencies}", f"seed = {self.seed}", "", "[columns]"]
         for column in self.columns:
-            given: list[Any] = [column.low, column.high] if isinstance(column, Number) else list(column.levels)
+            given: list[Any] = [column.low, column.high] if isinstance(column, NumberColumn) else list(column.levels)
             lines.append(f"{_key(column.name)} = [{', '.join(_quoted(value) for value in given)}]")
         _save(path, "\n".join(lines) + "\n")
 
@@ -269,10 +358,13 @@ _EXAMPLES = {
 
 
 def skeleton(columns: Mapping[str, str]) -> str:
-    """A study file to fill in: names of columns, and what they hold; nothing else of the data.
+    """A study file to fill in: the names of the columns and what they hold, and nothing else of the data.
 
     Args:
         columns: "number", "text" or "date" for each column.
+
+    Returns:
+        The text of the file.
 
     >>> print(skeleton({"age": "number", "sex": "text"}).splitlines()[-1])
     sex = []   # text: its levels, such as ["yes", "no"]
@@ -289,14 +381,22 @@ def skeleton(columns: Mapping[str, str]) -> str:
 
 
 def write_skeleton(columns: Mapping[str, str], path: str | Path) -> None:
-    """Write :func:`skeleton` to a file."""
+    """Write :func:`skeleton` to a file.
+
+    Args:
+        columns: "number", "text" or "date" for each column.
+        path: The file.
+
+    Raises:
+        CannotWrite: The disk or the directory refuses.
+    """
     _save(path, skeleton(columns))
 
 
 # ── one column ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _kind(name: str, given: Any) -> Number | Category:
+def _kind(name: str, given: Any) -> NumberColumn | CategoryColumn:
     """Two numbers are a range, texts are levels."""
     if isinstance(given, str) or not isinstance(given, Sequence):
         given = [None]
@@ -306,16 +406,16 @@ def _kind(name: str, given: Any) -> Number | Category:
             "its line if the column shall not count."
         )
     if all(isinstance(value, str) for value in given):
-        return Category(name, tuple(given))
+        return CategoryColumn(name, tuple(given))
     if len(given) == 2 and all(isinstance(value, int | float) and not isinstance(value, bool) for value in given):
-        return Number(name, float(given[0]), float(given[1]))
+        return NumberColumn(name, float(given[0]), float(given[1]))
     raise InvalidInput(
         f"The column {name!r} has neither two numbers, the lowest and the highest, nor a list of levels as texts, such "
         'as ["1", "2", "3"]; give one of them.'
     )
 
 
-def _default_gamma(columns: Sequence[Number | Category]) -> float:
+def _default_gamma(columns: Sequence[NumberColumn | CategoryColumn]) -> float:
     mean = sum(column.squared_distance for column in columns)
     if columns and mean == 0:
         raise InvalidInput("Every column of the study has a single level, so all points are alike; add a column.")
@@ -411,7 +511,5 @@ def _quoted(value: str | float) -> str:
 
 
 def _save(path: str | Path, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise CannotWrite(f"Cannot write {path}: {(problem.strerror or 'refused').lower()}.") from None
+    with replacing(Path(path)) as (part,):
+        part.write_text(text, encoding="utf-8")

@@ -22,6 +22,9 @@ SMALLEST_EPSILON = Fraction(1, 10**6)
 SMALLEST_DELTA = Fraction(1, 2**80)
 """Below this floats cannot distinguish δ from 0."""
 
+MOST_DELTA = Fraction(1, 100)
+"""The largest δ of a purchase: δ should be well below 1 divided by the number of records."""
+
 LARGEST_EPSILON = 1000
 """Above this the guarantee is empty: a factor beyond e^1000."""
 
