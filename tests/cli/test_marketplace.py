@@ -150,7 +150,8 @@ def test_private_greedy(town: Heathaze) -> None:
     said = _fine(town(*BUY, "--epsilon", 8, "--private-greedy", "--json"))
     report = json.loads(said.out)
     share = 100 * max(report["noise_to_signal"])
-    assert f"noise is up to {share:.0f} % of the greatest possible signal; herding, the default, needs less" in said.err
+    expected = f"noise of private greedy is up to {share:.0f} % of the greatest possible signal; herding, the default, needs"
+    assert expected in said.err
     assert report["plan"]["protocol"] == "private-greedy"
     assert report["points"] == 60
     assert len(_read("chosen.parquet")) == 60
@@ -525,7 +526,7 @@ def test_who_stops_a_purchase_is_told_of_the_ledgers(town: Heathaze, monkeypatch
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("heathaze.marketplace.roles", stop)
+    monkeypatch.setattr("heathaze.marketplace.buy", stop)
     said = town(*BUY, *PRICE)
     assert (said.code, "budgets may have been charged" in said.err) == (130, True)
     assert not Path("chosen.parquet").exists()
