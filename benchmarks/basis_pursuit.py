@@ -42,7 +42,7 @@ def _against_clarabel() -> float:
         strengths[rng.choice(1000, 2, replace=False)] = 1
         readings = field.apply(strengths) + SIGMA * rng.normal(size=500)
         ours, found = _timed(lambda readings=readings: basis_pursuit(field, readings, SIGMA))
-        theirs, exact = _timed(lambda readings=readings, reach=found.radius: _clarabel(field.matrix, readings, reach))
+        theirs, exact = _timed(lambda readings=readings, limit=found.radius: _clarabel(field.matrix, readings, limit))
         same = found.feasible and abs(found.objective / exact - 1) <= SAME
         smallest = min(smallest, theirs / ours if same else 0.0)
         print(
@@ -53,13 +53,13 @@ def _against_clarabel() -> float:
     return smallest
 
 
-def _clarabel(matrix: np.ndarray, readings: np.ndarray, reach: float) -> float:
+def _clarabel(matrix: np.ndarray, readings: np.ndarray, limit: float) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import cvxpy
 
         f = cvxpy.Variable(matrix.shape[1])
-        within = [cvxpy.norm(matrix @ f - readings) <= reach, f >= 0, f <= 1]
+        within = [cvxpy.norm(matrix @ f - readings) <= limit, f >= 0, f <= 1]
         return float(cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(f)), within).solve(solver=cvxpy.CLARABEL))
 
 

@@ -16,8 +16,9 @@ from heathaze.sensors.emd import source_emd
 from heathaze.sensors.physics import Graph, Line, Plate
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.network import Network
-from heathaze.sensors.recovery._column_generation import Span, thin
-from heathaze.sensors.recovery.basis_pursuit import Peak, Pursuit, basis_pursuit, peaks, radius
+from heathaze.sensors.recovery._interior_point import thin
+from heathaze.sensors.recovery.basis_pursuit import Pursuit, Span, basis_pursuit, radius
+from heathaze.sensors.recovery.peaks import Peak, peaks
 
 TOLERANCE = 1e-5
 
@@ -44,7 +45,7 @@ def matrix(field: Field) -> np.ndarray:
     return field.apply(np.eye(field.shape[1]))
 
 
-def conic(objective: str, field: Field, readings: np.ndarray, reach: float, at_most: float) -> float:
+def conic(objective: str, field: Field, readings: np.ndarray, limit: float, at_most: float) -> float:
     """The least sum within the radius, or the least residual, by cvxpy and Clarabel."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cvxpy warns about its own use of numpy.
@@ -54,7 +55,7 @@ def conic(objective: str, field: Field, readings: np.ndarray, reach: float, at_m
         miss = cvxpy.norm(matrix(field) @ f - readings)
         box = [f <= at_most] if math.isfinite(at_most) else []
         if objective == "sum":
-            problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(f)), [miss <= reach, *box])
+            problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(f)), [miss <= limit, *box])
         else:
             problem = cvxpy.Problem(cvxpy.Minimize(miss), box)
         problem.solve(solver=cvxpy.CLARABEL)

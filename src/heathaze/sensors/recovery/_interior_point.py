@@ -1,4 +1,4 @@
-"""The small problem of basis pursuit: a handful of columns, solved to the end by an interior-point method.
+"""Basis pursuit over few columns: an interior-point method, then a polish that makes the answer exact.
 
     least sum:       minimise  Σ f            subject to  ‖z − R f‖ ≤ ρ,  0 ≤ f ≤ b
     least residual:  minimise  t              subject to  ‖z − R f‖ ≤ t,  0 ≤ f ≤ b
@@ -8,9 +8,13 @@ Both are conic programs in x = f, or x = (f, t):
     minimise cᵀx  subject to  G x + s = h,  s ∈ K;      maximise −hᵀy  subject to  Gᵀy + c = 0,  y ∈ K
 
 where K is the non-negative numbers for every side of the box and one second-order cone {(s₀, s₁): ‖s₁‖ ≤ s₀} for the
-ball. Neighbouring columns of a heat kernel are nearly dependent, so first-order steps would crawl; Newton steps in the
-scaling of Y. Nesterov and M. Todd (1997) with S. Mehrotra's (1992) correction do not mind, and need no point inside to
-start from.
+ball. Neighbouring columns of a heat kernel are nearly dependent, so first-order methods need very many steps. Newton's
+method in the scaling of Y. Nesterov and M. Todd (1997) with S. Mehrotra's (1992) correction needs few, and no point
+inside to start from.
+
+An interior point spreads the strength of two neighbouring places over a dozen and leaves tiny strengths elsewhere.
+:func:`polish` solves the optimality conditions on the places that matter; :func:`thin` moves strength to fewer places.
+Why this and not a solver package: docs/decisions/0020-basis-pursuit.md.
 """
 
 from __future__ import annotations
@@ -21,24 +25,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heathaze.types import Floats
+from heathaze.types import Booleans, Floats
 
 STEPS = 60
-"""Some 8 to 20 suffice; this only bounds the time."""
+"""Bounds the time; 8 to 20 Newton steps suffice."""
 
 UNBOUNDED = 1e10
-"""A bound this far above the strengths to be expected counts as none: in the same numbers it would drown them."""
+"""A bound this far above the expected strengths counts as none: together they would exceed the range of a float."""
 
 LEAST_SUM = 1e-9
-"""A sum below this, in the solver's units, is as good as zero: readings that just leave the ball."""
+"""A sum below this, in the solver's units, counts as zero: the readings just leave the ball."""
 
 BACK = 0.99
-"""How much of the way to the border of the cone a step may go."""
+"""A step goes at most this part of the way to the border of the cone."""
+
+INSIDE = 1e-11
+"""The exact answer lies inside the ball by this part of the radius, so that rounding does not carry it out."""
+
+EMPTY = 1e-10
+"""A strength below this part of the largest counts as zero: an interior point is never exactly zero."""
+
+UNCHANGED = 1e-12
+"""Readings that differ by this part count as the same."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Strengths f of the columns, multipliers u of the readings, Newton steps taken.
+    """Strengths f of the columns, multipliers u of the readings, and the number of Newton steps.
 
     At the optimum u points along z − R f, and the price Rᵀu of a column is 1 where 0 < f < b (least sum), or 0.
     """
@@ -49,7 +62,15 @@ class Solved:
 
 
 def least_sum(columns: Floats, wanted: Floats, ball: float, at_most: float, tolerance: float) -> Solved:
-    """The least Σ f within the ball and the box, to a relative tolerance."""
+    """The least Σ f within ball and bounds.
+
+    Args:
+        columns: R, one column for each place.
+        wanted: z, the readings.
+        ball: ρ, the largest ‖z − R f‖.
+        at_most: b, the largest strength; may be infinite.
+        tolerance: Relative gap.
+    """
     unit = _Units.of(columns, wanted, at_most)
     count = columns.shape[1]
     cone = np.vstack([np.zeros(count), columns * unit.column])
@@ -60,7 +81,7 @@ def least_sum(columns: Floats, wanted: Floats, ball: float, at_most: float, tole
 
 
 def least_residual(columns: Floats, wanted: Floats, at_most: float, tolerance: float) -> Solved:
-    """The least ‖z − R f‖ in the box, to a tolerance in parts of ‖z‖."""
+    """The least ‖z − R f‖ within the bounds; arguments as for :func:`least_sum`, the tolerance in parts of ‖z‖."""
     unit = _Units.of(columns, wanted, at_most)
     count = columns.shape[1]
     cone = np.zeros((1 + len(wanted), count + 1))
@@ -74,7 +95,7 @@ def least_residual(columns: Floats, wanted: Floats, at_most: float, tolerance: f
 
 @dataclass(frozen=True)
 class _Units:
-    """Units in which readings, strengths and columns are about 1, or less: the solver starts there."""
+    """Units in which readings, strengths and columns are about 1 or less, where the solver works best."""
 
     reading: float
     strength: float
@@ -91,13 +112,13 @@ class _Units:
         return self.strength / self.reading
 
     def back(self, solved: Solved, sums: bool) -> Solved:
-        """The same in the units of the caller; ``sums``: what is least is a sum of strengths, not a residual."""
+        """The solution in the units of the caller; ``sums`` says that the objective is a sum, not a residual."""
         worth = self.strength / self.reading if sums else 1.0
         return Solved(solved.strengths * self.strength, solved.multipliers * worth, solved.steps)
 
 
 class _Program:
-    """G x + s = h: first the rows −f + s = 0, then f + s = b where there is a bound, last the rows of the cone."""
+    """G x + s = h: first the rows −f + s = 0, then f + s = b if there is a bound, last the rows of the cone."""
 
     def __init__(self, cost: Floats, cone: Floats, offset: Floats, boxed: int, at_most: float) -> None:
         self.cost, self.cone, self.boxed = cost, cone, boxed
@@ -129,9 +150,9 @@ class _Program:
         return np.asarray(matrix)
 
     def solve(self, tolerance: float, least: float = 0.0, exactness: float = 1.0) -> Solved:
-        """To a gap of tolerance · max(value, least), and as small a residual of both equations.
+        """The solution to a gap of tolerance · max(value, least), with equally small residuals of both equations.
 
-        ``exactness`` is what the residual of G x + s = h is measured in.
+        ``exactness`` is the unit of the residual of G x + s = h.
         """
         x, s, y = self._start()
         steps = 0
@@ -148,7 +169,7 @@ class _Program:
             scaling = _Scaling(s, y, self.sides)
             if not scaling.sound:
                 break
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # Then the step is none, and the last.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # _step then gives none: the end.
                 moved = self._step(scaling, primal, dual, gap)
             if moved is None:
                 break
@@ -158,7 +179,7 @@ class _Program:
         return Solved(best[1][: self.boxed], -best[2][self.sides + 1 :], steps)
 
     def _start(self) -> tuple[Floats, Floats, Floats]:
-        """The nearest solutions of both equations, pushed into the cone."""
+        """The nearest solutions of both equations, moved into the cone."""
         solve = _factored(self.normal(_Scaling(self._unit(), self._unit(), self.sides)))
         x = solve(self.transposed(self.offset))
         return x, self._pushed(self.offset - self.times(x)), self._pushed(-self.times(solve(self.cost)))
@@ -175,7 +196,7 @@ class _Program:
     def _step(
         self, scaling: _Scaling, primal: Floats, dual: Floats, gap: float
     ) -> tuple[Floats, Floats, Floats, float] | None:
-        """The direction after a look ahead, and how far to go along it."""
+        """The direction after a look ahead (predictor and corrector), and how far to go along it."""
         solve = _factored(self.normal(scaling))
         share = gap / (self.sides + 1)
         middle = scaling.middle
@@ -189,11 +210,11 @@ class _Program:
 
         square = scaling.product(middle, middle)
         _, ds, dy = towards(-square, 1.0)
-        ahead = min(1.0, scaling.reach(scaling.back(ds)), scaling.reach(scaling.forth(dy)))
+        ahead = min(1.0, scaling.longest_step(scaling.back(ds)), scaling.longest_step(scaling.forth(dy)))
         centre = (1 - ahead) ** 3
         correction = scaling.product(scaling.back(ds), scaling.forth(dy))
         dx, ds, dy = towards(centre * share * self._unit() - square - correction, 1 - centre)
-        length = min(1.0, BACK * min(scaling.reach(scaling.back(ds)), scaling.reach(scaling.forth(dy))))
+        length = min(1.0, BACK * min(scaling.longest_step(scaling.back(ds)), scaling.longest_step(scaling.forth(dy))))
         if not (np.isfinite(dx).all() and length > 1e-10):
             return None
         return dx, ds, dy, length
@@ -255,8 +276,8 @@ class _Scaling:
         head = (m[n] * v[n] - float(m[n + 1 :] @ v[n + 1 :])) / size
         return np.concatenate([v[:n] / m[:n], [head], (v[n + 1 :] - head * m[n + 1 :]) / m[n]])
 
-    def reach(self, d: Floats) -> float:
-        """How far middle + α d stays in the cone."""
+    def longest_step(self, d: Floats) -> float:
+        """The largest t for which middle + t d is in the cone."""
         n, m = self.count, self.middle
         falling = d[:n] < 0
         times = float((m[:n][falling] / -d[:n][falling]).min()) if falling.any() else math.inf
@@ -271,7 +292,7 @@ def _size(v: Floats) -> float:
 
 
 def _leaves(v: Floats, d: Floats) -> float:
-    """The α at which v + α d leaves the second-order cone: the first positive root of a α² + 2 b α + c, c > 0."""
+    """The t at which v + t d leaves the second-order cone: the first positive root of a t² + 2 b t + c, c > 0."""
     a, b = float(d[0] ** 2 - d[1:] @ d[1:]), float(v[0] * d[0] - v[1:] @ d[1:])
     c = _size(v) ** 2
     inside = b * b - a * c
@@ -283,10 +304,10 @@ def _leaves(v: Floats, d: Floats) -> float:
 
 
 def _factored(matrix: Floats) -> Callable[[Floats], Floats]:
-    """A solver for a positive definite system; its diagonal grows a little where rounding ate the definiteness."""
+    """A solver for a positive definite system; its diagonal is raised a little where rounding made it indefinite."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    # Scaled to a unit diagonal: its entries span twenty orders of magnitude at the end of the path.
+    # Scaled to a unit diagonal: its entries span twenty orders of magnitude near the solution.
     scale = 1 / np.sqrt(np.diag(matrix))
     scaled = matrix * scale[:, None] * scale[None, :]
     extra = 0.0
@@ -297,4 +318,99 @@ def _factored(matrix: Floats) -> Callable[[Floats], Floats]:
             extra = max(10 * extra, 1e-15)
         else:
             return lambda right: np.asarray(scale * cho_solve(factor, scale * right, check_finite=False))
-    return lambda right: np.full_like(right, np.nan)  # Not a number anywhere: the caller stops.
+    return lambda right: np.full_like(right, np.nan)  # The caller stops at NaN.
+
+
+def polish(columns: Floats, wanted: Floats, ball: float, at_most: float, found: Floats, slack: Floats) -> Floats | None:
+    """Strengths that satisfy the optimality conditions of the least sum exactly, or None if there is no success.
+
+    Args:
+        columns: R, one column for each place.
+        wanted: z, the readings.
+        ball: ρ.
+        at_most: b.
+        found: An interior point close to the optimum.
+        slack: 1 − price of each place there.
+    """
+    top = float(found.max())
+    # On the central path the product of strength and slack is the same for all places: the smaller factor vanishes.
+    full = (at_most - found < -slack * top) & (slack < 0)
+    free = (found / top > np.abs(slack)) & ~full
+    fixed = np.where(full, at_most, 0.0) if full.any() else np.zeros(len(found))
+    rest = wanted - columns @ fixed
+    few = thin(columns, np.where(free, found, 0.0), at_most)
+    for start in (free, (few > 0) & (few < at_most)):
+        values = _drop_negative(columns, rest, ball * (1 - INSIDE), start)
+        if values is not None and values.max() <= at_most:
+            return fixed + values
+    return None
+
+
+def thin(columns: Floats, found: Floats, at_most: float) -> Floats:
+    """Strengths with the same readings and the same sum at few places, which exist by Carathéodory's theorem.
+
+    Strengths move along a combination of columns that changes neither readings nor sum, until one is zero or at the
+    bound. In the end at most one more strength is strictly between than R has rows.
+    """
+    few = np.where(found < EMPTY * found.max(initial=0.0), 0.0, found)
+    length = float(np.linalg.norm(columns @ found)) or 1.0
+    weight = length / max(float(found.sum()), np.finfo(float).tiny)  # The sum counts like a reading.
+    stacked = np.vstack([columns, np.full(len(found), weight)])
+    between = np.flatnonzero((few > 0) & (few < at_most))
+    while between.size > 1:
+        block = between[: len(stacked) + 1]
+        _, sizes, right = np.linalg.svd(stacked[:, block])
+        moves = [_to_the_bound(few[block], sign * right[-1], at_most) for sign in (1.0, -1.0)]
+        step, moved = min(moves, key=lambda move: move[0])
+        changed = step * (float(sizes[-1]) if len(sizes) == len(block) else 0.0)
+        if changed > UNCHANGED * length:
+            break
+        few[block] = moved
+        between = np.flatnonzero((few > 0) & (few < at_most))
+    return few
+
+
+def _to_the_bound(here: Floats, direction: Floats, at_most: float) -> tuple[float, Floats]:
+    """The step along a direction at which the first strength is zero or at the bound, and the strengths there."""
+    room = np.where(direction < 0, here, at_most - here)
+    steps = np.divide(room, np.abs(direction), out=np.full(len(here), np.inf), where=direction != 0)
+    first = int(np.argmin(steps))
+    moved = np.clip(here + steps[first] * direction, 0.0, at_most)
+    moved[first] = 0.0 if direction[first] < 0 else at_most
+    return float(steps[first]), moved
+
+
+def _drop_negative(columns: Floats, wanted: Floats, ball: float, free: Booleans) -> Floats | None:
+    """The optimum on the free places, after removing those that would be negative there, one by one."""
+    free = free.copy()
+    while free.any():
+        values = _on_the_ball(columns[:, free], wanted, ball)
+        if values is None:
+            return None
+        if values.min() >= 0:
+            result = np.zeros(columns.shape[1])
+            result[free] = values
+            return result
+        free[np.flatnonzero(free)[np.argmin(values)]] = False
+    return None
+
+
+def _on_the_ball(columns: Floats, wanted: Floats, ball: float) -> Floats | None:
+    """The least sum with ‖R f − z‖ = ρ and no bounds on f, or None if no f satisfies that.
+
+    f = f₀ − λ (RᵀR)⁻¹ 1,   f₀ the least squares, λ ≥ 0 with λ² · 1ᵀ(RᵀR)⁻¹1 = ρ² − ‖R f₀ − z‖²
+    """
+    from scipy.linalg import solve_triangular
+
+    left, triangle = np.linalg.qr(columns)
+    diagonal = np.abs(np.diag(triangle))
+    if columns.shape[0] < columns.shape[1] or diagonal.min() <= 1e-13 * diagonal.max():
+        return None
+    part = left.T @ wanted
+    missed = wanted - left @ part
+    unused = ball**2 - float(missed @ missed)
+    if unused < 0:
+        return None
+    half = solve_triangular(triangle, np.ones(columns.shape[1]), trans="T")
+    weight = math.sqrt(unused / float(half @ half))
+    return np.asarray(solve_triangular(triangle, part - weight * half))
