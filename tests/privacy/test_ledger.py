@@ -200,7 +200,7 @@ def test_the_declared_loss_counts_even_if_the_event_costs_less(ledger: Ledger) -
         (DiscreteLaplace(1, Fraction(0)), PrivacyLoss(Fraction(1))),
     ],
 )
-def test_an_event_dearer_than_declared_breaks_the_promise(ledger: Ledger, event: Event, loss: PrivacyLoss) -> None:
+def test_an_event_that_costs_more_than_declared_is_refused(ledger: Ledger, event: Event, loss: PrivacyLoss) -> None:
     with pytest.raises(PromiseBroken):
         ledger.charge(Guarantee(loss, Unit.PERSON), event)
     assert ledger.entries() == []
@@ -225,7 +225,7 @@ def test_reports_of_a_device_add_up(ledger: Ledger, path: Path) -> None:
 @pytest.mark.parametrize("adjacency", [Adjacency.ANY_TWO, Adjacency.PER_METRE, Adjacency.PER_LENGTH])
 @pytest.mark.parametrize("other", [kind for kind in Adjacency if kind is not Adjacency.EARTH_MOVER])
 def test_losses_of_different_kinds_do_not_add_up(ledger: Ledger, adjacency: Adjacency, other: Adjacency) -> None:
-    """A price for each metre, each unit of length, any two positions, adding a person: none with another."""
+    """An ε per metre, per unit of length, for any two positions, for adding a person: none adds to another."""
     report(ledger, "1/2", adjacency)
     assert ledger.adjacency is adjacency
     if other is adjacency:
@@ -238,7 +238,7 @@ def test_losses_of_different_kinds_do_not_add_up(ledger: Ledger, adjacency: Adja
     assert ledger.spent == Fraction(1, 2)
 
 
-def test_a_report_dearer_than_declared_breaks_the_promise(ledger: Ledger) -> None:
+def test_a_report_that_costs_more_than_declared_is_refused(ledger: Ledger) -> None:
     declared = Guarantee(PrivacyLoss(Fraction(1, 2)), Unit.PERSON, Adjacency.ANY_TWO, Trust.LOCAL)
     with pytest.raises(PromiseBroken, match="more than the declared"):
         ledger.charge(declared, RandomizedReport(Fraction(1)))
@@ -333,6 +333,29 @@ def test_another_total_or_delta_is_refused(path: Path) -> None:
     assert Ledger.open(path).total == 2
 
 
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        (
+            1,
+            r"The ledger .*visits\.ledger has format 1, of Heathaze 0\.1, .* a new ledger with that as its total\.",
+        ),
+        (3, r"The ledger .*visits\.ledger was written by a newer version of Heathaze; use that version\."),
+    ],
+)
+def test_another_format_is_refused_by_name(
+    path: Path, written: int, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as then:
+        then.setattr(ledger_module, "_FORMAT", written)
+        ledger_module._begin(path, Fraction(2), Fraction(0))
+    before = path.read_bytes()
+    for total in (None, 2):
+        with pytest.raises(LedgerMismatch, match=sentence):
+            Ledger.open(path, total)
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("place", ["nowhere/visits.ledger", "file/visits.ledger"])
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("not a directory")
@@ -366,7 +389,7 @@ def _full(path: Path, charges: int = 5) -> list[Entry]:
 @pytest.mark.parametrize("content", [b"", b"not a ledger\n", b"SQLite format 3\x00", bytes(5000), b"PK\x03\x04" * 999])
 def test_a_file_that_is_no_ledger_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(LedgerCorrupt, match=r"is not a whole ledger: .*Put back its last good copy"):
+    with pytest.raises(LedgerCorrupt, match=r"is not a sound ledger: .*Put back its last good copy"):
         Ledger.open(path, total=1)
     assert path.read_bytes() == content
 
@@ -469,7 +492,7 @@ def test_tampering_is_seen(path: Path, how: str) -> None:
 def test_missing_triggers_are_seen(path: Path) -> None:
     _full(path)
     _edit(path, keep_triggers=False)
-    with pytest.raises(LedgerCorrupt, match="not laid out"):
+    with pytest.raises(LedgerCorrupt, match="its tables are not those of a ledger"):
         Ledger.open(path)
 
 
@@ -499,9 +522,17 @@ def test_rows_are_only_appended(path: Path, statement: str) -> None:
     assert Ledger.open(path).entries() == entries
 
 
-def test_an_entry_nobody_can_read_is_refused(path: Path) -> None:
+NESTED = '{"kind":"composition","events":['
+UNREADABLE = {
+    "no fields": '{"number":2}',
+    "a long number": '{"number":' + "9" * 5000 + "}",
+    "nested": '{"event":' + 5000 * NESTED + 5000 * "]}" + "}",
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_entry_that_cannot_be_read_is_refused(path: Path, content: str) -> None:
     _full(path, 1)
-    content = '{"number":2}'
     connection = sqlite3.connect(path)
     (previous,) = connection.execute("SELECT hash FROM entries WHERE number = 1").fetchone()
     connection.execute("INSERT INTO entries VALUES (2, ?, ?)", (content, ledger_module._link(previous, content)))
@@ -511,7 +542,7 @@ def test_an_entry_nobody_can_read_is_refused(path: Path) -> None:
         Ledger.open(path)
 
 
-def test_an_old_copy_is_told_by_its_releases(path: Path) -> None:
+def test_an_old_copy_is_found_by_its_releases(path: Path) -> None:
     ledger = Ledger.open(path, total=10)
     early = pay(ledger, 1)
     shutil.copy(path, old := path.with_name("old"))
@@ -522,7 +553,7 @@ def test_an_old_copy_is_told_by_its_releases(path: Path) -> None:
     # The file alone looks whole; who has seen more of it knows better.
     assert Ledger.open(path).spent == 1
     assert not Ledger.open(path).knows(late.reference())
-    with pytest.raises(LedgerCorrupt, match="entries seen a moment ago are gone"):
+    with pytest.raises(LedgerCorrupt, match="entries that were there before are gone"):
         pay(ledger, 1)
 
 
@@ -545,7 +576,7 @@ def test_a_reference_holds_nothing_but_number_and_hash(ledger: Ledger) -> None:
 
 
 def test_a_ledger_in_use_gets_a_sentence(ledger: Ledger, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(ledger_module, "_WAIT_SECONDS", 0.05)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LedgerError, match=r"Another process has held the ledger .* nothing was charged"):
@@ -595,7 +626,7 @@ def test_a_full_disk_gets_a_sentence(path: Path, when: str) -> None:
         Ledger.open(path, total=1)
     done = subprocess.run([sys.executable, "-c", FULL_DISK, path, when], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "See that the disk has room" in done.stdout
+    assert "Check that the disk has room" in done.stdout
     if when == "charge":
         assert Ledger.open(path).entries() == []
     else:
@@ -709,10 +740,10 @@ def test_a_process_killed_at_any_moment_leaves_a_whole_ledger(path: Path) -> Non
         assert spender.stdout.readline() == "0\n"
         time.sleep(moments.uniform(0.005, 0.2))
         os.kill(spender.pid, signal.SIGKILL)
-        told = [int(line) for line in spender.communicate()[0].split()]
+        numbers = [int(line) for line in spender.communicate()[0].split()]
         after = len(ledger.entries())  # verifies the whole chain
         # Every charge that was acknowledged is there; at most one more was on its way.
-        assert after in (max([before, *told]), max([before, *told]) + 1)
+        assert after in (max([before, *numbers]), max([before, *numbers]) + 1)
     assert ledger.spent == Fraction(len(ledger.entries()), 1000)
     assert ledger.entries()
 

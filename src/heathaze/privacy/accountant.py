@@ -37,8 +37,8 @@ def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLo
         return _compose([part for event in events for part in flatten(event)], delta)
     except OverflowError:
         raise InvalidInput(
-            "The privacy loss of these events cannot be computed, because their numbers are beyond the range of floats; "
-            "give sensitivities, noise and steps of a usual size."
+            "The privacy loss of these events cannot be computed, because their numbers are beyond the range of "
+            "floats; give sensitivities, noise and steps of a usual size."
         ) from None
 
 

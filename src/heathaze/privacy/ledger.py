@@ -1,12 +1,12 @@
-"""The ledger: what was promised about one dataset so far, in a file that outlives crashes.
+"""The ledger: the privacy budget of one dataset, in a file that survives crashes.
 
-A SQLite file with one row for each charge. Row 0 holds the total, δ and a random id; every row carries the SHA-256 of
-the row before it and of its own text, so that an edit, a hole or a swap shows. The chain is checked whenever the file
-is opened and before every charge, inside the transaction that charges: processes that share a ledger cannot overspend
-it together. A charge is on the disk (fsync) when :meth:`Ledger.charge` returns.
+The file is a SQLite database with one row for each charge. Row 0 holds the total, δ and a random id. Every row carries
+the SHA-256 of its own text and of the row before it, so that an edited, missing or exchanged row is found. This chain
+is checked whenever the file is opened and again inside the transaction of every charge, so several processes that share
+a ledger cannot overspend it together. A charge is on the disk (fsync) when :meth:`Ledger.charge` returns.
 
-What the file alone cannot show is that its end was cut off or that an old copy was put back. Every release therefore
-carries the number and hash of its entry, and :meth:`Ledger.knows` tells whether the file still holds it.
+The file alone cannot show that its last rows were cut off or that an old copy was put back. Every release therefore
+carries the number and the hash of its entry, and :meth:`Ledger.knows` says whether the file still holds that entry.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import datetime
 import glob
 import hashlib
 import json
-import math
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,12 +40,13 @@ from heathaze.files import flush
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import DiscreteLaplace, Event, event_from_dict, event_to_dict, needs_delta
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Unit
-from heathaze.privacy.loss import Number, decimal, parse_delta, parse_epsilon, warn_if_weak
+from heathaze.privacy.loss import Number, decimal, decimal_down, parse_delta, parse_epsilon, warn_if_weak
 from heathaze.privacy.randomness import fresh_bytes
 
-_FORMAT = 1
+_FORMAT = 2
+"""Format 1, of version 0.1, had other names in guarantees and events."""
 
-_PATIENCE_SECONDS = 30.0
+_WAIT_SECONDS = 30.0
 """How long to wait for another process that holds the file."""
 
 _SCHEMA = (
@@ -60,7 +60,11 @@ _SCHEMA = (
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge: what was promised, the event that pays for it, and its place in the chain."""
+    """One charge: the guarantee, the event that it pays for, and its place in the ledger.
+
+    ``number`` counts from 1, ``hash`` is its link of the chain, and ``time`` is in UTC. A :class:`Budget` has neither
+    hashes nor times.
+    """
 
     number: int
     hash: str
@@ -70,21 +74,172 @@ class Entry:
     time: str
 
     def reference(self) -> dict[str, Any]:
-        """Number and hash, for a release: enough to find the entry, and nothing secret."""
+        """Return number and hash, for a release: enough to find the entry, and nothing secret."""
         return {"entry": self.number, "hash": self.hash}
 
 
-@dataclass(frozen=True)
-class _First:
-    """Row 0: what the ledger was begun with."""
+class Budget:
+    """A privacy budget in memory. It counts charges as a :class:`Ledger` does, and is gone when the process ends.
 
-    hash: str
+    Args:
+        total: All the ε that may be spent, from 1e-6 to 1000.
+
+    Raises:
+        InvalidInput: The total is not a usable ε.
+
+    >>> Budget(2).remaining
+    Fraction(2, 1)
+    """
+
     total: Fraction
-    delta: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __init__(self, total: Number) -> None:
+        self.total = parse_epsilon(total, "budget")
+        self._entries: list[Entry] = []
+
+    def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
+        """Pay for a release before it is made, as :meth:`Ledger.charge` does."""
+        self._check_text(guarantee, event, note)
+        self._check_charge(self._entries, guarantee, event, once)
+        entry = Entry(len(self._entries) + 1, "", guarantee, event, note, "")
+        self._entries.append(entry)
+        return entry
+
+    def check(self, guarantee: Guarantee, event: Event) -> None:
+        """Refuse what :meth:`charge` would refuse now, and charge nothing.
+
+        This is for callers who charge several ledgers, all or none: check each first. Another process may charge in
+        between, so a later charge can still be refused.
+
+        Args:
+            guarantee: What would be promised.
+            event: What would be done to the data.
+
+        Raises:
+            PromiseBroken, BudgetExceeded, LedgerMismatch: As :meth:`Ledger.charge`.
+        """
+        check_declared(guarantee, event)
+        self._check_charge(self.entries(), guarantee, event)
+
+    def entries(self) -> list[Entry]:
+        """Return all charges so far, oldest first."""
+        return list(self._entries)
+
+    @property
+    def spent(self) -> Fraction:
+        """The ε of all charges together."""
+        return _cost([(entry.guarantee, entry.event) for entry in self.entries()], self.delta)
+
+    @property
+    def remaining(self) -> Fraction:
+        """The ε that is left."""
+        return self.total - self.spent
+
+    @property
+    def unit(self) -> Unit | None:
+        """The protected unit of all charges, fixed by the first; None before the first."""
+        entries = self.entries()
+        return entries[0].guarantee.unit if entries else None
+
+    @property
+    def adjacency(self) -> Adjacency | None:
+        """The adjacency of all charges, fixed by the first; None before the first."""
+        entries = self.entries()
+        return entries[0].guarantee.adjacency if entries else None
+
+    @property
+    def _name(self) -> str:
+        return "the budget"
+
+    def __repr__(self) -> str:
+        return f"<Budget: total ε = {decimal(self.total)}>"
+
+    # ── what a charge must satisfy ──────────────────────────────────────────────────────────────────────────────────
+
+    def _check_charge(
+        self, entries: Sequence[Entry], guarantee: Guarantee, event: Event, once: str | None = None
+    ) -> None:
+        if once is not None and any(entry.note.startswith(once) for entry in entries):
+            raise AlreadyCharged(f"T{self._name[1:]} was charged for {once.strip()!r} before; nothing was charged.")
+        if entries:
+            self._check_same_unit(entries[0].guarantee, guarantee)
+        if guarantee.loss.delta > self.delta:
+            raise BudgetExceeded(
+                f"This charge has δ = {decimal(guarantee.loss.delta)}, and {self._name} allows "
+                f"δ = {decimal(self.delta)}; nothing was charged. Take a δ that is no larger, or a ledger that was "
+                "begun with a larger delta."
+            )
+        before = [(entry.guarantee, entry.event) for entry in entries]
+        spent = _cost(before, self.delta)
+        after = _cost([*before, (guarantee, event)], self.delta)
+        if after > self.total:
+            left = self.total - spent
+            raise BudgetExceeded(
+                f"This charge costs ε = {decimal(max(after - spent, Fraction(0)))}, and {self._name} has "
+                f"ε = {decimal_down(max(left, Fraction(0)))} left of {decimal(self.total)}; nothing was charged. "
+                + ("Take a smaller epsilon." if left > 0 else "The budget of this data is spent for good.")
+            )
+
+    def _check_same_unit(self, first: Guarantee, now: Guarantee) -> None:
+        for name, before, given in (
+            ("unit", first.unit.value, now.unit.value),
+            ("adjacency", first.adjacency.value, now.adjacency.value),
+            ("reach", first.reach, now.reach),
+        ):
+            if before != given:
+                raise LedgerMismatch(
+                    f"T{self._name[1:]} counts in {name} {before!r}, and this charge is in {name} {given!r}; privacy "
+                    f"losses in different units do not add up, so nothing was charged. Use the same {name}, or another "
+                    "ledger for other data."
+                )
+
+    @staticmethod
+    def _check_text(guarantee: Guarantee, event: Event, note: str) -> None:
+        """Check what does not depend on earlier charges: the declared loss, and that the note is printable text."""
+        check_declared(guarantee, event)
+        expect(str, note, "The note of a charge")
+        try:
+            note.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"The note of the charge has a lone surrogate (U+{ord(note[error.start]):04X}) at character "
+                f"{error.start + 1}, which is not text; remove it. Nothing was charged."
+            ) from None
 
 
-class Ledger:
-    """The privacy budget of one dataset, shared by all who publish from it. One verb: :meth:`charge`.
+def check_declared(guarantee: Guarantee, event: Event) -> None:
+    """Refuse an event whose privacy loss, at the declared δ, is larger than the declared ε.
+
+    Args:
+        guarantee: What is declared.
+        event: What will be done to the data.
+
+    Raises:
+        PromiseBroken: The event costs more than is declared.
+    """
+    if needs_delta(event) and guarantee.loss.delta == 0:
+        raise PromiseBroken("The guarantee declares a pure epsilon, and the event has noise that needs a delta.")
+    cost = compose([event], guarantee.loss.delta).epsilon
+    if cost > guarantee.loss.epsilon:
+        raise PromiseBroken(
+            f"The event costs ε = {decimal(cost)}, more than the declared ε = {decimal(guarantee.loss.epsilon)}; "
+            "nothing was charged."
+        )
+
+
+def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fraction:
+    """ε of all charges together: the sum of the declared ε, or the composition once there is Gaussian noise."""
+    pure = [guarantee.loss.epsilon for guarantee, event in charges if not needs_delta(event)]
+    gaussian = [event for _, event in charges if needs_delta(event)]
+    if not gaussian:
+        return sum(pure, Fraction(0))
+    # Laplace noise of scale 1/ε stands for a pure charge of ε as declared, which may be more than its event costs.
+    return compose([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in pure if epsilon)], delta).epsilon
+
+
+class Ledger(Budget):
+    """The privacy budget of one dataset in a file, shared by all who publish from it. Make one with :meth:`open`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -94,11 +249,9 @@ class Ledger:
     """
 
     path: Path
-    total: Fraction
-    delta: Fraction
 
     def __init__(self, path: Path) -> None:
-        """A ledger that exists; use :meth:`open`."""
+        """Open a ledger that exists; use :meth:`open`."""
         self.path = path
         self._seen: dict[int, str] = {}
         with self._transaction("DEFERRED") as connection:
@@ -109,16 +262,23 @@ class Ledger:
     def open(cls, path: str | Path, total: Number | None = None, delta: Number | None = None) -> Ledger:
         """Open a ledger, or begin one if there is no such file.
 
+        A total above 10 raises the warning :class:`heathaze.errors.WeakPrivacy`.
+
         Args:
             path: The file. Keep it beside the data, on a local disk, and in the backup.
-            total: All the ε that may ever be spent on the data; needed to begin, checked (if given) afterwards.
-            delta: The δ at which Gaussian noise is accounted; 0 (pure ε only) if left out at the beginning.
+            total: All the ε that may ever be spent on the data, from 1e-6 to 1000. It is needed to begin a ledger, and
+                if given later it must be the same.
+            delta: The δ at which Gaussian noise is accounted: 0 for pure ε only, or from 2^-80 up to below 1. It is 0
+                if left out at the beginning, and if given later it must be the same.
 
-        A total above 10 is warned of (:class:`heathaze.errors.WeakPrivacy`).
+        Returns:
+            The ledger.
 
         Raises:
-            LedgerMismatch: The file was begun with another total or delta.
-            LedgerCorrupt: The file is no ledger, or was damaged or edited.
+            InvalidInput: There is no such file and no total, or a value is out of range.
+            LedgerMismatch: The file was begun with another total or delta, or has another format.
+            LedgerCorrupt: The file is not a ledger, or was damaged or edited.
+            CannotWrite: The ledger cannot be begun there.
         """
         file = Path(path)
         wanted_total = None if total is None else parse_epsilon(total, "total")
@@ -134,29 +294,36 @@ class Ledger:
             if wanted is not None and wanted != found:
                 raise LedgerMismatch(
                     f"The ledger {file} was begun with {name} {found}, not {wanted}; open it with the same {name} or "
-                    f"without one. A {name} once promised cannot be changed."
+                    f"without one. The {name} of a ledger cannot be changed."
                 )
         return ledger
 
     def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
         """Pay for a release before it is made: all or nothing, and on the disk on return.
 
-        The declared loss counts, in exact rationals: Σ εᵢ. Once Gaussian noise is among the events, what counts is the
-        price of all events together at the ledger's δ.
+        The declared losses are added in exact rationals, Σ εᵢ. Once Gaussian noise is among the events, the loss of all
+        events together at the ledger's δ counts. Only :func:`heathaze.privacy.door.pay` calls this.
+
+        Args:
+            guarantee: What is promised.
+            event: What will be done to the data.
+            note: A text for the entry.
+            once: If given, the charge is refused if the note of an entry begins with this text.
+
+        Returns:
+            The new entry.
 
         Raises:
             PromiseBroken: The event costs more than the guarantee declares.
             BudgetExceeded: Less is left than this costs; nothing was charged.
-            AlreadyCharged: There is an entry whose note begins with ``once``; nothing was charged.
-            LedgerMismatch: The ledger was charged in another unit or adjacency before (errata X5).
+            AlreadyCharged: The note of an entry begins with ``once``; nothing was charged.
+            LedgerMismatch: The ledger was charged in another unit, adjacency or reach before (errata X5).
             InvalidInput: The note is not a text that can be written as UTF-8; nothing was charged.
         """
-        check_declared(guarantee, event)
-        _check_note(note)
+        self._check_text(guarantee, event, note)
         with self._transaction("IMMEDIATE") as connection:
             first, entries = self._read(connection)
-            _check_once(self, entries, once)
-            _check_charge(self, entries, guarantee, event)
+            self._check_charge(entries, guarantee, event, once)
             number, previous = len(entries) + 1, (entries[-1] if entries else first).hash
             content = _canonical(
                 {
@@ -172,49 +339,36 @@ class Ledger:
         self._seen[number] = entry.hash
         return entry
 
-    def check(self, guarantee: Guarantee, event: Event) -> None:
-        """Refuse what :meth:`charge` would refuse now, and charge nothing.
-
-        For whoever has several ledgers to charge and wants all or none: look at each first. Another process may still
-        come in between, so a charge afterwards can be refused all the same.
-        """
-        check_declared(guarantee, event)
-        _check_charge(self, self.entries(), guarantee, event)
-
     def entries(self) -> list[Entry]:
-        """All charges so far, oldest first."""
+        """Check the whole chain and return all charges so far, oldest first.
+
+        Raises:
+            LedgerCorrupt: The file was damaged or edited.
+        """
         with self._transaction("DEFERRED") as connection:
             return self._read(connection)[1]
 
     def verify(self) -> None:
-        """Check the whole chain; raises :class:`LedgerCorrupt` if the file was damaged or edited."""
+        """Check the whole chain.
+
+        Raises:
+            LedgerCorrupt: The file was damaged or edited.
+        """
         self.entries()
 
     def knows(self, reference: Mapping[str, Any]) -> bool:
-        """Does the file hold the entry a release refers to? If not, its end was cut off or an old copy was put back."""
+        """Return whether the file holds the entry that a release refers to.
+
+        If it does not, its last rows were cut off or an old copy was put back.
+
+        Args:
+            reference: What :meth:`Entry.reference` returned; a release has it as ``provenance.ledger_entry``.
+        """
         return any(entry.reference() == dict(reference) for entry in self.entries())
 
     @property
-    def spent(self) -> Fraction:
-        """The ε of all charges together."""
-        return _cost([(entry.guarantee, entry.event) for entry in self.entries()], self.delta)
-
-    @property
-    def remaining(self) -> Fraction:
-        """The ε left."""
-        return self.total - self.spent
-
-    @property
-    def unit(self) -> Unit | None:
-        """Whom the charges protect: fixed by the first one."""
-        entries = self.entries()
-        return entries[0].guarantee.unit if entries else None
-
-    @property
-    def adjacency(self) -> Adjacency | None:
-        """Which change the charges speak of: fixed by the first one."""
-        entries = self.entries()
-        return entries[0].guarantee.adjacency if entries else None
+    def _name(self) -> str:
+        return f"the ledger {self.path}"
 
     def __repr__(self) -> str:
         return f"<Ledger: {self.path}, total ε = {decimal(self.total)}>"
@@ -225,19 +379,20 @@ class Ledger:
     def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
         if not self.path.exists():
             raise LedgerCorrupt(
-                f"The ledger {self.path} is no longer there; put it back: a new one would forget what was spent."
+                f"The ledger {self.path} is no longer there; put it back, because a new one would not know what was "
+                "spent."
             )
         _check_one_name(self.path)
-        with _sentences(self.path), contextlib.closing(_connect(self.path, "rw")) as connection:
+        with _sqlite_errors(self.path), contextlib.closing(_connect(self.path, "rw")) as connection:
             connection.execute(f"BEGIN {kind}")
             yield connection  # an error leaves by closing, which rolls back
             connection.execute("COMMIT")
 
     def _read(self, connection: sqlite3.Connection) -> tuple[_First, list[Entry]]:
-        """Row 0 and all entries, if the chain is whole and holds what this object has seen before."""
+        """Return row 0 and all entries, if the chain is complete and holds what this object has seen before."""
         schema = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
         if schema != set(_SCHEMA):
-            raise _corrupt(self.path, "it is not laid out as one")
+            raise _corrupt(self.path, "its tables are not those of a ledger")
         rows = connection.execute("SELECT number, content, hash FROM entries ORDER BY number").fetchall()
         links: list[str] = []
         for number, (found, content, link) in enumerate(rows):
@@ -245,100 +400,23 @@ class Ledger:
                 raise _corrupt(self.path, f"its chain breaks at entry {number}")
             links.append(link)
         if any(number >= len(links) or links[number] != link for number, link in self._seen.items()):
-            raise _corrupt(self.path, "entries seen a moment ago are gone")
+            raise _corrupt(self.path, "entries that were there before are gone")
         try:
-            first = _first(rows[0][1], links[0])
+            first = _first(self.path, rows[0][1], links[0])
             entries = [_entry(content, link) for _, content, link in rows[1:]]
-        except (ValueError, LookupError, TypeError, AttributeError, ZeroDivisionError, PromiseBroken):
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PromiseBroken):
             raise _corrupt(self.path, "it has an entry that cannot be read") from None
         self._seen = {0: links[0], len(links) - 1: links[-1]}
         return first, entries
 
 
-class Budget:
-    """A ledger in memory: it counts charges as :class:`Ledger` does, and forgets them when the process ends.
+@dataclass(frozen=True)
+class _First:
+    """Row 0: what the ledger was begun with."""
 
-    Args:
-        total: All the ε that may be spent.
-
-    >>> Budget(2).remaining
-    Fraction(2, 1)
-    """
-
-    delta = Fraction(0)
-
-    def __init__(self, total: Number) -> None:
-        self.total = parse_epsilon(total, "budget")
-        self._entries: list[Entry] = []
-
-    def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
-        """Pay for a release before it is made, as :meth:`Ledger.charge` does."""
-        check_declared(guarantee, event)
-        _check_note(note)
-        _check_once(self, self._entries, once)
-        _check_charge(self, self._entries, guarantee, event)
-        entry = Entry(len(self._entries) + 1, "", guarantee, event, note, "")
-        self._entries.append(entry)
-        return entry
-
-    def entries(self) -> list[Entry]:
-        """All charges so far, oldest first."""
-        return list(self._entries)
-
-    @property
-    def remaining(self) -> Fraction:
-        """The ε left."""
-        return self.total - _cost([(entry.guarantee, entry.event) for entry in self._entries], self.delta)
-
-    def __repr__(self) -> str:
-        return f"<Budget: total ε = {decimal(self.total)}>"
-
-
-def _named(ledger: Ledger | Budget) -> str:
-    return f"the ledger {ledger.path}" if isinstance(ledger, Ledger) else "the budget"
-
-
-# ── what a charge must satisfy ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def _check_once(ledger: Ledger | Budget, entries: Sequence[Entry], once: str | None) -> None:
-    if once is not None and any(entry.note.startswith(once) for entry in entries):
-        raise AlreadyCharged(f"T{_named(ledger)[1:]} was charged for {once.strip()!r} before; nothing was charged.")
-
-
-def _check_charge(ledger: Ledger | Budget, entries: Sequence[Entry], guarantee: Guarantee, event: Event) -> None:
-    if entries:
-        _check_same_unit(ledger, entries[0].guarantee, guarantee)
-    if guarantee.loss.delta > ledger.delta:
-        raise BudgetExceeded(
-            f"This charge has δ = {decimal(guarantee.loss.delta)}, and {_named(ledger)} allows "
-            f"δ = {decimal(ledger.delta)}; nothing was charged. Take a δ no larger than that, or a ledger that "
-            "was begun with a larger delta."
-        )
-    before = [(entry.guarantee, entry.event) for entry in entries]
-    spent = _cost(before, ledger.delta)
-    after = _cost([*before, (guarantee, event)], ledger.delta)
-    if after > ledger.total:
-        left = ledger.total - spent
-        raise BudgetExceeded(
-            f"This charge costs ε = {decimal(max(after - spent, Fraction(0)))}, and {_named(ledger)} has "
-            f"ε = {_floor(left)} left of {decimal(ledger.total)}; nothing was charged. "
-            + ("Take a smaller epsilon." if left > 0 else "The budget of this data is spent for good.")
-        )
-
-
-def _check_same_unit(ledger: Ledger | Budget, first: Guarantee, now: Guarantee) -> None:
-    for name, before, given in (
-        ("unit", first.unit.value, now.unit.value),
-        ("adjacency", first.adjacency.value, now.adjacency.value),
-        ("reach", first.reach, now.reach),
-    ):
-        if before != given:
-            raise LedgerMismatch(
-                f"T{_named(ledger)[1:]} counts in {name} {before!r}, and this charge is in {name} {given!r}; "
-                "losses in different units do not add up, so nothing was charged. Use the same "
-                "unit, or another ledger for other data."
-            )
+    hash: str
+    total: Fraction
+    delta: Fraction
 
 
 def _check_one_name(path: Path) -> None:
@@ -346,7 +424,7 @@ def _check_one_name(path: Path) -> None:
     if path.stat().st_nlink == 1:
         return
     for draft in path.parent.glob(f".{glob.escape(path.name)}.*.new"):
-        # Left by whoever began this ledger, still at it or killed; the ledger itself is whole.
+        # A process that began this ledger is still at it, or was killed; the ledger itself is complete.
         with contextlib.suppress(OSError):
             if draft.samefile(path):
                 draft.unlink()
@@ -354,44 +432,10 @@ def _check_one_name(path: Path) -> None:
         raise LedgerError(f"The ledger {path} has a second name (a hard link); remove it, or make it a symbolic link.")
 
 
-def check_declared(guarantee: Guarantee, event: Event) -> None:
-    """The event, priced at the declared δ, must not cost more than the declared ε."""
-    if needs_delta(event) and guarantee.loss.delta == 0:
-        raise PromiseBroken("A pure epsilon is declared, and the event has Gaussian noise, which has none.")
-    cost = compose([event], guarantee.loss.delta).epsilon
-    if cost > guarantee.loss.epsilon:
-        raise PromiseBroken(
-            f"The event costs ε = {decimal(cost)}, more than the declared ε = {decimal(guarantee.loss.epsilon)}; "
-            "nothing was charged."
-        )
-
-
-def _check_note(note: str) -> None:
-    """A note must be text that every reader of the ledger can print; half a surrogate pair is not."""
-    expect(str, note, "The note of a charge")
-    try:
-        note.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(
-            f"The note of the charge has a lone surrogate (U+{ord(note[error.start]):04X}) at character "
-            f"{error.start + 1}, which is not text; remove it. Nothing was charged."
-        ) from None
-
-
-def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fraction:
-    """ε of all charges together: the sum of what was declared, or the joint price once there is Gaussian noise."""
-    pure = [guarantee.loss.epsilon for guarantee, event in charges if not needs_delta(event)]
-    gaussian = [event for _, event in charges if needs_delta(event)]
-    if not gaussian:
-        return sum(pure, Fraction(0))
-    # Laplace noise of scale 1/ε stands for a pure charge of ε as declared, which may be more than its event costs.
-    return compose([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in pure if epsilon)], delta).epsilon
-
-
 def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
-    """Write a new ledger beside ``path`` and link it into place: whoever comes second keeps the first one's file.
+    """Write a new ledger beside ``path`` and link it into place, so that there is never half a ledger of this name.
 
-    Never half a ledger under this name, whenever the process dies.
+    If two processes begin the same ledger, the second one keeps the file of the first.
     """
     content = _canonical(
         {
@@ -404,7 +448,7 @@ def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
     )
     draft = path.with_name(f".{path.name}.{fresh_bytes(8).hex()}.new")
     try:
-        with _sentences(path), contextlib.closing(_connect(draft, "rwc")) as connection:
+        with _sqlite_errors(path), contextlib.closing(_connect(draft, "rwc")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             for statement in _SCHEMA:
                 connection.execute(statement)
@@ -426,7 +470,7 @@ def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE_SECONDS, isolation_level=None
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_WAIT_SECONDS, isolation_level=None
     )
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA fullfsync = ON")
@@ -434,8 +478,8 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def _sentences(path: Path) -> Iterator[None]:
-    """SQLite's errors as sentences."""
+def _sqlite_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into sentences."""
     try:
         yield
     except sqlite3.Error as error:
@@ -446,31 +490,36 @@ def _explained(path: Path, error: sqlite3.Error) -> HeathazeError:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
     if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LedgerError(
-            f"Another process has held the ledger {path} for more than {_PATIENCE_SECONDS:g} seconds; nothing was "
-            "charged. Try again when it is done."
+            f"Another process has held the ledger {path} for more than {_WAIT_SECONDS:g} seconds; nothing was charged. "
+            "Try again when it is done."
         )
     unwritable = (
         sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM
     )  # fmt: skip
     if code & 0xFF in unwritable and code != sqlite3.SQLITE_IOERR_SHORT_READ:
         return CannotWrite(
-            f"The ledger {path} cannot be written ({error}); nothing was charged. See that the disk has room and that "
-            "the file and its directory exist and can be written to."
+            f"The ledger {path} cannot be written ({error}); nothing was charged. Check that the disk has room and "
+            "that the file and its directory exist and can be written to."
         )
     return _corrupt(path, "it cannot be read as one")
 
 
 def _corrupt(path: Path, found: str) -> LedgerCorrupt:
     return LedgerCorrupt(
-        f"{path} is not a whole ledger: {found}. Put back its last good copy, and compare it with the releases made "
-        "since (Ledger.knows); beginning anew would forget what was spent."
+        f"{path} is not a sound ledger: {found}. Put back its last good copy, and compare it with the releases made "
+        "since (Ledger.knows). Do not begin a new one, which would not know what was spent."
     )
 
 
-def _first(content: str, link: str) -> _First:
+def _first(path: Path, content: str, link: str) -> _First:
     fields = json.loads(content)
+    if fields["format"] == 1:
+        raise LedgerMismatch(
+            f"The ledger {path} has format 1, of Heathaze 0.1, and this version reads format {_FORMAT}. Look up what "
+            "is left with version 0.1 (heathaze ledger show), and begin a new ledger with that as its total."
+        )
     if fields["format"] != _FORMAT:
-        raise LedgerMismatch("This ledger was written by a newer version of Heathaze; use that one.")
+        raise LedgerMismatch(f"The ledger {path} was written by a newer version of Heathaze; use that version.")
     return _First(link, Fraction(fields["total"]), Fraction(fields["delta"]))
 
 
@@ -487,11 +536,3 @@ def _canonical(fields: Mapping[str, Any]) -> str:
 def _link(previous: str, content: str) -> str:
     """SHA-256 of the row before and of this row's text."""
     return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
-
-
-def _floor(value: Fraction) -> str:
-    """What is left, for the reader: six digits, never rounded up."""
-    if value <= 0:
-        return "0"
-    step = Fraction(10) ** (math.floor(math.log10(value)) - 5)
-    return f"{float(value // step * step):.6g}"
