@@ -22,7 +22,7 @@ import numpy as np
 # Nothing of heathaze up here: the interpreter that runs Flower's half need not have it.
 
 LENGTH = 1254
-DROPOUT, CORRUPTION, LOST_EACH_STEP = 0.2, 0.05, 0.05
+DROPOUT, CORRUPTION, LOST_EACH_PHASE = 0.2, 0.05, 0.05
 WANTED_SECONDS = 30
 SIZES = (250, 1000, 4000)
 WANTED_GROWTH = 1.5
@@ -44,15 +44,15 @@ def main(flower: str | None = None) -> None:
 
 def _shard(clients: int) -> float:
     """A whole shard in this process; processor time for each client."""
-    from heathaze.secagg import Step, Terms, run_shard
+    from heathaze.secagg import Parameters, Phase, run_shard
 
-    terms = Terms.plan(clients, length=LENGTH, bits=32, dropout=DROPOUT, corruption=CORRUPTION)
+    parameters = Parameters.plan(clients, length=LENGTH, bits=32, dropout=DROPOUT, corruption=CORRUPTION)
     rng = np.random.default_rng(1)
     vectors = rng.integers(0, 2**20, (clients, LENGTH))
     left, lost = rng.permutation(clients).tolist(), {}
-    for step in Step:
-        gone = int(LOST_EACH_STEP * len(left))
-        lost[step], left = left[:gone], left[gone:]
+    for phase in Phase:
+        gone = int(LOST_EACH_PHASE * len(left))
+        lost[phase], left = left[:gone], left[gone:]
     traffic = [0, 0]
 
     def weigh(message: bytes) -> None:
@@ -60,14 +60,17 @@ def _shard(clients: int) -> float:
         traffic[1] += len(message)
 
     wall, begun = time.perf_counter(), time.process_time()
-    found = run_shard(terms, vectors, lost=lost, watch=weigh)
+    found = run_shard(parameters, vectors, lost=lost, watch=weigh)
     wall, spent = time.perf_counter() - wall, time.process_time() - begun
     exact = bool((found.values == vectors[list(found.survivors)].sum(axis=0)).all())
-    print(f"{clients:,} clients × {LENGTH:,} integers, {LOST_EACH_STEP:.0%} lost at each step: {wall:.1f} s")
+    print(f"{clients:,} clients × {LENGTH:,} integers, {LOST_EACH_PHASE:.0%} lost at each phase: {wall:.1f} s")
     print(
         f"  processor {spent:.1f} s, {1e3 * spent / clients:.1f} ms and {traffic[1] / clients / 1024:.0f} kB a client"
     )
-    print(f"  {terms.neighbours} neighbours, {terms.shares_needed} shares, {len(found.survivors)} vectors in the sum,")
+    print(
+        f"  {parameters.neighbours} neighbours, {parameters.shares_needed} shares, "
+        f"{len(found.survivors)} vectors in the sum,"
+    )
     print(
         f"  {'exact' if exact else 'WRONG'}; memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
     )
@@ -106,15 +109,15 @@ def _against_flower(python: str | None) -> None:
 
 
 def _our_round() -> float:
-    from heathaze.secagg import Terms, run_shard
+    from heathaze.secagg import Parameters, run_shard
 
     vectors = np.random.default_rng(1).integers(0, 2**20, (PEER_CLIENTS, PEER_LENGTH))
-    terms = Terms(
+    parameters = Parameters(
         round=bytes(16), clients=PEER_CLIENTS, neighbours=PEER_CLIENTS - 1, shares_needed=PEER_SHARES,
         survivors_at_least=PEER_CLIENTS - 2, length=PEER_LENGTH, bits=32, dropped_at_most=2,
     )  # fmt: skip
     begun = time.perf_counter()
-    found = run_shard(terms, vectors)
+    found = run_shard(parameters, vectors)
     seconds = time.perf_counter() - begun
     if not (found.values == vectors.sum(axis=0)).all():
         raise AssertionError("The sum is wrong.")

@@ -37,7 +37,7 @@ def main() -> None:
     print(f"  population {drawing:.1f} s, rounds {asking:.1f} s, map {estimating:.1f} s, "
           f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GB; {release}")  # fmt: skip
     print(f"  wanted at most {WANTED_SECONDS} s: {'reached' if seconds <= WANTED_SECONDS else 'MISSED'}")
-    one = sum(_one_device(told.question) for told in done.rounds)
+    one = sum(_one_device(one.question) for one in done.rounds)
     ratio = one * PEOPLE / asking
     print(f"  device after device, by extrapolation from {DEVICES}: {one * PEOPLE:,.0f} s, ratio {ratio:,.0f}")
     print(f"  wanted at least {WANTED_RATIO}: {'reached' if ratio >= WANTED_RATIO else 'MISSED'}")

@@ -48,15 +48,15 @@ def main() -> None:
     caption = f"The same {PEOPLE:,} synthetic people, one position each, ε = {EPSILON:g}."
     draw(panels, caption=caption, path=FOLDER / "a-sum-is-trusted.png")
     print(survey.guarantee)
-    for told in survey.rounds:
-        print(f"round {told.question.number}: {told.question.length} regions, ε = {float(told.question.epsilon):.4f}")
+    for one in survey.rounds:
+        print(f"round {one.question.number}: {one.question.length} regions, ε = {float(one.question.epsilon):.4f}")
     print(f"drew {FOLDER / 'a-sum-is-trusted.png'}")
 
     # Sixty devices with real keys, masks and shares, of which a few fall silent on the way.
     devices = [hz.distributed.Device(point, budget=EPSILON) for point in points[:60]]
     cohort = hz.distributed.Cohort(people=60, dropout=0.25, colluding=0.05)
     small = hz.distributed.Survey(hz.distributed.AdaptiveQuadtree(grid, EPSILON), cohort)
-    small = hz.distributed.conduct(small, devices, dropout=0.01)
+    small = hz.distributed.run_survey(small, devices, dropout=0.01)
     print(f"{small.rounds[-1].people} of 60 devices delivered in the last round; nobody saw any one of their vectors")
 
 

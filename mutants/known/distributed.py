@@ -5,10 +5,11 @@ from mutants.bug import Bug
 COHORT = "src/heathaze/distributed/cohort.py"
 DEVICE = "src/heathaze/distributed/device.py"
 QUESTION = "src/heathaze/distributed/question.py"
+MECHANISM = "src/heathaze/distributed/mechanism.py"
 SURVEY = "src/heathaze/distributed/survey.py"
-CONDUCT = "src/heathaze/distributed/simulate.py"
 SIMULATE = "src/heathaze/distributed/simulate.py"
 QUADTREE = "src/heathaze/distributed/adaptive_quadtree.py"
+LEDGER = "src/heathaze/privacy/ledger.py"
 
 TEST_DEVICE = "tests/distributed/test_device.py"
 
@@ -63,9 +64,9 @@ BUGS = (
         "tests/distributed/test_simulate.py::test_what_comes_out_is_marked_simulated",
     ),
     Bug(
-        "own-key-conducts-a-survey",
+        "own-key-runs-a-survey",
         "Only bits from the operating system make a survey that can be saved.",
-        CONDUCT,
+        SIMULATE,
         "simulated=survey.simulated or type(source) is not SecureRandomness",
         "simulated=survey.simulated",
         "tests/distributed/test_survey.py::test_a_simulated_survey_is_never_saved",
@@ -98,7 +99,7 @@ BUGS = (
     Bug(
         "price-of-the-fullest-shard",
         "A round costs what its smallest shard costs.",
-        SURVEY,
+        MECHANISM,
         "return self.question.event(min(self.delivered))",
         "return self.question.event(max(self.delivered))",
         "tests/distributed/test_survey.py::test_the_promise_is_restated_from_those_who_delivered",
@@ -114,7 +115,7 @@ BUGS = (
     Bug(
         "sum-of-too-few-used",
         "A sum of fewer people than promised makes no round.",
-        SURVEY,
+        MECHANISM,
         "        if not all(cohort.threshold <= count <= cohort.shard for count in self.delivered):\n",
         "        if False:\n",
         "tests/distributed/test_survey.py::test_a_sum_of_too_few_makes_no_round",
@@ -156,11 +157,11 @@ BUGS = (
         "answer-drawn-before-paid",
         "A device pays for an answer before it is made.",
         DEVICE,
-        "        self._pay(question)\n        source = SecureRandomness() if randomness is None else randomness\n"
+        "        source = self._pay(question, randomness).randomness\n"
         "        vector = encode(question, codes_of(question.grid, self._places), bool(self._flag), source)\n",
         "        source = SecureRandomness() if randomness is None else randomness\n"
         "        vector = encode(question, codes_of(question.grid, self._places), bool(self._flag), source)\n"
-        "        self._pay(question)\n",
+        "        self._pay(question, randomness)\n",
         f"{TEST_DEVICE}::test_an_answer_is_paid_for_before_it_is_made",
     ),
     Bug(
@@ -215,41 +216,41 @@ BUGS = (
         "two-devices-on-one-ledger-answer",
         "Two programs on one ledger never both answer a round.",
         DEVICE,
-        "note=asked.note, once=asked.round)",
-        "note=asked.note)",
+        "                once=asked.round,\n",
+        "",
         f"{TEST_DEVICE}::test_of_two_programs_on_one_ledger_one_answers",
     ),
     Bug(
         "device-overspends",
         "A device refuses what its budget does not cover.",
         DEVICE,
-        "            if question.epsilon > self._budget:\n",
-        "            if False:\n",
+        "                ledger=self._ledger,\n",
+        "",
         f"{TEST_DEVICE}::test_a_device_pays_exactly_and_refuses_beyond_its_budget",
     ),
     Bug(
         "answer-dearer-than-declared",
         "A device refuses a question that costs more than it declares.",
-        DEVICE,
-        "            if cost > question.epsilon:\n",
-        "            if False:\n",
+        LEDGER,
+        "    if cost > guarantee.loss.epsilon:\n",
+        "    if cost > 2 * guarantee.loss.epsilon:\n",
         f"{TEST_DEVICE}::test_noise_that_is_too_small_for_its_price_is_refused",
     ),
     Bug(
-        "terms-of-another-question",
+        "parameters-of-another-question",
         "All devices of a shard answer the same question.",
-        DEVICE,
-        "    if terms.purpose != question.fingerprint:\n",
-        "    if False:\n",
-        f"{TEST_DEVICE}::test_weaker_terms_are_refused_before_anything_is_paid",
+        QUESTION,
+        "        if parameters.purpose != self.fingerprint:\n",
+        "        if False:\n",
+        f"{TEST_DEVICE}::test_weaker_parameters_are_refused_before_anything_is_paid",
     ),
     Bug(
-        "weaker-terms-accepted",
+        "weaker-parameters-accepted",
         "A device refuses a secure sum that keeps less than the question promises.",
-        DEVICE,
-        "        if found < expected:\n",
-        "        if False:\n",
-        f"{TEST_DEVICE}::test_weaker_terms_are_refused_before_anything_is_paid",
+        QUESTION,
+        "            if found < expected:\n",
+        "            if False:\n",
+        f"{TEST_DEVICE}::test_weaker_parameters_are_refused_before_anything_is_paid",
     ),
     Bug(
         "even-part-of-colluders",

@@ -4,10 +4,9 @@ from mutants.bug import Bug
 
 CLIENT = "src/heathaze/secagg/client.py"
 SERVER = "src/heathaze/secagg/server.py"
-SHARES = "src/heathaze/secagg/shamir.py"
+SHAMIR = "src/heathaze/secagg/shamir.py"
 KEYS = "src/heathaze/secagg/keys.py"
-TERMS = "src/heathaze/secagg/parameters.py"
-ODDS = "src/heathaze/secagg/parameters.py"
+PARAMETERS = "src/heathaze/secagg/parameters.py"
 ENVELOPE = "src/heathaze/secagg/envelope.py"
 
 BUGS = (
@@ -15,7 +14,7 @@ BUGS = (
     Bug(
         "shamir-degree-one-too-small",
         "One share less than needed says nothing about a secret.",
-        SHARES,
+        SHAMIR,
         "return evaluate([secret, *uniform(needed - 1, randomness)], count)",
         "return evaluate([secret, *uniform(needed - 2, randomness)], count)",
         "tests/secagg/test_shamir.py::test_any_so_many_shares_give_the_secret_back",
@@ -23,7 +22,7 @@ BUGS = (
     Bug(
         "field-elements-not-even",
         "The coefficients of a share are uniform in the field.",
-        SHARES,
+        SHAMIR,
         "_BITS = 257\n",
         "_BITS = 255\n",
         "tests/secagg/test_shamir.py::test_elements_are_uniform",
@@ -32,7 +31,7 @@ BUGS = (
         "no-self-mask",
         "A vector is under its own mask: one that comes too late stays hidden.",
         CLIENT,
-        "        masks.add(total, keys.self_stream_key(self._seed, terms.digest, self.index))\n",
+        "        masks.add(total, keys.self_stream_key(self._seed, parameters.digest, self.index))\n",
         "",
         "tests/secagg/test_privacy.py::test_a_vector_that_comes_too_late_stays_hidden",
     ),
@@ -77,27 +76,27 @@ BUGS = (
         "tests/secagg/test_schedules.py::test_every_single_bit_of_an_envelope_matters",
     ),
     Bug(
-        "other-terms-go-through",
-        "A message under other terms is refused.",
+        "other-parameters-go-through",
+        "A message under other parameters is refused.",
         ENVELOPE,
-        "    if digest != terms.digest:\n",
+        "    if digest != parameters.digest:\n",
         "    if False:\n",
-        "tests/secagg/test_secrets.py::test_other_terms_for_another_client_do_not_go_through",
+        "tests/secagg/test_secrets.py::test_other_parameters_for_another_client_do_not_go_through",
     ),
     # ── what a client refuses ───────────────────────────────────────────────────────────────────────────────────────
     Bug(
-        "unsafe-terms-accepted",
-        "A client refuses terms under which the server learns more than the sum.",
-        TERMS,
-        "        if self.odds.breach > breach:\n",
+        "unsafe-parameters-accepted",
+        "A client refuses parameters under which the server learns more than the sum.",
+        PARAMETERS,
+        "        if self.failure_bounds.breach > breach:\n",
         "        if False:\n",
-        "tests/secagg/test_parameters.py::test_unsafe_terms_are_refused",
+        "tests/secagg/test_parameters.py::test_unsafe_parameters_are_refused",
     ),
     Bug(
         "too-few-survivors-accepted",
         "A client does not open a sum of fewer people than promised.",
         CLIENT,
-        "        if len(members) < terms.survivors_at_least:\n",
+        "        if len(members) < parameters.survivors_at_least:\n",
         "        if False:\n",
         "tests/secagg/test_adversary.py::test_survivors_that_a_client_does_not_accept",
     ),
@@ -105,7 +104,7 @@ BUGS = (
         "two-stories-about-survivors",
         "A client reveals nothing if a neighbour was told other survivors.",
         CLIENT,
-        "            if not self._pairs[other].vouched(tag, self._told):\n",
+        "            if not self._pairs[other].vouched(tag, self._announced):\n",
         "            if False:\n",
         "tests/secagg/test_adversary.py::test_two_halves_told_two_stories_open_nothing",
     ),
@@ -113,8 +112,8 @@ BUGS = (
         "few-neighbours-agree",
         "A client reveals nothing unless enough neighbours were told the same.",
         CLIENT,
-        '        if len(found) < self.terms.shares_needed:\n            self._stop(f"{len(found)} neighbours agree',
-        '        if not found:\n            self._stop(f"{len(found)} neighbours agree',
+        "        needed = self.parameters.shares_needed\n        if len(found) < needed:\n",
+        "        needed = self.parameters.shares_needed\n        if not found:\n",
         "tests/secagg/test_adversary.py::test_agreements_that_a_client_does_not_accept",
     ),
     Bug(
@@ -137,7 +136,7 @@ BUGS = (
         "few-neighbours-accepted",
         "A client takes no fewer neighbours than planned.",
         CLIENT,
-        "        if not least <= len(found) <= terms.neighbours:\n",
+        "        if not least <= len(found) <= parameters.neighbours:\n",
         "        if not found:\n",
         "tests/secagg/test_adversary.py::test_neighbours_that_a_client_does_not_accept",
     ),
@@ -145,7 +144,7 @@ BUGS = (
         "few-shares-left",
         "A client sends no vector if too few neighbours are left to open its mask.",
         CLIENT,
-        "        if len(found) < terms.shares_needed:\n",
+        "        if len(found) < parameters.shares_needed:\n",
         "        if not found:\n",
         "tests/secagg/test_adversary.py::test_shares_that_do_not_open",
     ),
@@ -178,7 +177,7 @@ BUGS = (
         "shard-of-too-few-summed",
         "A server gives up a shard in which too few are left.",
         SERVER,
-        "        if found < self.terms.survivors_at_least:\n",
+        "        if found < self.parameters.survivors_at_least:\n",
         "        if found < 1:\n",
         "tests/secagg/test_sums.py::test_too_few_are_left",
     ),
@@ -186,40 +185,40 @@ BUGS = (
         "wrong-seed-believed",
         "A seed that does not fit its commitment makes no sum.",
         SERVER,
-        "            if keys.commitment(seed, self.terms.digest, one) != self._shares[one].commitment:\n",
+        "            if keys.commitment(seed, self.parameters.digest, one) != self._shares[one].commitment:\n",
         "            if False:\n",
         "tests/secagg/test_adversary.py::test_a_wrong_share_is_no_wrong_sum",
     ),
     Bug(
         "half-of-the-neighbours-open-a-mask",
         "More than half of the neighbours are needed to open a mask.",
-        TERMS,
+        PARAMETERS,
         "more_than_half = self.neighbours // 2 + 1",
         "more_than_half = self.neighbours // 2",
-        "tests/secagg/test_parameters.py::test_terms_that_cannot_be",
+        "tests/secagg/test_parameters.py::test_parameters_that_cannot_be",
     ),
     Bug(
-        "odds-of-one-client",
-        "The odds of a captured neighbourhood are those of any client, not of one.",
-        ODDS,
+        "failure-bound-of-one-client",
+        "The bound on a captured neighbourhood holds for any client, not for one.",
+        PARAMETERS,
         "return min(1.0, clients * at_least(corrupt, others, draws, wanted))",
         "return min(1.0, at_least(corrupt, others, draws, wanted))",
         "tests/secagg/test_parameters.py::test_the_bound_on_captured_clients_holds_for_all_places_of_the_corrupt",
     ),
     Bug(
-        "odds-rounded-down",
-        "Odds are rounded up.",
-        ODDS,
+        "failure-bound-rounded-down",
+        "Bounds on probabilities are rounded up.",
+        PARAMETERS,
         "return math.nextafter(numerator / denominator, math.inf)",
         "return math.nextafter(numerator / denominator, -math.inf)",
         "tests/secagg/test_parameters.py::test_tails_are_the_hypergeometric_ones",
     ),
     Bug(
         "purpose-not-in-the-digest",
-        "Every term is part of the digest that binds messages.",
-        TERMS,
+        "Every parameter is part of the digest that binds messages.",
+        PARAMETERS,
         "return hashlib.sha256(_LABEL + self.to_bytes()).digest()",
         "return hashlib.sha256(_LABEL + self.to_bytes()[:-PURPOSE_BYTES]).digest()",
-        "tests/secagg/test_parameters.py::test_every_term_is_in_the_digest",
+        "tests/secagg/test_parameters.py::test_every_parameter_is_in_the_digest",
     ),
 )

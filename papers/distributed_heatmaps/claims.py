@@ -216,7 +216,7 @@ def _figure7(results: Results, source: str) -> Iterator[Claim]:
         bool((np.diff(means) < 0).all()),
         ("samples", source) in DEPARTURES,
     )
-    points = results.series("calm", source)
+    points = results.series("early_noise", source)
     middle = next(point for point in points if point.x == 0.1)
     better = [point for point in points if _lead(results, (point, LAST), (middle, LAST)).clear]
     yield Claim(
@@ -224,7 +224,7 @@ def _figure7(results: Results, source: str) -> Iterator[Claim]:
         "best at 0.1",
         ", ".join(f"c = {point.x:g}: {results.mean(point, LAST, 'MSE'):.3g}" for point in points),
         not better,
-        ("calm", source) in DEPARTURES,
+        ("early_noise", source) in DEPARTURES,
     )
 
 

@@ -45,11 +45,11 @@ def _points(config: Config, chosen: Config) -> Iterator[tuple[Point, int, dict]]
         for people in figure["people"]:
             settings = {"kind": "samples", "people": people, "infer": figure["infer"]}
             yield Point("samples", source, people), figure["runs"], settings
-    figure = chosen["calm"]
+    figure = chosen["early_noise"]
     for source in here(figure["rasters"]):
         for value in figure["values"]:
-            settings = {"kind": "calm", "people": figure["people"], "value": value, "infer": figure["infer"]}
-            yield Point("calm", source, value), figure["runs"], settings
+            settings = {"kind": "early_noise", "people": figure["people"], "value": value, "infer": figure["infer"]}
+            yield Point("early_noise", source, value), figure["runs"], settings
     yield from _figure8(chosen, here)
     for source in here(chosen["shares"]["rasters"]):
         for people in chosen["shares"]["people"]:

@@ -93,7 +93,11 @@ def _figure7(results: Results, path: Path) -> Path:
     figure, axes = panels(len(sources), 3, "Figure 7 · sample size and calibration c · ε = 1", width=4, height=2.9)
     for row, source in enumerate(sources):
         for column, (name, metric, label) in enumerate(
-            (("samples", "MSE", MSE), ("calm", "MSE", MSE), ("calm", "numbers", "integers a person sends"))
+            (
+                ("samples", "MSE", MSE),
+                ("early_noise", "MSE", MSE),
+                ("early_noise", "numbers", "integers a person sends"),
+            )
         ):
             axis, points = axes[3 * row + column], results.series(name, source)
             curves(axis, results, points, metric, STYLES, label)

@@ -76,7 +76,7 @@ def _table1(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     sketch = survey(distributed.CountMin(grid, epsilon))
     found["count-min"] = _release(truth, sketch)
     totals = sketch.rounds[0].counts()
-    levels = [_square(sketch.mechanism.told(totals, level, _codes(level))) for level in range(1, grid.depth + 1)]  # type: ignore[attr-defined]
+    levels = [_square(sketch.mechanism.counts(totals, level, _codes(level))) for level in range(1, grid.depth + 1)]  # type: ignore[attr-defined]
     found["count-min, best split"] = _errors(truth, best_split(levels, truth, people), sketch.numbers_sent)
     found["adaptive grid"] = _release(truth, survey(distributed.AdaptiveGrid(grid, epsilon)))
     found["adaptive grid, as printed"] = _release(truth, survey(PrintedGrid(grid, epsilon)))
@@ -116,11 +116,11 @@ def _table2(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     found = {"non-private": _errors(truth, best_level(asked, truth).density.values, 2, 1e-7)}
     surveys = {"single place": survey(favourites(asked), 1)}
     surveys |= {f"mass {int(mass):,}": survey(asked, int(mass)) for mass in trial.values}
-    for name, told in surveys.items():
-        bits = {"bits": float(max(one.question.bits for one in told.rounds))}
-        found[name] = _last_round(truth, told, 1e-7) | bits
+    for name, done in surveys.items():
+        bits = {"bits": float(max(one.question.bits for one in done.rounds))}
+        found[name] = _last_round(truth, done, 1e-7) | bits
         if trial.infer:
-            found[f"{name}, ours"] = _release(truth, told, 1e-7)
+            found[f"{name}, ours"] = _release(truth, done, 1e-7)
     return found
 
 
@@ -169,9 +169,9 @@ def _samples(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     }
 
 
-def _calm(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
+def _early_noise(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     (grid, truth), population = _people(trial, config)
-    mechanism = AdaptiveQuadtree(grid, config["protocol"]["epsilon"], **PAPER | {"calm": trial.value})
+    mechanism = AdaptiveQuadtree(grid, config["protocol"]["epsilon"], **PAPER | {"early_noise": trial.value})
     survey = _asked(mechanism, population, trial, config)
     return _both(trial, truth, survey)
 
@@ -198,14 +198,14 @@ def _threshold(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
 def _bits(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     """The same sums in a smaller modulus, read as printed and with a place for negative noise (errata E3-9)."""
     squares, survey = _one_level(trial, config, Cohort(config["protocol"]["shard"], 1, dropout=0, colluding=0))
-    told = survey.rounds[0]
+    one = survey.rounds[0]
     modulus = 2 ** int(trial.value)
-    residues = told.totals % modulus
-    room = round(10 * told.deviation())
+    residues = one.totals % modulus
+    room = round(10 * one.deviation())
     centred = np.where(residues >= modulus - room, residues - modulus, residues)
     return {
         "as printed": {"MSE": _square_error(squares, residues)},
-        "centred": {"MSE": _square_error(squares, centred), "chosen": float(told.question.bits)},
+        "centred": {"MSE": _square_error(squares, centred), "chosen": float(one.question.bits)},
     }
 
 
@@ -331,7 +331,7 @@ _KINDS: dict[str, Callable[[Trial, Mapping[str, Any]], dict[str, Numbers]]] = {
     "table2": _table2,
     "table3": _table3,
     "samples": _samples,
-    "calm": _calm,
+    "early_noise": _early_noise,
     "shard": _shard,
     "threshold": _threshold,
     "bits": _bits,

@@ -47,7 +47,7 @@ def test_the_same_rehearsal_again_is_the_same(heathaze: Heathaze) -> None:
     ("words", "sentence"),
     [
         (("--people", 601, "--shards", 2), "601 people do not divide into 2 equal shards"),
-        (("--people", 2), "fewer than 3 hides nobody"),
+        (("--people", 2), "over fewer than 3 hides no one"),
         (("--people", 10**8), "people is 100000000; a rehearsal asks at most 10000000"),
         (("--dropout", 0.6), "more than half must be left"),
         (("--dropout", 1.5), "dropout is 1.5"),

@@ -15,7 +15,7 @@ from heathaze.distributed.question import Part
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.privacy.randomness import Randomness
-from heathaze.secagg import Sum, Terms
+from heathaze.secagg import Parameters, Sum
 
 GRID = Grid.plane(x=(0, 8), y=(0, 8), size=8)
 COHORT = Cohort(20, dropout="1/5", colluding="1/10")
@@ -44,9 +44,9 @@ def opened(question: Question, devices: Iterable[Device], randomness: Randomness
 
 
 def summed(question: Question, values: np.ndarray, survivors: Iterable[int]) -> Sum:
-    """A sum as a shard's server would have it, under terms of its own."""
+    """A sum as a shard's server would have it, under parameters of its own."""
     cohort = question.cohort
-    terms = Terms(
+    parameters = Parameters(
         round=next(_numbers).to_bytes(16, "little"),
         clients=cohort.shard,
         neighbours=2,
@@ -57,10 +57,10 @@ def summed(question: Question, values: np.ndarray, survivors: Iterable[int]) -> 
         corrupt_at_most=cohort.colluders,
         purpose=question.fingerprint,
     )
-    return Sum(values, tuple(survivors), terms)
+    return Sum(values, tuple(survivors), parameters)
 
 
-def told(question: Question, counts: Sequence[float], shards: int | None = None) -> list[Sum]:
+def sums_of(question: Question, counts: Sequence[float], shards: int | None = None) -> list[Sum]:
     """Sums that come to the given counts in people, all in the first shard, everybody there."""
     cohort = question.cohort
     values = np.rint(np.asarray(counts, dtype=float) * question.mass).astype(np.int64) & np.int64(2**question.bits - 1)
@@ -72,12 +72,12 @@ def told(question: Question, counts: Sequence[float], shards: int | None = None)
 
 
 def run(survey: Survey, counts: Any) -> Survey:
-    """A survey to its end, each round told ``counts(question)``."""
+    """A survey to its end, each round answered by ``counts(question)``."""
     for _ in range(1000):
         asked = survey.ask()
         if asked is None:
             return survey
-        survey = survey.answered(told(asked, counts(asked)))
+        survey = survey.answered(sums_of(asked, counts(asked)))
     raise AssertionError("The survey does not end.")
 
 
@@ -95,4 +95,4 @@ def epsilons(rounds: Iterable[Round]) -> list[Fraction]:
 
 def quadtree(grid: Grid = GRID, epsilon: Any = 1, **changed: Any) -> AdaptiveQuadtree:
     """The mechanism on the small grid, with the paper's rules, for which the errata have numbers."""
-    return AdaptiveQuadtree(grid, epsilon, **({"crowded": 2.0, "calm": 0.1} | changed))
+    return AdaptiveQuadtree(grid, epsilon, **({"split_above": 2.0, "early_noise": 0.1} | changed))

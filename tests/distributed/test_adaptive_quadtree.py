@@ -21,7 +21,7 @@ from heathaze.errors import InvalidInput
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.noise_shares import sigma_from_epsilon
 from heathaze.privacy.randomness import Simulation
-from tests.distributed.parties import GRID, epsilons, quadtree, run, spread, told
+from tests.distributed.parties import GRID, epsilons, quadtree, run, spread, sums_of
 
 FINE = Grid.plane(x=(0, 32), y=(0, 32), size=32)
 EXACT = Cohort(10_000, dropout=0, colluding=0)
@@ -45,10 +45,10 @@ def test_the_schedule_of_a_full_split() -> None:
     assert [float(epsilon) for epsilon in epsilons(survey.rounds)] == pytest.approx(
         [0.00566, 0.02263, 0.09048, 0.36009, 0.52115], abs=1e-5
     )
-    assert [told.question.length for told in survey.rounds] == [4, 16, 64, 256, 1024]
+    assert [one.question.length for one in survey.rounds] == [4, 16, 64, 256, 1024]
     assert sum(epsilons(survey.rounds)) == 1
     assert survey.numbers_sent == 1364
-    assert [told.question.final for told in survey.rounds] == [False] * 4 + [True]
+    assert [one.question.final for one in survey.rounds] == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize("mass", [1, 10_000])
@@ -63,7 +63,7 @@ def test_shards_and_dropouts_are_reckoned_with(mass: int) -> None:
         asked = survey.ask()
         assert not asked.final
         wanted = 0.1 * 100_000 / 1024
-        assert survey.answered(told(asked, np.zeros(1024))).rounds[0].deviation() == pytest.approx(wanted, rel=1e-5)
+        assert survey.answered(sums_of(asked, np.zeros(1024))).rounds[0].deviation() == pytest.approx(wanted, rel=1e-5)
         shape = float(cohort.shard * cohort.shape)
         assert float(asked.epsilon) == pytest.approx(
             2 * math.asinh(math.sqrt(10 * shape) / (math.sqrt(2) * wanted)) if mass == 1 else float(asked.epsilon),
@@ -93,8 +93,8 @@ def mechanisms(draw) -> AdaptiveQuadtree:
         grid,
         draw(st.fractions(Fraction(1, 1000), 30, max_denominator=10**7) | st.just(Fraction(1))),
         mass=draw(st.sampled_from([1, 7, 10_000])),
-        crowded=draw(st.sampled_from([0.01, 1.0, 2.0, 50.0])),
-        calm=draw(st.sampled_from([1e-4, 0.1, 10.0])),
+        split_above=draw(st.sampled_from([0.01, 1.0, 2.0, 50.0])),
+        early_noise=draw(st.sampled_from([1e-4, 0.1, 10.0])),
         reserve=draw(st.sampled_from([0.01, 1.0, 2.0, 10.0])),
         max_rounds=draw(st.integers(1, 15)),
         flagged=flagged,
@@ -118,7 +118,7 @@ def test_whatever_the_sums_say_it_ends_and_never_overspends(
     survey = run(Survey(mechanism, cohort), counts)
     rounds = survey.rounds
     assert 1 <= len(rounds) <= mechanism.max_rounds
-    assert [told.question.final for told in rounds] == [False] * (len(rounds) - 1) + [True]
+    assert [one.question.final for one in rounds] == [False] * (len(rounds) - 1) + [True]
     spent = epsilons(rounds)
     if mechanism.disjoint:
         assert spent == [mechanism.epsilon] * len(rounds)
@@ -126,7 +126,7 @@ def test_whatever_the_sums_say_it_ends_and_never_overspends(
         assert sum(spent, Fraction(0)) == mechanism.epsilon, "in exact rationals, the last round spends the rest"
     assert compose([survey.event]).epsilon <= mechanism.epsilon
     assert survey.guarantee.loss.epsilon <= mechanism.epsilon
-    partitions = [partition_of(told.question) for told in rounds]
+    partitions = [partition_of(one.question) for one in rounds]
     for partition in partitions:
         assert (partition.levels[0], partition.codes[0]) == (0, 0)
         assert partition.levels.max() <= mechanism.grid.depth
@@ -142,7 +142,7 @@ def test_an_unchanged_tree_is_asked_about_once_more_with_the_rest() -> None:
 
 def test_the_last_round_is_the_last_at_the_latest() -> None:
     survey = run(Survey(quadtree(FINE, max_rounds=3), EXACT), spread)
-    assert [told.question.length for told in survey.rounds] == [4, 16, 64]
+    assert [one.question.length for one in survey.rounds] == [4, 16, 64]
     assert float(survey.rounds[-1].question.epsilon) == pytest.approx(1 - 0.00566 - 0.02263, abs=1e-5)
 
 
@@ -155,7 +155,7 @@ def test_regions_are_split_above_two_deviations_and_given_back_below_half_of_one
     noise = sigma(1 - first.epsilon, EXACT, 10_000)
     assert 2 * noise == pytest.approx(2 * math.sqrt(2) / (1 - float(first.epsilon)), rel=1e-6)
     limits = 2 * noise * np.array([1.01, 0.99, 0.26, 0.24])
-    asked = survey.answered(told(first, limits)).ask()
+    asked = survey.answered(sums_of(first, limits)).ask()
     found = partition_of(asked)
     assert found.levels.tolist() == [0, 1, 1, 1, 2, 2, 2, 2]
     assert found.codes.tolist() == [0, 0, 1, 2, 0, 1, 2, 3]
@@ -166,10 +166,10 @@ def test_regions_are_split_above_two_deviations_and_given_back_below_half_of_one
 def test_limits_are_measured_in_the_noise_that_is_still_to_come() -> None:
     """Half of the budget is gone: twice the noise, and what was crowded no longer is."""
     cells = Partition.whole_level(FINE, 1)
-    for calm, children in ((0.1, 4), (0.00112, 0)):
-        survey = Survey(quadtree(FINE, 1, start=cells, calm=calm, reserve=0.01), EXACT)
+    for early_noise, children in ((0.1, 4), (0.00112, 0)):
+        survey = Survey(quadtree(FINE, 1, start=cells, early_noise=early_noise, reserve=0.01), EXACT)
         asked = survey.ask()
-        survey = survey.answered(told(asked, np.array([4.0, 2, 2, 2])))
+        survey = survey.answered(sums_of(asked, np.array([4.0, 2, 2, 2])))
         found = partition_of(survey.ask())
         assert (found.levels == 2).sum() == children, f"ε = {float(asked.epsilon)} was spent"
 
@@ -183,7 +183,7 @@ def test_lost_people_would_have_been_somewhere_too() -> None:
     few = math.ceil(0.7 * 2 * noise)
     assert few < 2 * noise < few / 0.6
     for survivors, wanted in ((10_000, 0), (6_000, 16)):
-        (whole,) = told(asked, np.full(4, few))
+        (whole,) = sums_of(asked, np.full(4, few))
         answered = survey.answered([dataclasses.replace(whole, survivors=tuple(range(survivors)))])
         assert (partition_of(answered.ask()).levels == 2).sum() == wanted
     assert count > few
@@ -199,11 +199,11 @@ def test_no_more_is_asked_than_a_device_sends(flagged: bool, monkeypatch: pytest
         return 500 + 1000 * counts[: asked.length]
 
     survey = run(Survey(quadtree(FINE, flagged=flagged), EXACT), crowd)
-    lengths = [told.question.length for told in survey.rounds]
+    lengths = [one.question.length for one in survey.rounds]
     assert 90 < max(lengths) <= 100
     assert sum(epsilons(survey.rounds)) == 1
     first = next(k for k, length in enumerate(lengths) if length > 90)
-    before, after = (partition_of(told.question) for told in survey.rounds[first - 1 : first + 1])
+    before, after = (partition_of(one.question) for one in survey.rounds[first - 1 : first + 1])
     alive = set(zip(after.levels[after.regions].tolist(), after.codes[after.regions].tolist(), strict=True))
     nodes = zip(before.levels[before.regions].tolist(), before.codes[before.regions].tolist(), strict=True)
     whole = np.array([node in alive for node in nodes])
@@ -221,7 +221,7 @@ def test_empty_regions_fall_together_until_the_root_is_left() -> None:
 
 def test_a_single_cell_is_asked_about_as_it_is() -> None:
     survey = run(Survey(quadtree(Grid.plane(x=(0, 1), y=(0, 1), size=1)), EXACT), lambda q: np.full(q.length, 9000.0))
-    assert [told.question.length for told in survey.rounds] == [1, 1]
+    assert [one.question.length for one in survey.rounds] == [1, 1]
     assert survey.estimate(draws=0).density.values.tolist() == [[1.0]]
 
 
@@ -248,7 +248,7 @@ def test_an_earlier_map_saves_rounds() -> None:
     found = partition_of(asked)
     assert found.levels.max() == 5
     assert (found.levels == 5).sum() == 16, "every cell of the crowded corner, and no other"
-    assert (mechanism.epsilon, mechanism.crowded) == (1, 2.0)
+    assert (mechanism.epsilon, mechanism.split_above) == (1, 2.0)
     json.dumps(mechanism.parameters())
 
 
@@ -305,7 +305,8 @@ def test_a_count_with_a_flag_has_the_noise_of_two_numbers() -> None:
     """Counts are sums of two noisy numbers: limits and schedule know it."""
     plain, flagged = (Survey(quadtree(FINE, flagged=flag), EXACT) for flag in (False, True))
     noise = [
-        survey.answered(told(survey.ask(), spread(survey.ask()))).rounds[0].deviation() for survey in (plain, flagged)
+        survey.answered(sums_of(survey.ask(), spread(survey.ask()))).rounds[0].deviation()
+        for survey in (plain, flagged)
     ]
     assert noise[0] == pytest.approx(250, rel=1e-3)
     assert math.sqrt(2) * noise[1] == pytest.approx(250, rel=1e-3)
@@ -313,7 +314,7 @@ def test_a_count_with_a_flag_has_the_noise_of_two_numbers() -> None:
     limit = 2 * math.sqrt(2) * sigma(1 - asked.epsilon, EXACT)
     assert 3 < limit < 4
     for count, children in ((3.0, 0), (4.0, 16)):
-        answered = flagged.answered(told(asked, np.tile([count, 0.0], 4)))
+        answered = flagged.answered(sums_of(asked, np.tile([count, 0.0], 4)))
         assert (partition_of(answered.ask()).levels == 2).sum() == children
 
 
@@ -353,8 +354,8 @@ def test_people_needed_make_the_interval_as_narrow(width: float, noise: float) -
         ({"mass": 0}, "mass is 0"),
         ({"mass": 2**31}, "mass is"),
         ({"mass": True}, "mass is True"),
-        ({"crowded": 0}, "crowded is 0"),
-        ({"calm": -1.0}, "calm is -1"),
+        ({"split_above": 0}, "split_above is 0"),
+        ({"early_noise": -1.0}, "early_noise is -1"),
         ({"reserve": math.nan}, "reserve is nan"),
         ({"reserve": math.inf}, "reserve is inf"),
         ({"max_rounds": 0}, "max_rounds is 0"),

@@ -28,12 +28,12 @@ from heathaze.distributed import (
     Survey,
     simulate,
 )
-from heathaze.distributed._levels import descend, shared
 from heathaze.distributed.encodings import Mesh
+from heathaze.distributed.levels import consistent_deviations, least_squares
+from heathaze.distributed.mechanism import descend, divide_budget
 from heathaze.distributed.non_private import best_level
 from heathaze.distributed.question import LONGEST
 from heathaze.distributed.simulate import true_sum
-from heathaze.distributed.spatial_decomposition import RATIO, consistent_deviations, least_squares
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import cell_codes
 from heathaze.domain.quadtree import nodes_at
@@ -42,7 +42,7 @@ from heathaze.privacy.randomness import Simulation
 from tests.distributed.parties import opened
 
 pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
-"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+"""An ε above 10 on purpose: almost no noise, so that numbers are exact."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -88,13 +88,13 @@ def asked(mechanism: Any, cohort: Cohort = EVERYBODY, population: Population | N
 @pytest.mark.parametrize("grid", [SQUARE, OBLONG])
 def test_all_rounds_together_cost_epsilon(name: str, epsilon: str, grid: Grid) -> None:
     survey = asked(BASELINES[name](grid, epsilon))
-    assert sum((told.question.epsilon for told in survey.rounds), Fraction(0)) == Fraction(epsilon)
+    assert sum((one.question.epsilon for one in survey.rounds), Fraction(0)) == Fraction(epsilon)
     # Scales are rounded up, so what is kept may be a little less than what was paid.
     assert Fraction(epsilon) * (1 - Fraction(1, 10**6)) <= survey.guarantee.loss.epsilon <= Fraction(epsilon)
     assert survey.rounds[-1].question.final
-    assert not any(told.question.final for told in survey.rounds[:-1])
+    assert not any(one.question.final for one in survey.rounds[:-1])
     assert survey.ask() is None
-    assert survey.numbers_sent == sum(len(told.totals) for told in survey.rounds)
+    assert survey.numbers_sent == sum(len(one.totals) for one in survey.rounds)
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -102,7 +102,7 @@ def test_all_rounds_together_cost_epsilon(name: str, epsilon: str, grid: Grid) -
 def test_without_noise_the_map_is_that_of_the_people_asked(name: str, grid: Grid) -> None:
     mechanism = BASELINES[name](grid, NO_NOISE)
     if name == "CountMin":
-        mechanism = CountMin(grid, NO_NOISE, width=4096, depth=4, crowded=1e-3, least=True)
+        mechanism = CountMin(grid, NO_NOISE, width=4096, depth=4, split_above=1e-3, least=True)
     if name == "AdaptiveGrid":
         mechanism = AdaptiveGrid(grid, NO_NOISE, blocks=3, people_a_piece=1e-6)
     survey = asked(mechanism)
@@ -130,10 +130,10 @@ def test_a_simulation_is_what_real_devices_add_up_to(name: str, mass: int) -> No
     places = np.repeat(np.column_stack([col, row]) + 0.5, truth(population)[row, col].astype(int), axis=0)
     devices = [Device([place], budget=NO_NOISE) for place in places]
     real = dataclasses.replace(survey, rounds=())
-    for number, told in enumerate(survey.rounds):
-        question = Question.from_dict(json.loads(json.dumps(told.question.to_dict())))
+    for number, one in enumerate(survey.rounds):
+        question = Question.from_dict(json.loads(json.dumps(one.question.to_dict())))
         real = real.answered([opened(question, devices, Simulation(number))])
-        assert real.rounds[-1].totals.tolist() == told.totals.tolist()
+        assert real.rounds[-1].totals.tolist() == one.totals.tolist()
     assert len(real.rounds) == len(survey.rounds)
     assert not any(device.remaining for device in devices)
 
@@ -144,10 +144,10 @@ def test_several_places_weigh_one_person(name: str) -> None:
     x, y = np.tile([0.5, 4.5, 9.5], 30), np.tile([0.5, 3.5, 5.5], 30)
     population = Population.from_table(OBLONG, person, x, y)
     mechanism = BASELINES[name](OBLONG, 1, mass=601)
-    for told in asked(mechanism, Cohort(30, dropout=0, colluding=0), population).rounds:
-        total = true_sum(told.question, population, np.arange(30), Simulation(1))
+    for one in asked(mechanism, Cohort(30, dropout=0, colluding=0), population).rounds:
+        total = true_sum(one.question, population, np.arange(30), Simulation(1))
         start = 0
-        for part, length in zip(told.question.parts, told.question.lengths, strict=True):
+        for part, length in zip(one.question.parts, one.question.lengths, strict=True):
             assert total[start : start + length].sum() == 30 * 601 * part.encoding.touched
             start += length
 
@@ -165,10 +165,10 @@ def test_noise_has_the_size_that_its_sensitivity_asks_for(name: str) -> None:
     survey = asked(mechanism, Cohort(20, dropout=0, colluding=0), corner)
     touched = {"CountMin": 6 * 3}.get(name, 1)
     checked = 0
-    for told in survey.rounds:
+    for one in survey.rounds:
         start = 0
-        for part, length in zip(told.question.parts, told.question.lengths, strict=True):
-            noise = told.totals[start : start + length].copy()
+        for part, length in zip(one.question.parts, one.question.lengths, strict=True):
+            noise = one.totals[start : start + length].copy()
             noise[np.unique(part.encoding.entries(corner.codes))] -= 20
             start += length
             rate = float(part.epsilon) / touched
@@ -198,7 +198,7 @@ def test_parameters_that_make_no_sense_are_refused(name: str) -> None:
         "epsilon": [0, -1, math.inf, math.nan, "much", 1e-9],
         "mass": [0, 2**31, 1.0, True],
         "level": [-1, 5, 1.0, True],
-        "crowded": [0, -1.0, math.inf, math.nan],
+        "split_above": [0, -1.0, math.inf, math.nan],
         "width": [1, 2.0, True],
         "depth": [0, 1.0],
         "seed": [-1, 0.5],
@@ -223,7 +223,7 @@ def test_maps_too_fine_for_devices_are_refused() -> None:
         AdaptiveGrid(fine, 1)
     with pytest.raises(TooLarge, match=r"520000000 integers.*coarser level"):
         CountMin(fine, 1, width=2_000_000)
-    with pytest.raises(InvalidInput, match="4 levels, which leaves one of them next to nothing"):
+    with pytest.raises(InvalidInput, match="4 levels, which leaves one of them almost nothing"):
         Hierarchical(SQUARE, "0.000002")
 
 
@@ -240,8 +240,10 @@ def test_flat_takes_the_level_that_was_asked_for() -> None:
 
 
 def test_a_budget_is_shared_exactly() -> None:
-    for epsilon, weights in itertools.product(("1", "1/3", "7"), ([1.0] * 10, [RATIO**k for k in range(10)], [3.0])):
-        parts = shared(Fraction(epsilon), weights)
+    for epsilon, weights in itertools.product(
+        ("1", "1/3", "7"), ([1.0] * 10, [2 ** (k / 3) for k in range(10)], [3.0])
+    ):
+        parts = divide_budget(Fraction(epsilon), weights)
         assert sum(parts) == Fraction(epsilon)
         for part, weight in zip(parts, weights, strict=True):
             assert float(part) == pytest.approx(float(Fraction(epsilon)) * weight / sum(weights), abs=2e-5)
@@ -258,15 +260,15 @@ def test_descent_goes_where_people_are_and_no_further() -> None:
     """10 people in one cell, noise 1: the corner is followed down while it holds more than 8, the rest stays whole."""
     held = {(level, 0): 10.0 for level in range(1, 5)}
 
-    def told(level: int, codes: npt.NDArray[np.int64]) -> Floats:
+    def counts(level: int, codes: npt.NDArray[np.int64]) -> Floats:
         return np.array([held.get((level, int(code)), 0.0) for code in codes])
 
-    deep = descend(SQUARE, 4, told, lambda _: 1.0, 8.0)
+    deep = descend(SQUARE, 4, counts, lambda _: 1.0, 8.0)
     assert deep.levels.tolist() == [4]
     assert deep.codes.tolist() == [0]
-    assert descend(SQUARE, 3, told, lambda _: 1.0, 8.0).levels.tolist() == [3]
-    assert descend(SQUARE, 4, told, lambda level: 1.0 if level < 4 else 2.0, 8.0).levels.tolist() == [3]
-    shallow = descend(SQUARE, 4, told, lambda _: 1.0, 10.0)
+    assert descend(SQUARE, 3, counts, lambda _: 1.0, 8.0).levels.tolist() == [3]
+    assert descend(SQUARE, 4, counts, lambda level: 1.0 if level < 4 else 2.0, 8.0).levels.tolist() == [3]
+    shallow = descend(SQUARE, 4, counts, lambda _: 1.0, 10.0)
     assert (shallow.levels.tolist(), shallow.codes.tolist()) == ([1], [0])
 
 
@@ -288,7 +290,7 @@ def test_a_sketch_never_underestimates_without_noise(width: int) -> None:
         row, col = np.divmod(np.arange(len(codes)), 16 // side)
         order = np.argsort(cell_codes(Grid.plane(x=(0, 1), y=(0, 1), size=16 // side)))
         wanted = squares[row, col][order]
-        found = mechanism.told(totals, level, codes)
+        found = mechanism.counts(totals, level, codes)
         assert (found >= wanted).all()
         over += int((found > wanted).sum())
     assert (over > 0) == (width < 500)
@@ -302,7 +304,7 @@ def test_the_mean_of_a_sketch_is_right_on_average() -> None:
     for seed in range(400):
         mechanism = CountMin(SQUARE, NO_NOISE, width=7, depth=2, level=2, seed=seed)
         totals = np.bincount(mechanism.sketch.entries(population.codes).ravel(), minlength=mechanism.sketch.length)
-        found.append(float(mechanism.told(totals.astype(float), 2, np.array([0]))[0]))
+        found.append(float(mechanism.counts(totals.astype(float), 2, np.array([0]))[0]))
     error = np.std(found, ddof=1) / math.sqrt(len(found))
     assert error < 5
     assert abs(np.mean(found) - people[:4, :4].sum()) < 5 * error
@@ -316,7 +318,7 @@ def test_adaptive_grid_cuts_a_block_by_what_it_holds() -> None:
     population = Population.from_raster(grid, raster, 20_000, Simulation(1))
     mechanism = AdaptiveGrid(grid, 1)
     survey = asked(mechanism, Cohort(20_000, dropout=0, colluding=0), population)
-    first, second = (told.question.parts[0].encoding for told in survey.rounds)
+    first, second = (one.question.parts[0].encoding for one in survey.rounds)
     assert isinstance(first, Mesh)
     assert isinstance(second, Mesh)
     assert (first.rows, first.cols, first.length) == (10, 10, 100)
@@ -345,10 +347,10 @@ def test_adaptive_grid_reconciles_by_inverse_variance() -> None:
     for block in range(9):
         inside = np.flatnonzero(mesh.blocks == block)
         rows = np.vstack([np.ones((1, len(inside))) / first.deviation(), np.eye(len(inside)) / second.deviation()])
-        told = np.concatenate(
+        noisy = np.concatenate(
             [[first.counts()[block] / first.deviation()], second.counts()[inside] / second.deviation()]
         )
-        assert found[inside] == pytest.approx(np.linalg.lstsq(rows, told, rcond=None)[0], abs=1e-8)
+        assert found[inside] == pytest.approx(np.linalg.lstsq(rows, noisy, rcond=None)[0], abs=1e-8)
 
 
 def test_adaptive_grid_asks_for_no_more_than_devices_send() -> None:
@@ -387,8 +389,8 @@ def test_consistency_is_the_dense_least_squares_solution(shapes: list[tuple[int,
     levels = [10 * Simulation(7).uniforms(rows * cols).reshape(rows, cols) for rows, cols in shapes]
     found = least_squares(levels, variances)
     weights = np.repeat(np.sqrt(variances), [rows * cols for rows, cols in shapes])
-    told = np.concatenate([level.ravel() for level in levels]) / weights
-    leaves = np.linalg.lstsq(dense_problem(shapes, variances), told, rcond=None)[0].reshape(shapes[-1])
+    noisy = np.concatenate([level.ravel() for level in levels]) / weights
+    leaves = np.linalg.lstsq(dense_problem(shapes, variances), noisy, rcond=None)[0].reshape(shapes[-1])
     assert found[-1] == pytest.approx(leaves, abs=1e-9)
     for coarse, fine in itertools.pairwise(found):
         padded = np.zeros((2 * coarse.shape[0], 2 * coarse.shape[1]))

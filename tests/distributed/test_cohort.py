@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heathaze.distributed import Cohort, Survey, cohort, plan_terms
+from heathaze.distributed import Cohort, Survey, cohort
 from heathaze.distributed.cohort import most_in_a_shard
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.accountant import compose
@@ -75,12 +75,12 @@ def test_random_shards_hold_more_colluders_than_their_even_part(shards: int, mos
     cohort = Cohort(10_000, shards, dropout=0.1, colluding=0.05)
     assert (cohort.corrupt, cohort.colluders) == (500, most)
     assert cohort.shape == Fraction(1, cohort.threshold - most)
-    assert cohort.excess == (0 if shards == 1 else Fraction(1, 2**40))
+    assert cohort.failure_probability == (0 if shards == 1 else Fraction(1, 2**40))
     if shards > 1:
         assert exactly_most(10_000, 500, shards) == most
     asked = question(cohort=cohort)
-    assert (asked.guarantee.colluders, asked.guarantee.failure_probability) == (most, cohort.excess)
-    assert plan_terms(asked).corrupt_at_most == most
+    assert (asked.guarantee.colluders, asked.guarantee.failure_probability) == (most, cohort.failure_probability)
+    assert asked.plan_parameters().corrupt_at_most == most
     assert compose([asked.event()]).epsilon == 1
 
 
@@ -88,7 +88,7 @@ def test_noise_shaped_on_the_even_part_has_no_price(monkeypatch: pytest.MonkeyPa
     """The known bug put back: ⌈colluding · shard⌉ colluders, whatever chance deals."""
     asked = question(cohort=Cohort(10_000, 10, dropout=0.1, colluding=0.05))
     monkeypatch.setattr(Cohort, "shape", property(lambda cohort: Fraction(1, cohort.threshold - 50)))
-    with pytest.raises(PromiseBroken, match=r"shape 0\.9365 and must have at least 1"):
+    with pytest.raises(PromiseBroken, match=r"shape 0\.9365 and needs at least 1"):
         compose([asked.event()])
 
 
@@ -120,7 +120,7 @@ def test_an_absurd_crowd_is_bounded_at_once() -> None:
 
 def test_dealing_really_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 2^−10 for 2^−40, a thousand dealings: rarely more than the bound, often more than the even part."""
-    monkeypatch.setattr(cohort, "EXCESS", Fraction(1, 2**10))
+    monkeypatch.setattr(cohort, "FAILURE_PROBABILITY", Fraction(1, 2**10))
     most_in_a_shard.cache_clear()
     bound = most_in_a_shard(1000, 50, 10)
     most_in_a_shard.cache_clear()
@@ -147,7 +147,7 @@ def test_noise_shaped_on_those_invited_has_no_price(monkeypatch: pytest.MonkeyPa
     asked = question(cohort=Cohort(20, dropout="1/5", colluding="1/10"))
     assert compose([asked.event()]).epsilon == 1
     monkeypatch.setattr(Cohort, "shape", property(lambda cohort: Fraction(1, cohort.shard)))
-    with pytest.raises(PromiseBroken, match=r"shape 0\.7 and must have at least 1"):
+    with pytest.raises(PromiseBroken, match=r"shape 0\.7 and needs at least 1"):
         compose([asked.event()])
 
 
@@ -161,7 +161,7 @@ def test_noise_shaped_on_those_invited_has_no_price(monkeypatch: pytest.MonkeyPa
         ({"people": 10, "shards": 3}, "Ask 9 or 12"),
         (
             {"people": 4, "shards": 2},
-            "4 people in 2 shards leave fewer than 3 in some; a sum of fewer than 3 hides nobody",
+            "4 people in 2 shards leave fewer than 3 in some, and a sum over fewer than 3 hides no one",
         ),
         ({"people": 100, "dropout": 0.5}, "opened with 50 people; more than half must be left"),
         ({"people": 100, "dropout": 1}, "dropout is 1; give a share"),

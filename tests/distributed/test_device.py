@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heathaze.distributed import Cohort, Device, Question, plan_terms
+from heathaze.distributed import Cohort, Device, Question
 from heathaze.distributed import device as device_module
 from heathaze.distributed.device import codes_of, encode, split_mass
 from heathaze.distributed.encodings import Regions
@@ -36,12 +36,12 @@ from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import PrivacyLoss
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Client, Identity, Terms
+from heathaze.secagg import Client, Identity, Parameters
 from heathaze.testing import assert_distribution, discrete_laplace_law, goodness_of_fit
 from tests.distributed.parties import COHORT, GRID, fresh_name, opened, question
 
 pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
-"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+"""An ε above 10 on purpose: almost no noise, so that numbers are exact."""
 
 ALPHA = 1e-6
 FIVE_SIGMA = 5.0
@@ -161,7 +161,7 @@ def test_places_that_are_no_rows_of_two_are_refused(places: Any) -> None:
 @pytest.mark.parametrize("places", [(math.nan, 4), (4, math.inf), [HERE, (-math.inf, 1)], [HERE, (1, math.nan)]])
 def test_places_that_are_not_finite_are_refused(places: Any) -> None:
     """As on a device that trusts nobody: what was not measured is left out, not sent as a place elsewhere."""
-    with pytest.raises(InvalidInput, match="not a finite number; leave out what was not measured"):
+    with pytest.raises(InvalidInput, match="not a finite number; leave out positions that were not measured"):
         Device(places, budget=1)
 
 
@@ -386,7 +386,7 @@ def test_nothing_is_answered_after_the_last_round(purse: Callable) -> None:
 
 def test_a_share_is_not_told_by_someone_who_has_none(purse: Callable) -> None:
     device = Device(HERE, **purse(1))
-    with pytest.raises(InvalidInput, match="say flag=True or flag=False"):
+    with pytest.raises(InvalidInput, match="give flag=True or flag=False"):
         device.answer(question(flagged=True))
     assert device.remaining == 1
 
@@ -404,7 +404,7 @@ def test_noise_that_is_too_small_for_its_price_is_refused(purse: Callable, monke
     device, asked = Device(HERE, **purse(2)), question()
     with monkeypatch.context() as patch:
         patch.setattr(Cohort, "shape", property(lambda cohort: Fraction(1, cohort.shard)))
-        with pytest.raises(PromiseBroken, match="must have at least 1"):
+        with pytest.raises(PromiseBroken, match="needs at least 1"):
             device.answer(asked)
     with monkeypatch.context() as patch:
         patch.setattr(Question, "scales", property(lambda _: [Fraction(1, 2)]))
@@ -455,7 +455,7 @@ def test_a_ledger_of_another_promise_is_not_touched(tmp_path: Path) -> None:
     assert len(ledger.entries()) == 1
 
 
-# ── terms ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── parameters ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
@@ -468,30 +468,30 @@ def listed(people: list[Identity]) -> dict[int, bytes]:
     return {index: person.public for index, person in enumerate(people[:-1])}
 
 
-def join(device: Device, asked: Question, terms: Terms, people: list[Identity], **changed: Any) -> Client:
+def join(device: Device, asked: Question, parameters: Parameters, people: list[Identity], **changed: Any) -> Client:
     given: dict[str, Any] = {"index": 0, "identity": people[0], "directory": listed(people)}
     given |= {"server_key": people[-1].public} | changed
-    return device.join(asked, terms, **given, randomness=Simulation(5))
+    return device.join(asked, parameters, **given, randomness=Simulation(5))
 
 
-def test_planned_terms_keep_the_promise(people: list[Identity]) -> None:
+def test_planned_parameters_keep_the_promise(people: list[Identity]) -> None:
     asked = question()
     device = Device(HERE, budget=1)
-    terms = plan_terms(asked, Simulation(1))
-    assert (terms.clients, terms.length, terms.bits) == (COHORT.shard, asked.length, asked.bits)
-    assert (terms.survivors_at_least, terms.corrupt_at_most) == (COHORT.threshold, COHORT.colluders)
-    client = join(device, asked, terms, people)
+    parameters = asked.plan_parameters(Simulation(1))
+    assert (parameters.clients, parameters.length, parameters.bits) == (COHORT.shard, asked.length, asked.bits)
+    assert (parameters.survivors_at_least, parameters.corrupt_at_most) == (COHORT.threshold, COHORT.colluders)
+    client = join(device, asked, parameters, people)
     assert client.index == 0
     assert len(client.begin()) == 1
     assert device.remaining == 0
     with pytest.raises(PromiseBroken, match="answered before"):
-        join(device, asked, terms, people)
+        join(device, asked, parameters, people)
 
 
 @pytest.mark.parametrize("colluding", ["1/3", "1/1000000000000", "0.07"])
-def test_planned_terms_are_accepted_whatever_the_shares(colluding: str, people: list[Identity]) -> None:
+def test_planned_parameters_are_accepted_whatever_the_shares(colluding: str, people: list[Identity]) -> None:
     asked = question(cohort=Cohort(20, dropout="1/19", colluding=colluding))
-    assert join(Device(HERE, budget=1), asked, plan_terms(asked), people).index == 0
+    assert join(Device(HERE, budget=1), asked, asked.plan_parameters(), people).index == 0
 
 
 @pytest.mark.parametrize(
@@ -499,23 +499,23 @@ def test_planned_terms_are_accepted_whatever_the_shares(colluding: str, people: 
     [
         ({"survivors_at_least": 15, "dropped_at_most": 5}, PromiseBroken, "survivors_at_least 15.* at least 16"),
         ({"corrupt_at_most": 1}, PromiseBroken, "corrupt_at_most 1.* at least 2"),
-        ({"purpose": bytes(32)}, PromiseBroken, "those of another question"),
+        ({"purpose": bytes(32)}, PromiseBroken, "belong to another question"),
         ({"length": 5}, InvalidInput, "length 5; the question needs 4"),
         ({"bits": 20}, InvalidInput, "bits 20; the question needs"),
         ({"clients": 21, "neighbours": 18, "shares_needed": 10}, InvalidInput, "clients 21; the question needs 20"),
         ({"neighbours": 4, "shares_needed": 3}, PromiseBroken, "learns more than the sum with probability up to"),
     ],
 )
-def test_weaker_terms_are_refused_before_anything_is_paid(
+def test_weaker_parameters_are_refused_before_anything_is_paid(
     changed: dict[str, Any], error: type[HeathazeError], sentence: str, people: list[Identity], purse: Callable
 ) -> None:
     asked = question()
-    terms = dataclasses.replace(plan_terms(asked, Simulation(1)), **changed)
+    parameters = dataclasses.replace(asked.plan_parameters(Simulation(1)), **changed)
     device = Device(HERE, **purse(1))
     with pytest.raises(error, match=sentence):
-        join(device, asked, terms, people)
+        join(device, asked, parameters, people)
     assert device.remaining == 1
-    assert join(device, asked, plan_terms(asked), people).index == 0, "the right terms are taken afterwards"
+    assert join(device, asked, asked.plan_parameters(), people).index == 0, "the right parameters are taken afterwards"
 
 
 @pytest.mark.parametrize(
@@ -525,9 +525,9 @@ def test_a_client_that_cannot_be_made_costs_nothing(changed: dict[str, Any], peo
     asked = question()
     device = Device(HERE, budget=1)
     with pytest.raises(HeathazeError):
-        join(device, asked, plan_terms(asked), people, **changed)
+        join(device, asked, asked.plan_parameters(), people, **changed)
     assert device.remaining == 1
-    assert join(device, asked, plan_terms(asked), people).index == 0
+    assert join(device, asked, asked.plan_parameters(), people).index == 0
 
 
 @pytest.mark.parametrize("crowd", [1, -3, float("nan"), None, "5", True])
@@ -539,7 +539,7 @@ def test_a_crowd_is_a_number_of_people(crowd: Any) -> None:
 def test_a_device_answers_one_round_of_a_disjoint_survey(purse: Callable) -> None:
     device = Device(HERE, **purse(3))
     device.answer(question(disjoint=True))
-    with pytest.raises(PromiseBroken, match="promised to ask nobody twice"):
+    with pytest.raises(PromiseBroken, match="promised to ask no person twice"):
         device.answer(question(number=2, disjoint=True))
     assert device.remaining == 2
 
@@ -561,10 +561,10 @@ def test_a_device_chooses_its_crowd(purse: Callable) -> None:
     assert Device(HERE, budget=1, crowd=honest).answer(asked).size == asked.length
 
 
-def test_stronger_terms_are_welcome(people: list[Identity]) -> None:
+def test_stronger_parameters_are_welcome(people: list[Identity]) -> None:
     asked = question()
-    terms = dataclasses.replace(plan_terms(asked), survivors_at_least=18, dropped_at_most=2)
-    assert join(Device(HERE, budget=1), asked, terms, people).index == 0
+    parameters = dataclasses.replace(asked.plan_parameters(), survivors_at_least=18, dropped_at_most=2)
+    assert join(Device(HERE, budget=1), asked, parameters, people).index == 0
 
 
 # ── secrets ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -575,7 +575,7 @@ def test_a_device_prints_no_place(people: list[Identity]) -> None:
     device = Device([secret], budget=1, flag=True)
     shown = [repr(device), str(device), f"{device}"]
     asked = question()
-    client = join(device, asked, plan_terms(asked), people)
+    client = join(device, asked, asked.plan_parameters(), people)
     shown += [repr(client), repr(opened(question(survey=fresh_name()), [Device(secret, budget=1)], Simulation(1)))]
     for asked in (question(), question(survey=fresh_name(), epsilon=9)):
         with pytest.raises(HeathazeError) as caught:

@@ -1,4 +1,4 @@
-"""Real devices through real secure sums, with losses at every step, and an attack on what the server is shown."""
+"""Real devices through real secure sums, with losses at every phase, and an attack on what the server is shown."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 import heathaze as hz
-from heathaze.distributed import Cohort, Device, Population, Question, Survey, conduct, plan_terms, simulate
+from heathaze.distributed import Cohort, Device, Population, Question, Survey, device, run_survey, simulate
 from heathaze.distributed.simulate import true_sum
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.errors import ShardAborted
 from heathaze.privacy.audit import lower_bound
+from heathaze.privacy.door import Receipt
 from heathaze.privacy.noise_shares import decode, realised_epsilon, share_shape
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Identity, Parcel, Server, Step, Sum, run_shard
+from heathaze.secagg import Identity, Parcel, Phase, Server, Sum, run_shard
 from heathaze.testing import assert_same_distribution
 from tests.distributed.parties import COHORT, GRID, fresh_name, opened, quadtree, question
 
 pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
-"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+"""An ε above 10 on purpose: almost no noise, so that numbers are exact."""
 
 ALPHA = 1e-6
 TORN = Partition(GRID, np.array([0, 1, 1, 2, 3]), np.array([0, 1, 3, 9, 0]))
@@ -50,28 +51,28 @@ def counts(survivors: tuple[int, ...], partition: Partition) -> list[int]:
 # ── the protocol ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def carry(question: Question, devices: list[Device], lost: dict[Step, list[int]]) -> Sum | None:
+def carry(question: Question, devices: list[Device], lost: dict[Phase, list[int]]) -> Sum | None:
     """Every device joins with a client of its own, and the test carries the messages."""
     source = Simulation(2)
     identities = [Identity(source) for _ in devices]
     directory = {index: identity.public for index, identity in enumerate(identities)}
     operator = Identity(source)
-    terms = plan_terms(question, source)
+    parameters = question.plan_parameters(source)
     clients = [
-        device.join(question, terms, k, identities[k], directory, operator.public, randomness=source)
+        device.join(question, parameters, k, identities[k], directory, operator.public, randomness=source)
         for k, device in enumerate(devices)
     ]
-    server = Server(terms, operator, directory, source)
+    server = Server(parameters, operator, directory, source)
     silent: set[int] = set()
     sent = [(client.index, message) for client in clients for message in client.begin()]
-    for step in Step:
-        silent.update(lost.get(step, ()))
+    for phase in Phase:
+        silent.update(lost.get(phase, ()))
         parcels: list[Parcel] = []
         for sender, message in sent:
             if sender not in silent:
                 parcels += server.receive(message)
-        if server.step is step:
-            parcels += server.close_step()
+        if server.phase is phase:
+            parcels += server.close_phase()
         sent = [(one, answer) for one, message in parcels for answer in clients[one].receive(message)]
     return server.sum
 
@@ -80,15 +81,15 @@ def carry(question: Question, devices: list[Device], lost: dict[Step, list[int]]
     ("lost", "survivors"),
     [
         ({}, 20),
-        ({Step.ADVERTISE: [0, 7]}, 18),
-        ({Step.SHARE: [3], Step.MASK: [4, 19]}, 17),
-        ({Step.MASK: [1], Step.AGREE: [2], Step.REVEAL: [11, 12]}, 19),
-        ({Step.ADVERTISE: [5], Step.SHARE: [6], Step.MASK: [8], Step.AGREE: [9]}, 17),
+        ({Phase.ADVERTISE: [0, 7]}, 18),
+        ({Phase.SHARE: [3], Phase.MASK: [4, 19]}, 17),
+        ({Phase.MASK: [1], Phase.AGREE: [2], Phase.REVEAL: [11, 12]}, 19),
+        ({Phase.ADVERTISE: [5], Phase.SHARE: [6], Phase.MASK: [8], Phase.AGREE: [9]}, 17),
     ],
     ids=["nobody", "at once", "before the vector", "after the vector", "everywhere"],
 )
 def test_devices_that_join_are_summed_exactly_over_those_who_delivered(
-    lost: dict[Step, list[int]], survivors: int
+    lost: dict[Phase, list[int]], survivors: int
 ) -> None:
     asked = question(TORN, epsilon=1000)
     devices = people()
@@ -103,7 +104,7 @@ def test_a_shard_that_loses_too_many_is_not_opened() -> None:
     asked = question(TORN)
     assert COHORT.threshold == 16
     with pytest.raises(ShardAborted, match="expected at least 16"):
-        carry(asked, people(), {Step.SHARE: [0, 1], Step.MASK: [2, 3, 4]})
+        carry(asked, people(), {Phase.SHARE: [0, 1], Phase.MASK: [2, 3, 4]})
 
 
 def test_what_the_secure_sum_opens_is_the_sum_of_the_answers() -> None:
@@ -111,8 +112,8 @@ def test_what_the_secure_sum_opens_is_the_sum_of_the_answers() -> None:
     asked = question(TORN, epsilon=Fraction(1, 10), cohort=COHORT)
     source = Simulation(3)
     vectors = [device.answer(asked, randomness=source) for device in people()]
-    for lost in ({}, {Step.MASK: [3, 14]}, {Step.SHARE: [0], Step.REVEAL: [5]}):
-        found = run_shard(plan_terms(asked, source), vectors, lost=lost, randomness=source)
+    for lost in ({}, {Phase.MASK: [3, 14]}, {Phase.SHARE: [0], Phase.REVEAL: [5]}):
+        found = run_shard(asked.plan_parameters(source), vectors, lost=lost, randomness=source)
         wanted = [sum(int(vectors[k][j]) for k in found.survivors) % 2**asked.bits for j in range(asked.length)]
         assert found.values.tolist() == wanted
 
@@ -149,10 +150,10 @@ def test_a_survey_is_conducted_with_losses_and_restates_its_promise() -> None:
     cohort = Cohort(40, shards=2, dropout="3/10", colluding="1/10")
     source = Simulation(5)
     devices = [Device(4 * source.uniforms(2), budget=60) for _ in range(40)]
-    survey = conduct(Survey(quadtree(epsilon=50), cohort), devices, dropout=0.02, randomness=source)
+    survey = run_survey(Survey(quadtree(epsilon=50), cohort), devices, dropout=0.02, randomness=source)
     assert len(survey.rounds) >= 2
-    assert sum(told.question.epsilon for told in survey.rounds) == 50
-    delivered = [n for told in survey.rounds for n in told.delivered]
+    assert sum(one.question.epsilon for one in survey.rounds) == 50
+    delivered = [n for one in survey.rounds for n in one.delivered]
     assert min(delivered) >= cohort.threshold
     assert min(delivered) < cohort.shard, "somebody was lost"
     assert survey.guarantee.loss.epsilon <= 50
@@ -169,12 +170,12 @@ def test_people_who_cannot_pay_are_lost_and_their_shard_with_them() -> None:
 
     def ask(poor: int) -> Survey:
         devices = [Device((1, 1), budget=Fraction(1, 2) if k < poor else 1) for k in range(40)]
-        return conduct(Survey(mechanism, cohort), devices, randomness=source)
+        return run_survey(Survey(mechanism, cohort), devices, randomness=source)
 
-    (told,) = ask(3).rounds
-    assert told.people == 37
-    (told,) = ask(7).rounds
-    assert told.delivered in ((16, 17), (17, 16), *[(n,) for n in range(16, 21)])
+    (one,) = ask(3).rounds
+    assert one.people == 37
+    (one,) = ask(7).rounds
+    assert one.delivered in ((16, 17), (17, 16), *[(n,) for n in range(16, 21)])
     with pytest.raises(ShardAborted, match="No shard was opened"):
         ask(40)
 
@@ -232,10 +233,10 @@ def test_the_server_learns_no_more_than_promised() -> None:
 def test_too_little_noise_is_found_by_the_attack(
     shape: Callable[[Cohort], Fraction], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Known bugs put back; the device, which would refuse to pay for such noise, looks the other way."""
+    """Known bugs put back; the door, which would refuse such noise, is taken away."""
     honest = TIGHT.threshold - TIGHT.colluders
     truly = float(realised_epsilon(1, honest * shape(TIGHT)))
-    monkeypatch.setattr(Device, "_pay", lambda *_: None)
+    monkeypatch.setattr(device, "pay", lambda *paid, randomness, **_: Receipt(*paid, None, randomness))
     monkeypatch.setattr(Cohort, "shape", property(shape))
     found = losses()
     assert 1 < found <= truly

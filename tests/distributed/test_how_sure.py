@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import heathaze as hz
-from heathaze.distributed import AdaptiveQuadtree, Cohort, Device, Population, Survey, conduct, simulate
+from heathaze.distributed import AdaptiveQuadtree, Cohort, Device, Population, Survey, run_survey, simulate
 from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnMaps
@@ -69,7 +69,7 @@ def test_what_was_asked_is_kept_in_files(tmp_path: Path) -> None:
     places = np.random.default_rng(1).uniform((20, 40), (22, 42), (30, 2))
     devices = [Device(place, budget=1) for place in places]
     survey = Survey(AdaptiveQuadtree(GRID, 1), Cohort(30, dropout="1/5", colluding=0))
-    release = conduct(survey, devices).estimate(draws=4)
+    release = run_survey(survey, devices).estimate(draws=4)
     for name in ("map.npz", "map.geojson"):
         again = hz.load(release.save(tmp_path / name))
         assert np.array_equal(again.drawn.asked, release.drawn.asked)

@@ -87,14 +87,14 @@ def test_surer_is_wider() -> None:
 # ── rounds combined ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def told(partition: Partition, epsilon: Any, values: list[list[int]], delivered: tuple[int, ...] = (20,)) -> Round:
+def a_round(partition: Partition, epsilon: Any, values: list[list[int]], delivered: tuple[int, ...] = (20,)) -> Round:
     asked = question(epsilon=epsilon, parts=(Part(Regions(partition), epsilon),), flagged=True)
     return Round(asked, np.array(values).ravel(), delivered)
 
 
 def test_rounds_about_the_same_regions_are_weighed_by_their_noise() -> None:
-    first = told(QUARTERS, "1/2", [[8, 4], [6, 2], [9, 9], [1, 0]], (16,))
-    second = told(QUARTERS, 2, [[10, 5], [5, 4], [8, 10], [0, 2]], (20,))
+    first = a_round(QUARTERS, "1/2", [[8, 4], [6, 2], [9, 9], [1, 0]], (16,))
+    second = a_round(QUARTERS, 2, [[10, 5], [5, 4], [8, 10], [0, 2]], (20,))
     values, variance = combined([first, second])
     ratio = 20 / 16
     for entry in range(4):
@@ -108,22 +108,22 @@ def test_rounds_about_the_same_regions_are_weighed_by_their_noise() -> None:
 
 def test_only_the_very_same_region_is_weighed_in() -> None:
     """A quarter that has lost a corner to a finer region is another region than the whole quarter."""
-    torn = Partition(GRID, np.array([0, 1, 1, 1, 1, 2]), np.array([0, 0, 1, 2, 3, 0]))
-    first = told(QUARTERS, 1, [[5, 5]] * 4)
-    second = told(torn, 1, [[1, 1]] * 5)
+    divided = Partition(GRID, np.array([0, 1, 1, 1, 1, 2]), np.array([0, 0, 1, 2, 3, 0]))
+    first = a_round(QUARTERS, 1, [[5, 5]] * 4)
+    second = a_round(divided, 1, [[1, 1]] * 5)
     values, variance = combined([first, second])
     alone = second.deviation() ** 2
     assert variance == pytest.approx([alone, alone / 2, alone / 2, alone / 2, alone])
     assert values[:, 0] == pytest.approx([1, 3, 3, 3, 1])
     # The corner in the other quarter: that one is no longer the same, the first one is.
     values, variance = combined(
-        [first, told(Partition(GRID, torn.levels, np.array([0, 0, 1, 2, 3, 15])), 1, [[1, 1]] * 5)]
+        [first, a_round(Partition(GRID, divided.levels, np.array([0, 0, 1, 2, 3, 15])), 1, [[1, 1]] * 5)]
     )
     assert variance == pytest.approx([alone / 2, alone / 2, alone / 2, alone, alone])
 
 
 def test_one_round_alone_is_left_as_it_is() -> None:
-    only = told(QUARTERS, 1, [[8, 4], [6, 2], [9, 9], [1, 0]])
+    only = a_round(QUARTERS, 1, [[8, 4], [6, 2], [9, 9], [1, 0]])
     values, variance = combined([only])
     assert values.tolist() == only.values().tolist()
     assert variance == pytest.approx(np.full(4, only.deviation() ** 2))

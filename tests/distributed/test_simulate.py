@@ -21,7 +21,7 @@ from heathaze.testing.statistics import chi_square
 from tests.distributed.parties import COHORT, GRID, fresh_name, opened, quadtree, question
 
 pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
-"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+"""An ε above 10 on purpose: almost no noise, so that numbers are exact."""
 
 ALPHA = 1e-6
 WIDE = Grid.plane(x=(0, 64), y=(0, 64), size=64)
@@ -70,7 +70,7 @@ def _code(row: int, col: int) -> int:
     "raster", [np.zeros((8, 8)), np.ones((8, 7)), -np.ones((8, 8)), np.full((8, 8), np.nan), np.full((8, 8), np.inf)]
 )
 def test_rasters_that_are_no_density_are_refused(raster: np.ndarray) -> None:
-    with pytest.raises(InvalidInput, match="A raster has one number for each"):
+    with pytest.raises(InvalidInput, match="The raster must have a number for each of"):
         Population.from_raster(GRID, raster, 10, Simulation(1))
 
 
@@ -107,8 +107,8 @@ def test_people_with_one_place_add_up_as_their_devices_do(flagged: bool) -> None
     places = source.uniforms(80).reshape(40, 2) * 9 - 0.5  # some of them outside
     flags = source.uniforms(40) < 0.3
     people = Population.from_table(GRID, np.arange(40), *places.T, flags=flags)
-    torn = Partition(GRID, np.array([0, 1, 2, 3]), np.array([0, 1, 9, 63]))
-    asked = question(torn, epsilon=1000, flagged=flagged, cohort=Cohort(40), mass=1)
+    divided = Partition(GRID, np.array([0, 1, 2, 3]), np.array([0, 1, 9, 63]))
+    asked = question(divided, epsilon=1000, flagged=flagged, cohort=Cohort(40), mass=1)
     devices = [Device(place, budget=1000, flag=bool(flag)) for place, flag in zip(places, flags, strict=True)]
     wanted = opened(asked, devices, source)
     assert true_sum(asked, people, np.arange(40), source).tolist() == wanted.values.tolist()
@@ -326,7 +326,7 @@ def test_ten_million_people_in_a_hundred_shards() -> None:
     survey = simulate(
         Survey(quadtree(grid), Cohort(10_000_000, shards=100)), people, randomness=Simulation(14), dropout=0.05
     )
-    assert sum(told.question.epsilon for told in survey.rounds) == 1
+    assert sum(one.question.epsilon for one in survey.rounds) == 1
     last = survey.rounds[-1]
     assert len(last.delivered) == 100
     assert last.people == pytest.approx(9_500_000, rel=0.001)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import heathaze as hz
-from heathaze.distributed import Cohort, Device, Round, Survey, conduct
+from heathaze.distributed import Cohort, Device, Round, Survey, run_survey
 from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted, SimulatedRelease
 from heathaze.privacy.accountant import compose
@@ -27,11 +27,11 @@ from tests.distributed.parties import (
     run,
     spread,
     summed,
-    told,
+    sums_of,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
-"""An ε above 10 on purpose: next to no noise, so that numbers can be told exactly."""
+"""An ε above 10 on purpose: almost no noise, so that numbers are exact."""
 
 TWO = Cohort(20, shards=2, dropout="1/5", colluding="1/10")
 
@@ -62,7 +62,7 @@ def test_rounds_are_numbered_and_bear_the_survey_s_name() -> None:
         assert asked.fingerprint == survey.ask().fingerprint, "asking again changes nothing"
         seen.append(asked.fingerprint)
         before = survey
-        survey = survey.answered(told(asked, spread(asked)))
+        survey = survey.answered(sums_of(asked, spread(asked)))
         assert len(before.rounds) == len(seen) - 1, "a survey never changes"
     assert len(set(seen)) == len(seen) >= 2
     with pytest.raises(InvalidInput, match="The survey is over"):
@@ -98,14 +98,14 @@ def test_shards_are_centred_before_they_are_added() -> None:
 
 def test_a_sum_of_another_question_is_refused(survey: Survey) -> None:
     other = Survey(quadtree(), TWO).ask()
-    with pytest.raises(PromiseBroken, match="those of another question"):
+    with pytest.raises(PromiseBroken, match="belong to another question"):
         survey.answered([summed(other, np.ones(4, dtype=np.uint64), range(9))])
     with pytest.raises(InvalidInput, match="another question than the one this survey asks"):
-        survey.told(Round(other, np.ones(4, dtype=np.int64), (9,)))
+        survey.with_round(Round(other, np.ones(4, dtype=np.int64), (9,)))
     weaker = Survey(quadtree(), Cohort(20, shards=2, dropout="1/5", colluding=0), NAME).ask()
     with pytest.raises(InvalidInput, match="another question than the one this survey asks"):
-        survey.told(Round(weaker, np.ones(4, dtype=np.int64), (9,)))
-    assert survey.told(Round(survey.ask(), np.ones(4, dtype=np.int64), (9,))).rounds[0].people == 9
+        survey.with_round(Round(weaker, np.ones(4, dtype=np.int64), (9,)))
+    assert survey.with_round(Round(survey.ask(), np.ones(4, dtype=np.int64), (9,))).rounds[0].people == 9
 
 
 def test_an_unopened_shard_is_left_out_and_the_survey_goes_on(survey: Survey) -> None:
@@ -125,8 +125,8 @@ def test_an_unopened_shard_is_left_out_and_the_survey_goes_on(survey: Survey) ->
         ([flat(2**40, 9)], "outside 0"),
         ([with_values(np.full(4, -1))], "outside 0"),
         ([with_values(np.full(4, 0.5))], "whole numbers"),
-        ([flat(1, 9)] * 2, "The same sum is there twice"),
-        ([dataclasses.replace(flat(1, 9), survivors=(0,) * 9)], "names somebody twice"),
+        ([flat(1, 9)] * 2, "The same sum was given twice"),
+        ([dataclasses.replace(flat(1, 9), survivors=(0,) * 9)], "names a client twice"),
         ([dataclasses.replace(flat(1, 9), survivors=tuple(range(2, 11)))], "not invited"),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_sum_of_too_few_makes_no_round(survey: Survey) -> None:
     asked = survey.ask()
     with pytest.raises(PromiseBroken, match="expected 8 to 10, the size of a shard"):
         Round(asked, np.full(4, 2), (10, 7))
-    with pytest.raises(PromiseBroken, match=r"shape 0\.8333 and must have at least 1"):
+    with pytest.raises(PromiseBroken, match=r"shape 0\.8333 and needs at least 1"):
         compose([asked.event(7)])
 
 
@@ -219,7 +219,7 @@ def conducted() -> Survey:
     """Real devices, real secure sums, real randomness: 20 people in two shards, all of them in the west."""
     places = 8 * Simulation(1).uniforms(40).reshape(20, 2) * [0.5, 1]
     devices = [Device(place, budget=50) for place in places]
-    survey = conduct(Survey(quadtree(epsilon=40), TWO), devices)
+    survey = run_survey(Survey(quadtree(epsilon=40), TWO), devices)
     assert all(device.remaining >= 10 for device in devices)
     return survey
 
@@ -235,9 +235,9 @@ def test_a_release_tells_its_rounds_and_survives_its_file(conducted: Survey, tmp
     assert again.provenance == release.provenance
     found = again.provenance.to_dict()
     assert found["extra"]["cohort"] == TWO.to_dict()
-    assert [told["numbers"] for told in found["extra"]["rounds"]] == [r.question.length for r in conducted.rounds]
-    assert sum(Fraction(told["epsilon"]) for told in found["extra"]["rounds"]) == 40
-    assert [told["delivered"] for told in found["extra"]["rounds"]] == [[10, 10]] * len(conducted.rounds)
+    assert [one["numbers"] for one in found["extra"]["rounds"]] == [r.question.length for r in conducted.rounds]
+    assert sum(Fraction(one["epsilon"]) for one in found["extra"]["rounds"]) == 40
+    assert [one["delivered"] for one in found["extra"]["rounds"]] == [[10, 10]] * len(conducted.rounds)
     assert found["parameters"]["epsilon"] == "40"
     assert event_from_dict(dict(found["event"])) == conducted.event
     assert compose([event_from_dict(dict(found["event"]))]) == again.guarantee.loss
@@ -247,7 +247,7 @@ def test_a_release_tells_its_rounds_and_survives_its_file(conducted: Survey, tmp
 
 def test_a_simulated_survey_is_never_saved(tmp_path: Path) -> None:
     devices = [Device((1, 1), budget=1) for _ in range(20)]
-    survey = conduct(Survey(quadtree(), COHORT), devices, randomness=Simulation(1))
+    survey = run_survey(Survey(quadtree(), COHORT), devices, randomness=Simulation(1))
     release = survey.estimate(draws=0)
     assert release.simulated
     assert not release.knows_uncertainty

@@ -55,7 +55,8 @@ def test_what_is_committed_is_complete():
     expected = json.loads((PAPER / "expected.json").read_text(encoding="utf-8"))
     for mode in ("quick", "full"):
         assert {key.split(" | ")[0] for key in expected[mode]} >= {
-            "table1", "table1, 10% lost", "table2", "table3", "samples", "calm", "shard", "threshold", "bits", "shares",
+            "table1", "table1, 10% lost", "table2", "table3", "samples", "early_noise", "shard", "threshold", "bits",
+            "shares",
         }  # fmt: skip
     assert {key.split(" | ")[1] for key in expected["full"]} >= {"manhattan", "nyc", "synthetic", "gowalla", "city"}
     assert len(shown_pictures(PAPER)) >= 6

@@ -1,4 +1,4 @@
-"""Identities that are drawn once, small terms, and a shard whose messages the test carries itself."""
+"""Identities that are drawn once, small parameters, and a shard whose messages the test carries itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heathaze.privacy.randomness import Randomness, Simulation
-from heathaze.secagg import Client, Identity, Parcel, Server, Terms
+from heathaze.secagg import Client, Identity, Parameters, Parcel, Server
 
 MOST = 40
 
@@ -31,8 +31,8 @@ def directory(clients: int) -> dict[int, bytes]:
     return {index: identities()[index].public for index in range(clients)}
 
 
-def small_terms(clients: int = 5, neighbours: int | None = None, **changed: Any) -> Terms:
-    """Terms for few clients: everybody is a neighbour, just more than half open a mask, one may be lost."""
+def small_parameters(clients: int = 5, neighbours: int | None = None, **changed: Any) -> Parameters:
+    """Parameters for few clients: everybody is a neighbour, just more than half open a mask, one may be lost."""
     near = clients - 1 if neighbours is None else neighbours
     needed = near // 2 + 1
     fields: dict[str, Any] = {
@@ -44,13 +44,15 @@ def small_terms(clients: int = 5, neighbours: int | None = None, **changed: Any)
         "length": 4,
         "bits": 16,
     }
-    return Terms(**(fields | changed))
+    return Parameters(**(fields | changed))
 
 
-def some_vectors(terms: Terms, seed: int = 5) -> np.ndarray:
+def some_vectors(parameters: Parameters, seed: int = 5) -> np.ndarray:
     """A vector for each client, over the whole range."""
-    words = Simulation(seed).words(terms.clients * terms.length).reshape(terms.clients, terms.length)
-    return words >> np.uint64(64 - terms.bits)
+    words = (
+        Simulation(seed).words(parameters.clients * parameters.length).reshape(parameters.clients, parameters.length)
+    )
+    return words >> np.uint64(64 - parameters.bits)
 
 
 def total(vectors: np.ndarray, survivors: Iterable[int], bits: int) -> list[int]:
@@ -62,15 +64,17 @@ def total(vectors: np.ndarray, survivors: Iterable[int], bits: int) -> list[int]
 class Shard:
     """One server and its clients; the test carries the messages."""
 
-    def __init__(self, terms: Terms, vectors: np.ndarray | None = None, randomness: Randomness | None = None) -> None:
+    def __init__(
+        self, parameters: Parameters, vectors: np.ndarray | None = None, randomness: Randomness | None = None
+    ) -> None:
         source = randomness or Simulation(2)
-        self.terms = terms
-        self.vectors = some_vectors(terms) if vectors is None else vectors
-        listed = directory(terms.clients)
-        self.server = Server(terms, operator(), listed, source)
+        self.parameters = parameters
+        self.vectors = some_vectors(parameters) if vectors is None else vectors
+        listed = directory(parameters.clients)
+        self.server = Server(parameters, operator(), listed, source)
         self.clients = [
-            Client(terms, k, identities()[k], listed, operator().public, self.vectors[k], source, breach=1)
-            for k in range(terms.clients)
+            Client(parameters, k, identities()[k], listed, operator().public, self.vectors[k], source, breach=1)
+            for k in range(parameters.clients)
         ]
 
     def begin(self) -> dict[int, bytes]:
@@ -79,17 +83,17 @@ class Shard:
 
     def to_server(self, messages: Mapping[int, bytes]) -> tuple[Parcel, ...]:
         """All of these arrive, and then time is up."""
-        step = self.server.step
+        phase = self.server.phase
         parcels = [parcel for message in messages.values() for parcel in self.server.receive(message)]
-        return (*parcels, *(self.server.close_step() if self.server.step is step else ()))
+        return (*parcels, *(self.server.close_phase() if self.server.phase is phase else ()))
 
     def to_clients(self, parcels: Iterable[Parcel]) -> dict[int, bytes]:
         """All of these arrive."""
         return {one: self.clients[one].receive(message)[0] for one, message in parcels}
 
-    def until(self, step: int) -> dict[int, bytes]:
-        """Everybody's messages of that step, not yet carried to the server."""
+    def until(self, phase: int) -> dict[int, bytes]:
+        """Everybody's messages of that phase, not yet carried to the server."""
         messages = self.begin()
-        for _ in range(step):
+        for _ in range(phase):
             messages = self.to_clients(self.to_server(messages))
         return messages

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from heathaze.errors import InvalidInput, ShardAborted, StoppedForGood, UnexpectedMessage
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Client, Step, client, keys
+from heathaze.secagg import Client, Phase, client, keys
 from heathaze.secagg import shamir as shares
 from heathaze.secagg.envelope import SERVER, unwrap, wrap
 from heathaze.secagg.keys import MaskKey, PairKeys
@@ -26,26 +26,26 @@ from heathaze.secagg.messages import (
     Shares,
     Survivors,
 )
-from tests.secagg.parties import Shard, directory, identities, operator, small_terms, total
+from tests.secagg.parties import Shard, directory, identities, operator, small_parameters, total
 
 CLIENTS = 6
-TERMS = small_terms(CLIENTS, survivors_at_least=4)
+PARAMETERS = small_parameters(CLIENTS, survivors_at_least=4)
 NEAR = set(range(1, CLIENTS))
 
 
 def said(message: Message, to: int) -> bytes:
     """What the server says, with its own signature on it: it may say anything."""
-    return wrap(message, TERMS, operator(), SERVER, to)
+    return wrap(message, PARAMETERS, operator(), SERVER, to)
 
 
 def read(message: bytes) -> Message:
-    return unwrap(message, TERMS, directory(CLIENTS), SERVER).message
+    return unwrap(message, PARAMETERS, directory(CLIENTS), SERVER).message
 
 
 def everyone_masked() -> Shard:
     """A shard in which everybody has sent its masked vector."""
-    shard = Shard(TERMS)
-    shard.to_server(shard.until(Step.MASK))
+    shard = Shard(PARAMETERS)
+    shard.to_server(shard.until(Phase.MASK))
     return shard
 
 
@@ -119,14 +119,14 @@ def test_never_both_kinds(told: list[list[frozenset[int]]], mixed: list[list[int
             assert len(set(told[one])) == 1
             OPENED.append(one)
             same = [other for other in range(CLIENTS) if other != one and accepted.get(other) == accepted[one]]
-            assert len(same) >= TERMS.shares_needed
+            assert len(same) >= PARAMETERS.shares_needed
     assert all(len(kinds) == 1 for kinds in opened.values())
     for owner in range(CLIENTS):
         for kind in ("seed", "mask key"):
             other_kind = {"seed": "mask key", "mask key": "seed"}[kind]
             holders = [one for one in range(CLIENTS) if kind in opened[one, owner]]
             others = [one for one in range(CLIENTS) if other_kind in opened[one, owner]]
-            assert len(holders) < TERMS.shares_needed or len(others) < TERMS.shares_needed
+            assert len(holders) < PARAMETERS.shares_needed or len(others) < PARAMETERS.shares_needed
 
 
 def test_the_liar_above_sometimes_gets_an_answer() -> None:
@@ -183,8 +183,8 @@ def test_survivors_that_a_client_does_not_accept(members: frozenset[int], senten
 
 
 def test_a_survivor_that_never_sent_shares() -> None:
-    shard = Shard(TERMS)
-    messages = shard.until(Step.SHARE)
+    shard = Shard(PARAMETERS)
+    messages = shard.until(Phase.SHARE)
     shard.to_clients(shard.to_server({one: messages[one] for one in range(5)}))
     stops(shard, 0, Survivors(frozenset(range(6))), "client 5 is named as a survivor and never sent it shares")
 
@@ -192,7 +192,7 @@ def test_a_survivor_that_never_sent_shares() -> None:
 def test_a_survivor_whom_nobody_knows() -> None:
     shard = everyone_masked()
     shard.clients[0]._directory = {one: public for one, public in directory(CLIENTS).items() if one != 5}
-    stops(shard, 0, Survivors(frozenset(range(6))), "somebody is named as a survivor who is not in the directory")
+    stops(shard, 0, Survivors(frozenset(range(6))), "a survivor is named who is not in the directory")
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_neighbours_that_a_client_does_not_accept() -> None:
         (public[:5], "it is named as its own neighbour"),
         ([*public[1:5], (5, bytes(32))], "with its neighbour 5 nothing can be agreed"),
     ]:
-        shard = Shard(TERMS)
+        shard = Shard(PARAMETERS)
         shard.begin()
         stops(shard, 0, Neighbours(tuple(rows)), sentence)
 
@@ -248,11 +248,13 @@ def test_a_directory_names_everybody_and_nobody_twice(double: bool) -> None:
     if double:
         known[4] = known[3]
     with pytest.raises(InvalidInput, match="a different identity for each of the 6 clients"):
-        Client(TERMS, 0, identities()[0], known, operator().public, [0] * 4, Simulation(1), breach=1)
+        Client(PARAMETERS, 0, identities()[0], known, operator().public, [0] * 4, Simulation(1), breach=1)
 
 
 def test_a_neighbour_who_is_no_longer_in_the_directory() -> None:
-    one = Client(TERMS, 0, identities()[0], directory(CLIENTS), operator().public, [0] * 4, Simulation(1), breach=1)
+    one = Client(
+        PARAMETERS, 0, identities()[0], directory(CLIENTS), operator().public, [0] * 4, Simulation(1), breach=1
+    )
     one._directory = {other: public for other, public in directory(CLIENTS).items() if other != 4}
     one.begin()
     rows = tuple((other, MaskKey.draw(Simulation(other)).public) for other in range(1, CLIENTS))
@@ -262,13 +264,13 @@ def test_a_neighbour_who_is_no_longer_in_the_directory() -> None:
 
 def test_a_mask_key_that_the_server_made_up_opens_nothing() -> None:
     """The server in the middle: it shows client 0 its own key in the name of client 1, and forwards what it gets."""
-    shard = Shard(TERMS)
+    shard = Shard(PARAMETERS)
     parcels = shard.to_server(shard.begin())
     forged = MaskKey.draw(Simulation(77))
     answers = {}
     for recipient, message in parcels:
         if recipient == 0:
-            shown = unwrap(message, TERMS, {SERVER: operator().public}, 0).message
+            shown = unwrap(message, PARAMETERS, {SERVER: operator().public}, 0).message
             assert isinstance(shown, Neighbours)
             rows = tuple((other, forged.public if other == 1 else key) for other, key in shown.keys)
             message = said(Neighbours(rows), 0)
@@ -281,13 +283,13 @@ def test_a_mask_key_that_the_server_made_up_opens_nothing() -> None:
 
 def test_a_server_in_the_middle_cannot_read_what_is_sealed() -> None:
     """It knows both mask keys, since one is its own; the identities of the two are what it lacks."""
-    shard = Shard(TERMS)
+    shard = Shard(PARAMETERS)
     parcels = shard.to_server(shard.begin())
     forged = MaskKey.draw(Simulation(77))
     (first,) = (message for recipient, message in parcels if recipient == 0)
-    shown = unwrap(first, TERMS, {SERVER: operator().public}, 0).message
+    shown = unwrap(first, PARAMETERS, {SERVER: operator().public}, 0).message
     (other,) = (message for recipient, message in parcels if recipient == 1)
-    of_one = unwrap(other, TERMS, {SERVER: operator().public}, 1).message
+    of_one = unwrap(other, PARAMETERS, {SERVER: operator().public}, 1).message
     assert isinstance(shown, Neighbours)
     assert isinstance(of_one, Neighbours)
     honest = dict(of_one.keys)[0]
@@ -295,17 +297,17 @@ def test_a_server_in_the_middle_cannot_read_what_is_sealed() -> None:
     sent = read(shard.clients[0].receive(said(Neighbours(rows), 0))[0])
     assert isinstance(sent, Shares)
     sealed = sent.sealed[[one for one, _ in rows].index(1)]
-    context = keys.pair_context(TERMS.digest, 0, honest, 1, forged.public)
+    context = keys.pair_context(PARAMETERS.digest, 0, honest, 1, forged.public)
     for guess in (b"", bytes(32), operator().agree(directory(CLIENTS)[0])):
         material = keys.pair_material(guess, forged.agree(honest), context)
-        assert PairKeys(material, TERMS.digest, 1, 0).open(sealed) is None
+        assert PairKeys(material, PARAMETERS.digest, 1, 0).open(sealed) is None
 
 
 def test_shares_that_do_not_open() -> None:
-    shard = Shard(TERMS)
-    messages = shard.until(Step.SHARE)
+    shard = Shard(PARAMETERS)
+    messages = shard.until(Phase.SHARE)
     parcels = {parcel.recipient: parcel.message for parcel in shard.to_server(messages)}
-    real = unwrap(parcels[0], TERMS, {SERVER: operator().public}, 0).message
+    real = unwrap(parcels[0], PARAMETERS, {SERVER: operator().public}, 0).message
     assert isinstance(real, Forwarded)
     for rows, sentence in [
         (real.sealed[:2], "only 2 neighbours are left, expected at least 3"),
@@ -313,15 +315,15 @@ def test_shares_that_do_not_open() -> None:
         (((1, real.sealed[1][1]), *real.sealed[1:]), "what client 1 is said to have sealed does not open"),
         (((0, bytes(82)), *real.sealed), "what client 0 is said to have sealed does not open"),
     ]:
-        shard = Shard(TERMS)
-        shard.until(Step.SHARE)
+        shard = Shard(PARAMETERS)
+        shard.until(Phase.SHARE)
         stops(shard, 0, Forwarded(tuple(rows)), sentence)
 
 
 def resigned(answer: bytes, sender: int, message: Message) -> bytes:
     """What a client would have sent had it lied: the same envelope around another message."""
-    assert unwrap(answer, TERMS, directory(CLIENTS), SERVER).sender == sender
-    return wrap(message, TERMS, identities()[sender], sender, SERVER)
+    assert unwrap(answer, PARAMETERS, directory(CLIENTS), SERVER).sender == sender
+    return wrap(message, PARAMETERS, identities()[sender], sender, SERVER)
 
 
 @pytest.mark.parametrize(
@@ -332,8 +334,8 @@ def resigned(answer: bytes, sender: int, message: Message) -> bytes:
     ],
 )
 def test_a_wrong_share_is_no_wrong_sum(kind: str, sentence: str) -> None:
-    shard = Shard(TERMS)
-    masked = shard.until(Step.MASK)
+    shard = Shard(PARAMETERS)
+    masked = shard.until(Phase.MASK)
     del masked[5]
     messages = shard.to_clients(shard.to_server(masked))
     messages = shard.to_clients(shard.to_server(messages))
@@ -348,26 +350,26 @@ def test_a_wrong_share_is_no_wrong_sum(kind: str, sentence: str) -> None:
 
 def test_messages_of_a_client_that_do_not_fit() -> None:
     """Refused with what was found and what was expected; then the true one is welcome and the sum comes out right."""
-    shard = Shard(TERMS)
+    shard = Shard(PARAMETERS)
     messages = shard.begin()
-    lies: dict[Step, tuple[Message, str]] = {
-        Step.SHARE: (Shares(bytes(32), (bytes(82),)), "The number of sealed shares is 1, expected 5"),
-        Step.AGREE: (Agreed(bytes(32), ()), "The survivors of client 0 is 0000000000000000, expected"),
-        Step.REVEAL: (Revealed((), ()), "The owners of seed shares is 0 others, expected its surviving neighbours"),
+    lies: dict[Phase, tuple[Message, str]] = {
+        Phase.SHARE: (Shares(bytes(32), (bytes(82),)), "The number of sealed shares is 1, expected 5"),
+        Phase.AGREE: (Agreed(bytes(32), ()), "The survivors of client 0 is 0000000000000000, expected"),
+        Phase.REVEAL: (Revealed((), ()), "The owners of seed shares is 0 others, expected its surviving neighbours"),
     }
-    for step in Step:
-        if step in lies:
-            lie, sentence = lies[step]
+    for phase in Phase:
+        if phase in lies:
+            lie, sentence = lies[phase]
             with pytest.raises(UnexpectedMessage, match=sentence):
                 shard.server.receive(resigned(messages[0], 0, lie))
-        if step is Step.REVEAL:
+        if phase is Phase.REVEAL:
             true = read(messages[0])
             assert isinstance(true, Revealed)
             both = dataclasses.replace(true, mask_keys=true.seeds)
             with pytest.raises(UnexpectedMessage, match="The owners of key shares is 5 others, expected its lost"):
                 shard.server.receive(resigned(messages[0], 0, both))
-        if step is Step.AGREE:
-            true_digest = client.survivors_digest(frozenset(range(6)), TERMS)
+        if phase is Phase.AGREE:
+            true_digest = client.survivors_digest(frozenset(range(6)), PARAMETERS)
             with pytest.raises(UnexpectedMessage, match="The number of tags is 1, expected 5"):
                 shard.server.receive(resigned(messages[0], 0, Agreed(true_digest, (bytes(16),))))
         messages = shard.to_clients(shard.to_server(messages))
@@ -376,8 +378,8 @@ def test_messages_of_a_client_that_do_not_fit() -> None:
 
 
 def test_a_second_different_message_is_refused_and_the_first_one_counts() -> None:
-    shard = Shard(TERMS)
-    masked = shard.until(Step.MASK)
+    shard = Shard(PARAMETERS)
+    masked = shard.until(Phase.MASK)
     shard.server.receive(masked[0])
     true = read(masked[0])
     other = dataclasses.replace(true, vector=true.vector ^ 1)  # type: ignore[call-arg,union-attr]
@@ -392,9 +394,9 @@ def test_a_second_different_message_is_refused_and_the_first_one_counts() -> Non
 
 
 def test_a_mask_key_of_small_order_is_refused() -> None:
-    shard = Shard(TERMS)
-    lie = wrap(Advertise(bytes(32)), TERMS, identities()[0], 0, SERVER)
+    shard = Shard(PARAMETERS)
+    lie = wrap(Advertise(bytes(32)), PARAMETERS, identities()[0], 0, SERVER)
     with pytest.raises(UnexpectedMessage, match="The mask key of client 0 is of small order, expected a random one"):
         shard.server.receive(lie)
     shard.to_server(shard.begin())
-    assert shard.server.step is Step.SHARE
+    assert shard.server.phase is Phase.SHARE

@@ -15,15 +15,15 @@ from heathaze.secagg import codec
 from heathaze.secagg.envelope import SERVER, unwrap, wrap
 from heathaze.secagg.messages import KINDS, Masked
 from tests.secagg import vectors
-from tests.secagg.parties import directory, identities, operator, small_terms
+from tests.secagg.parties import directory, identities, operator, small_parameters
 
-TERMS = vectors.TERMS
+PARAMETERS = vectors.PARAMETERS
 EVERYBODY = directory(5) | {SERVER: operator().public}
 
 
 def kept(name: str) -> list[dict[str, Any]]:
     found = json.loads((vectors.FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    assert found["terms"] == TERMS.digest.hex()
+    assert found["terms"] == PARAMETERS.digest.hex()
     rows: list[dict[str, Any]] = found["messages"]
     return rows
 
@@ -45,11 +45,11 @@ def test_every_kind_is_kept() -> None:
 @pytest.mark.parametrize("row", GOOD, ids=lambda row: row["kind"])
 def test_good_bytes_come_back(row: dict[str, Any]) -> None:
     block = bytes.fromhex(row["bytes"])
-    opened = unwrap(block, TERMS, EVERYBODY, row["to"])
+    opened = unwrap(block, PARAMETERS, EVERYBODY, row["to"])
     assert type(opened.message).__name__ == row["kind"]
     assert opened.sender == row["from"]
     who = operator() if row["from"] == SERVER else identities()[row["from"]]
-    assert wrap(opened.message, TERMS, who, row["from"], row["to"]) == block
+    assert wrap(opened.message, PARAMETERS, who, row["from"], row["to"]) == block
 
 
 @pytest.mark.parametrize("row", BAD, ids=lambda row: row["what"])
@@ -57,7 +57,7 @@ def test_bad_bytes_are_refused(row: dict[str, Any]) -> None:
     block = bytes.fromhex(row["bytes"])
     recipient = 0 if len(block) > 54 and block[38:42] == b"\xff" * 4 else SERVER
     with pytest.raises(UnexpectedMessage) as refused:
-        unwrap(block, TERMS, EVERYBODY, recipient)
+        unwrap(block, PARAMETERS, EVERYBODY, recipient)
     assert str(refused.value).startswith(row["sentence"])
     assert refused.value.found is not None
     assert refused.value.expected is not None
@@ -67,24 +67,24 @@ def test_bad_bytes_are_refused(row: dict[str, Any]) -> None:
 @settings(max_examples=300)
 def test_any_payload_is_read_in_one_way_or_refused(kind: Any, payload: bytes) -> None:
     try:
-        message = codec.decode(kind, payload, TERMS)
+        message = codec.decode(kind, payload, PARAMETERS)
     except UnexpectedMessage:
         return
     assert type(message) is kind
-    assert codec.encode(message, TERMS) == payload
+    assert codec.encode(message, PARAMETERS) == payload
 
 
 @given(block=st.binary(max_size=300))
 @settings(max_examples=100)
 def test_any_bytes_are_refused(block: bytes) -> None:
     with pytest.raises(HeathazeError):
-        unwrap(block, TERMS, EVERYBODY, SERVER)
+        unwrap(block, PARAMETERS, EVERYBODY, SERVER)
 
 
 @pytest.mark.parametrize("bits", [1, 13, 64])
 def test_a_vector_comes_back(bits: int) -> None:
-    terms = small_terms(length=9, bits=bits)
+    parameters = small_parameters(length=9, bits=bits)
     largest = np.full(9, 2**bits - 1, f"<u{ {1: 1, 13: 2, 64: 8}[bits] }")
-    found = codec.decode(Masked, codec.encode(Masked(largest), terms), terms)
+    found = codec.decode(Masked, codec.encode(Masked(largest), parameters), parameters)
     assert isinstance(found, Masked)
     assert (found.vector == largest).all()

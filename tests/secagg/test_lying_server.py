@@ -6,9 +6,9 @@ import pytest
 
 from heathaze.distributed import Cohort
 from heathaze.privacy.noise_shares import realised_epsilon, surviving_shape
-from heathaze.secagg import Terms
+from heathaze.secagg import Parameters
 
-TERMS = Terms.plan(1000, length=1000, bits=32, dropout=0.1, corruption=0.05)
+PARAMETERS = Parameters.plan(1000, length=1000, bits=32, dropout=0.1, corruption=0.05)
 ROW = 20
 SIX_ROUNDS = [Fraction(part, 10_000) for part in (31, 123, 422, 1303, 2859, 5262)]
 """What the rounds of a survey of 10,000 people with ε = 1 cost: `heathaze rehearse` on a 256 × 256 map of New York."""
@@ -16,35 +16,37 @@ SIX_ROUNDS = [Fraction(part, 10_000) for part in (31, 123, 422, 1303, 2859, 5262
 
 def around(seat: int) -> set[int]:
     """The neighbours of a seat on the circle."""
-    half = TERMS.neighbours // 2
-    return {(seat + step) % TERMS.clients for step in range(-half, half + 1)} - {seat % TERMS.clients}
+    half = PARAMETERS.neighbours // 2
+    return {(seat + step) % PARAMETERS.clients for step in range(-half, half + 1)} - {seat % PARAMETERS.clients}
 
 
-def test_the_terms_are_those_of_the_promise() -> None:
-    assert (TERMS.neighbours, TERMS.shares_needed, TERMS.survivors_at_least) == (36, 19, 900)
-    assert TERMS.corrupt_at_most == 50
-    assert TERMS.shares_needed + 1 == ROW, "in a clique of 20 each has 19 neighbours, enough to open a mask"
+def test_the_parameters_are_those_of_the_promise() -> None:
+    assert (PARAMETERS.neighbours, PARAMETERS.shares_needed, PARAMETERS.survivors_at_least) == (36, 19, 900)
+    assert PARAMETERS.corrupt_at_most == 50
+    assert PARAMETERS.shares_needed + 1 == ROW, "in a clique of 20 each has 19 neighbours, enough to open a mask"
 
 
 @pytest.mark.parametrize("accomplices", [True, False])
 def test_two_accomplices_are_enough_to_cut_off_a_row(accomplices: bool) -> None:
-    half = TERMS.neighbours // 2
+    half = PARAMETERS.neighbours // 2
     row = set(range(100, 100 + ROW))
     lost = set(range(100 - half, 100)) | set(range(100 + ROW, 100 + ROW + half))
-    there = set(range(TERMS.clients)) - lost
-    assert len(there) >= TERMS.survivors_at_least
+    there = set(range(PARAMETERS.clients)) - lost
+    assert len(there) >= PARAMETERS.survivors_at_least
     assert all(around(seat) & there <= row for seat in row), "no mask leads out of the row"
-    assert all(len(around(seat) & there) >= TERMS.shares_needed for seat in lost), "masks with the lost can be opened"
+    assert all(len(around(seat) & there) >= PARAMETERS.shares_needed for seat in lost), (
+        "masks with the lost can be opened"
+    )
     helping = there | ({100 - half, 100 + ROW + half - 1} if accomplices else set())
-    short = [seat for seat in sorted(row) if len(around(seat) & helping) < TERMS.shares_needed]
+    short = [seat for seat in sorted(row) if len(around(seat) & helping) < PARAMETERS.shares_needed]
     assert short == ([] if accomplices else [min(row), max(row)])
 
 
 def test_six_rounds_that_promise_1_are_then_worth_36() -> None:
     cohort = Cohort(10_000)
-    terms = Terms.plan(10_000, length=1000, bits=32, dropout=0.1, corruption=0.05)
-    assert (terms.survivors_at_least, terms.shares_needed) == (cohort.threshold, 22)
-    left = surviving_shape(cohort.shape, terms.shares_needed + 1, 0)
+    parameters = Parameters.plan(10_000, length=1000, bits=32, dropout=0.1, corruption=0.05)
+    assert (parameters.survivors_at_least, parameters.shares_needed) == (cohort.threshold, 22)
+    left = surviving_shape(cohort.shape, parameters.shares_needed + 1, 0)
     worth = [float(realised_epsilon(part, left)) for part in SIX_ROUNDS]
     assert sum(SIX_ROUNDS) == 1
     assert (round(min(worth), 1), round(max(worth), 1)) == (5.9, 6.4)

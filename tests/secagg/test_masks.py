@@ -14,7 +14,7 @@ from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Simulation
 from heathaze.secagg import keys, masks
 from heathaze.testing.statistics import chi_square
-from tests.secagg.parties import identities, small_terms
+from tests.secagg.parties import identities, small_parameters
 
 KEY = bytes(range(32))
 Mask = Callable[[bytes], np.ndarray]
@@ -97,7 +97,7 @@ def test_masked_zeros_are_uniform(bits: int) -> None:
 def test_packing_comes_back(bits: int, length: int, seed: int) -> None:
     values = (Simulation(seed).words(length) >> np.uint64(64 - bits)).astype(masks.word(bits))
     block = masks.pack(values, bits)
-    assert len(block) == masks.packed_size(small_terms(length=length, bits=bits))
+    assert len(block) == masks.packed_size(small_parameters(length=length, bits=bits))
     found = masks.unpack(block, length, bits)
     assert found.dtype == values.dtype
     assert (found == values).all()
@@ -123,39 +123,39 @@ def test_packing_is_lowest_bit_first() -> None:
 )
 def test_vectors_that_may_not_be_summed(vector: list[object], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
-        masks.checked(vector, small_terms())
+        masks.checked(vector, small_parameters())
 
 
 def test_the_whole_range_may_be_summed() -> None:
-    terms = small_terms(bits=64, length=2)
+    parameters = small_parameters(bits=64, length=2)
     largest = np.array([0, 2**64 - 1], np.uint64)
-    assert (masks.checked(largest, terms) == largest).all()
-    assert masks.checked([0, 1], small_terms(bits=1, length=2)).tolist() == [0, 1]
+    assert (masks.checked(largest, parameters) == largest).all()
+    assert masks.checked([0, 1], small_parameters(bits=1, length=2)).tolist() == [0, 1]
 
 
 def test_a_mask_belongs_to_one_pair_of_one_round() -> None:
-    """Other terms, other neighbours, other mask keys: each changes the key of the mask between two clients."""
+    """Other parameters, other neighbours, other mask keys: each changes the key of the mask between two clients."""
     source = Simulation(1)
     mine, theirs, other = (keys.MaskKey.draw(source) for _ in range(3))
-    terms, later = small_terms(), small_terms(round=bytes(16))
+    parameters, later = small_parameters(), small_parameters(round=bytes(16))
 
     def key(digest: bytes, own: int, a: keys.MaskKey, near: int, b: keys.MaskKey) -> bytes:
         return keys.mask_stream_key(a.agree(b.public), keys.pair_context(digest, own, a.public, near, b.public))
 
-    same = key(terms.digest, 0, mine, 1, theirs)
-    assert same == key(terms.digest, 1, theirs, 0, mine)
+    same = key(parameters.digest, 0, mine, 1, theirs)
+    assert same == key(parameters.digest, 1, theirs, 0, mine)
     different = [
         key(later.digest, 0, mine, 1, theirs),
-        key(terms.digest, 0, mine, 2, theirs),
-        key(terms.digest, 3, mine, 1, theirs),
-        key(terms.digest, 1, mine, 0, theirs),
-        key(terms.digest, 0, mine, 1, other),
+        key(parameters.digest, 0, mine, 2, theirs),
+        key(parameters.digest, 3, mine, 1, theirs),
+        key(parameters.digest, 1, mine, 0, theirs),
+        key(parameters.digest, 0, mine, 1, other),
     ]
     assert len({same, *different}) == 6
 
 
 def test_a_self_mask_belongs_to_one_client_of_one_round() -> None:
-    seed, digest, later = bytes(32), small_terms().digest, small_terms(round=bytes(16)).digest
+    seed, digest, later = bytes(32), small_parameters().digest, small_parameters(round=bytes(16)).digest
     found = {keys.self_stream_key(seed, digest, 0), keys.self_stream_key(seed, digest, 1)}
     found |= {keys.self_stream_key(seed, later, 0), keys.self_stream_key(bytes(31) + b"\1", digest, 0)}
     found |= {keys.commitment(seed, digest, 0), keys.commitment(seed, digest, 1), keys.commitment(seed, later, 0)}
@@ -163,7 +163,7 @@ def test_a_self_mask_belongs_to_one_client_of_one_round() -> None:
 
 
 def test_neighbours_seal_and_vouch_for_each_other_alone() -> None:
-    source, digest = Simulation(3), small_terms().digest
+    source, digest = Simulation(3), small_parameters().digest
     one, two, three = identities()[:3]
     first, second = keys.MaskKey.draw(source), keys.MaskKey.draw(source)
     context = keys.pair_context(digest, 0, first.public, 1, second.public)
@@ -186,5 +186,5 @@ def test_neighbours_seal_and_vouch_for_each_other_alone() -> None:
 
 
 def test_nothing_is_agreed_with_a_point_of_small_order() -> None:
-    with pytest.raises(InvalidInput, match="Nothing secret can be agreed"):
+    with pytest.raises(InvalidInput, match="No secret can be agreed"):
         keys.MaskKey.draw(Simulation(1)).agree(bytes(32))

@@ -1,4 +1,4 @@
-"""Terms: the plan keeps its promise with as few neighbours as can be, and what cannot hold is refused."""
+"""Parameters: the plan keeps its promise with as few neighbours as can be, and what cannot hold is refused."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from scipy.stats import hypergeom
 
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Terms, parameters, server
-from tests.secagg.parties import small_terms
+from heathaze.secagg import Parameters, server
+from heathaze.secagg import parameters as bounds
+from tests.secagg.parties import small_parameters
 
 
 @pytest.mark.parametrize(
@@ -23,10 +24,10 @@ from tests.secagg.parties import small_terms
 def test_tails_are_the_hypergeometric_ones(marked: int, others: int, drawn: int) -> None:
     for wanted in range(drawn + 2):
         expected = hypergeom.sf(wanted - 1, marked + others, marked, drawn)
-        found = parameters.at_least(marked, others, drawn, wanted)
+        found = bounds.at_least(marked, others, drawn, wanted)
         assert found == pytest.approx(expected, rel=1e-9)
     # 1/3 is no float: the bound lies above it.
-    assert Fraction(parameters.at_least(1, 2, 1, 1)) > Fraction(1, 3)
+    assert Fraction(bounds.at_least(1, 2, 1, 1)) > Fraction(1, 3)
 
 
 @pytest.mark.parametrize(("clients", "degree"), [(8, 2), (8, 4), (10, 2), (10, 4), (11, 6)])
@@ -37,7 +38,7 @@ def test_the_bound_on_falling_apart_holds_for_every_number_removed(clients: int,
         subsets = list(itertools.combinations(range(clients), removed))
         apart = sum(not connected(near, set(range(clients)) - set(gone)) for gone in subsets)
         share = Fraction(apart, len(subsets))
-        bound = parameters.disconnected(clients, degree, removed)
+        bound = bounds.disconnected(clients, degree, removed)
         assert share <= Fraction(bound)
         assert (share == 0) == (bound == 0) or removed >= clients - degree
         # The bound that is usually quoted, n · ρ^(k/2), is larger where either says anything.
@@ -55,9 +56,7 @@ def test_the_bound_on_captured_clients_holds_for_all_places_of_the_corrupt(clien
             any(len(bad.intersection(near[one])) >= wanted for one in range(clients) if one not in bad)
             for bad in places
         )
-        assert Fraction(captured, len(places)) <= Fraction(
-            parameters.captured(clients, clients, degree, corrupt, wanted)
-        )
+        assert Fraction(captured, len(places)) <= Fraction(bounds.captured(clients, clients, degree, corrupt, wanted))
 
 
 def test_falling_apart_in_a_sample() -> None:
@@ -67,7 +66,7 @@ def test_falling_apart_in_a_sample() -> None:
     for _ in range(1000):
         left = set(server.permutation(200, source)[90:])
         apart += not connected(near, left)
-    bound = parameters.disconnected(200, 10, 90)
+    bound = bounds.disconnected(200, 10, 90)
     assert 0 < apart / 1000 <= bound
 
 
@@ -84,30 +83,30 @@ def connected(near: server.Graph, left: set[int]) -> bool:
 @pytest.mark.parametrize(("dropout", "corruption"), [(0, 0), (0.05, 0.05), (0.2, 0.05), (0.1, 0.2)])
 def test_a_plan_keeps_its_promise(clients: int, dropout: float, corruption: float) -> None:
     if clients == 3 and dropout:
-        with pytest.raises(InvalidInput, match="No neighbourhood of 3 clients keeps the promise if 1 are lost"):
-            Terms.plan(clients, 4, 16, dropout=dropout, corruption=corruption)
+        with pytest.raises(InvalidInput, match="No number of neighbours is safe for 3 clients if 1 are lost"):
+            Parameters.plan(clients, 4, 16, dropout=dropout, corruption=corruption)
         return
-    terms = Terms.plan(clients, 4, 16, dropout=dropout, corruption=corruption)
-    assert terms.odds.captured <= 2**-41
-    assert terms.odds.disconnected <= 2**-41
-    assert terms.odds.breach <= 2**-40
-    assert terms.odds.unrecoverable <= 2**-20
-    assert terms.shares_needed > terms.neighbours / 2
-    assert terms.survivors_at_least == clients - terms.dropped_at_most
+    parameters = Parameters.plan(clients, 4, 16, dropout=dropout, corruption=corruption)
+    assert parameters.failure_bounds.captured <= 2**-41
+    assert parameters.failure_bounds.disconnected <= 2**-41
+    assert parameters.failure_bounds.breach <= 2**-40
+    assert parameters.failure_bounds.unrecoverable <= 2**-20
+    assert parameters.shares_needed > parameters.neighbours / 2
+    assert parameters.survivors_at_least == clients - parameters.dropped_at_most
 
 
 def test_the_plan_is_the_smallest() -> None:
     """Two neighbours fewer, with any threshold above half, break one of the three bounds."""
-    terms = Terms.plan(1000, 4, 16, dropout=0.2, corruption=0.05)
-    assert (terms.neighbours, terms.shares_needed) == (76, 39)
-    fewer = terms.neighbours - 2
+    parameters = Parameters.plan(1000, 4, 16, dropout=0.2, corruption=0.05)
+    assert (parameters.neighbours, parameters.shares_needed) == (76, 39)
+    fewer = parameters.neighbours - 2
     for needed in range(fewer // 2 + 1, fewer + 1):
-        other = dataclasses.replace(terms, neighbours=fewer, shares_needed=needed).odds
+        other = dataclasses.replace(parameters, neighbours=fewer, shares_needed=needed).failure_bounds
         assert other.captured > 2**-41 or other.disconnected > 2**-41 or other.unrecoverable > 2**-20
 
 
 def test_neighbours_grow_like_a_logarithm() -> None:
-    found = [Terms.plan(n, 4, 16, dropout=0.1, corruption=0.1).neighbours for n in (250, 1000, 4000, 16000)]
+    found = [Parameters.plan(n, 4, 16, dropout=0.1, corruption=0.1).neighbours for n in (250, 1000, 4000, 16000)]
     assert found == sorted(found)
     assert found[-1] < 2 * found[0]
 
@@ -119,26 +118,27 @@ def test_neighbours_lost_in_a_sample() -> None:
     for _ in range(2000):
         near = server.draw_graph(range(clients), degree, source)
         failures += any(sum(other >= dropped for other in near[one]) < needed for one in range(dropped, clients))
-    bound = parameters.unrecoverable(clients, degree, dropped, needed)
+    bound = bounds.unrecoverable(clients, degree, dropped, needed)
     assert bound / 4 < failures / 2000 <= bound
 
 
 def test_the_sentence_states_the_probabilities() -> None:
-    terms = Terms.plan(1000, 4, 16, dropout=0.05, corruption=0.05)
-    assert terms.described == (
+    parameters = Parameters.plan(1000, 4, 16, dropout=0.05, corruption=0.05)
+    found = parameters.failure_bounds
+    assert parameters.described == (
         "Each of 1000 clients has 30 neighbours, 18 of which open a mask; with at most 50 corrupt and at least 950 "
-        f"vectors summed the server learns more than the sum with probability at most {terms.odds.breach:.2g}; with at "
-        f"most 50 lost there is no sum with probability at most {terms.odds.unrecoverable:.2g}."
+        f"vectors summed the server learns more than the sum with probability at most {found.breach:.2g}; with at "
+        f"most 50 lost there is no sum with probability at most {found.unrecoverable:.2g}."
     )
 
 
 def test_no_two_rounds_are_named_alike() -> None:
-    plans = [Terms.plan(10, 4, 16, dropout=0, corruption=0) for _ in range(20)]
-    assert len({terms.round for terms in plans}) == 20
+    plans = [Parameters.plan(10, 4, 16, dropout=0, corruption=0) for _ in range(20)]
+    assert len({parameters.round for parameters in plans}) == 20
 
 
-def test_every_term_is_in_the_digest() -> None:
-    terms = small_terms(9, 4, dropped_at_most=1, corrupt_at_most=1, survivors_at_least=6)
+def test_every_parameter_is_in_the_digest() -> None:
+    parameters = small_parameters(9, 4, dropped_at_most=1, corrupt_at_most=1, survivors_at_least=6)
     changes: dict[str, Any] = {
         "round": bytes(16),
         "clients": 10,
@@ -151,11 +151,11 @@ def test_every_term_is_in_the_digest() -> None:
         "corrupt_at_most": 2,
         "purpose": bytes(range(32)),
     }
-    assert set(changes) == {field.name for field in dataclasses.fields(Terms)}
-    digests = {terms.digest}
+    assert set(changes) == {field.name for field in dataclasses.fields(Parameters)}
+    digests = {parameters.digest}
     for name, value in changes.items():
         extra = {"shares_needed": 4} if name == "neighbours" else {}
-        digests.add(dataclasses.replace(terms, **{name: value}, **extra).digest)
+        digests.add(dataclasses.replace(parameters, **{name: value}, **extra).digest)
     assert len(digests) == 1 + len(changes)
 
 
@@ -163,86 +163,89 @@ def test_every_term_is_in_the_digest() -> None:
     ("changed", "sentence"),
     [
         ({"round": bytes(15)}, "A round is named by 16 bytes"),
-        ({"clients": 2, "neighbours": 1}, r"clients is 2, expected 3 to 1048576: a sum of fewer people hides nobody"),
-        ({"bits": 0}, "bits is 0, expected 1 to 64"),
-        ({"bits": 65}, "bits is 65, expected 1 to 64"),
-        ({"bits": 8.0}, r"bits is 8\.0; give a whole number"),
-        ({"length": 0}, "length is 0, expected 1 to"),
+        (
+            {"clients": 2, "neighbours": 1},
+            "clients is 2; give enough clients to hide one, a whole number from 3 to 1,048,576",
+        ),
+        ({"bits": 0}, "bits is 0; give the bits of the modulus, a whole number from 1 to 64"),
+        ({"bits": 65}, "bits is 65; give the bits of the modulus, a whole number from 1 to 64"),
+        ({"bits": 8.0}, r"bits is 8\.0; give the bits of the modulus, a whole number"),
+        ({"length": 0}, "length is 0; give how many integers a client sends, a whole number from 1 to"),
         ({"neighbours": 3}, "neighbours is 3; give an even number"),
-        ({"neighbours": 10}, "neighbours is 10, expected 2 to 9"),
-        ({"shares_needed": 2}, "shares_needed is 2, expected 3 to 4: half of 4 neighbours could open one kind"),
-        ({"shares_needed": 5}, "shares_needed is 5, expected 3 to 4"),
-        ({"survivors_at_least": 11}, "survivors_at_least is 11, expected 4 to 10"),
-        ({"survivors_at_least": 3}, "survivors_at_least is 3, expected 4 to 10"),
-        ({"survivors_at_least": 6, "corrupt_at_most": 5}, "survivors_at_least is 6, expected 7 to 10"),
-        ({"dropped_at_most": 3}, "survivors_at_least is 8, expected 4 to 7"),
-        ({"corrupt_at_most": -1}, "corrupt_at_most is -1, expected 0 to 8"),
+        ({"neighbours": 10}, "neighbours is 10; give how many other clients each has, a whole number from 2 to 9"),
+        ({"shares_needed": 2}, "shares_needed is 2; give more than half of the neighbours, a whole number from 3 to 4"),
+        ({"shares_needed": 5}, "shares_needed is 5; give more than half of the neighbours, a whole number from 3 to 4"),
+        ({"survivors_at_least": 11}, "survivors_at_least is 11; .* a whole number from 4 to 10"),
+        ({"survivors_at_least": 3}, "survivors_at_least is 3; .* a whole number from 4 to 10"),
+        ({"survivors_at_least": 6, "corrupt_at_most": 5}, "survivors_at_least is 6; .* a whole number from 7 to 10"),
+        ({"dropped_at_most": 3}, "survivors_at_least is 8; .* a whole number from 4 to 7"),
+        ({"corrupt_at_most": -1}, "corrupt_at_most is -1; .* a whole number from 0 to 8"),
     ],
 )
-def test_terms_that_cannot_be(changed: dict[str, Any], sentence: str) -> None:
+def test_parameters_that_cannot_be(changed: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
-        small_terms(**({"clients": 10, "neighbours": 4} | changed))
+        small_parameters(**({"clients": 10, "neighbours": 4} | changed))
 
 
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"clients": 2}, "clients is 2, expected 3 to"),
+        ({"clients": 2}, "clients is 2; give enough clients to hide one, a whole number from 3 to"),
         ({"dropout": 1.0}, r"dropout is 1\.0; give a share of the clients"),
         ({"dropout": -0.1}, r"dropout is -0\.1; give a share"),
         ({"corruption": 1.5}, r"corruption is 1\.5; give a share"),
         ({"failure": 0.0}, r"failure is 0\.0; give a probability"),
         ({"breach": 1.0}, r"breach is 1\.0; give a probability"),
-        ({"dropout": 0.6}, "No neighbourhood of 100 clients keeps the promise if 60 are lost, 0 are corrupt"),
-        ({"corruption": 0.99}, "No neighbourhood of 100 clients keeps the promise if 0 are lost, 99 are corrupt"),
+        ({"dropout": 0.6}, "No number of neighbours is safe for 100 clients if 60 are lost, 0 are corrupt"),
+        ({"corruption": 0.99}, "No number of neighbours is safe for 100 clients if 0 are lost, 99 are corrupt"),
         (
             {"dropout": 0.4, "corruption": 0.6},
-            "No neighbourhood of 100 clients keeps the promise if 40 are lost, 60 are",
+            "No number of neighbours is safe for 100 clients if 40 are lost, 60 are",
         ),
         (
             {"dropout": 0.1, "survivors_at_least": 91},
-            "survivors_at_least is 91, expected 1 to 90: 10 of 100 may be lost",
+            "survivors_at_least is 91; give a number that is left if 10 of 100 clients are lost, a whole .* 1 to 90",
         ),
-        ({"survivors_at_least": 101}, "survivors_at_least is 101, expected 1 to 100"),
-        ({"survivors_at_least": 1}, "No neighbourhood of 100 clients"),
+        ({"survivors_at_least": 101}, "survivors_at_least is 101; .* a whole number from 1 to 100"),
+        ({"survivors_at_least": 1}, "No number of neighbours is safe for 100 clients"),
     ],
 )
 def test_plans_that_cannot_be(changed: dict[str, Any], sentence: str) -> None:
     plan: dict[str, Any] = {"clients": 100, "length": 4, "bits": 16, "dropout": 0.0, "corruption": 0.0}
     with pytest.raises(InvalidInput, match=sentence):
-        Terms.plan(**(plan | changed))
+        Parameters.plan(**(plan | changed))
 
 
-def test_terms_as_bytes() -> None:
-    terms = small_terms(9, 4, dropped_at_most=1, corrupt_at_most=1, survivors_at_least=6)
-    assert Terms.from_bytes(terms.to_bytes()) == terms
-    with pytest.raises(InvalidInput, match="Terms of 76 bytes, expected 77; ask for them again"):
-        Terms.from_bytes(terms.to_bytes()[:-1])
-    with pytest.raises(InvalidInput, match="bits is 65, expected 1 to 64"):
-        Terms.from_bytes(terms.to_bytes()[:36] + bytes([65]) + terms.to_bytes()[37:])
+def test_parameters_as_bytes() -> None:
+    parameters = small_parameters(9, 4, dropped_at_most=1, corrupt_at_most=1, survivors_at_least=6)
+    assert Parameters.from_bytes(parameters.to_bytes()) == parameters
+    with pytest.raises(InvalidInput, match="Parameters of 76 bytes, expected 77; ask for them again"):
+        Parameters.from_bytes(parameters.to_bytes()[:-1])
+    with pytest.raises(InvalidInput, match="bits is 65; give the bits of the modulus, a whole number from 1 to 64"):
+        Parameters.from_bytes(parameters.to_bytes()[:36] + bytes([65]) + parameters.to_bytes()[37:])
     with pytest.raises(InvalidInput, match="A purpose is 32 bytes"):
-        dataclasses.replace(terms, purpose=b"a map")
+        dataclasses.replace(parameters, purpose=b"a map")
 
 
 def test_so_many_neighbours_would_only_cost_time() -> None:
     """77 bytes must not make a device compute for minutes."""
-    with pytest.raises(InvalidInput, match="neighbours is 524288, expected at most 1024"):
-        small_terms(2**20, 2**19, corrupt_at_most=2**18, survivors_at_least=2**20)
+    with pytest.raises(InvalidInput, match=r"neighbours is 524288; .* a whole number from 2 to 1,024"):
+        small_parameters(2**20, 2**19, corrupt_at_most=2**18, survivors_at_least=2**20)
 
 
-def test_unsafe_terms_are_refused() -> None:
-    terms = small_terms(30, 4, corrupt_at_most=10)
+def test_unsafe_parameters_are_refused() -> None:
+    parameters = small_parameters(30, 4, corrupt_at_most=10)
     with pytest.raises(PromiseBroken, match=r"with probability up to 1, expected at most 9\.1e-13"):
-        terms.require(2**-40)
-    Terms.plan(30, 4, 16, dropout=0.1, corruption=0.1).require(2**-40)
+        parameters.require(2**-40)
+    Parameters.plan(30, 4, 16, dropout=0.1, corruption=0.1).require(2**-40)
 
 
 def test_a_lower_abort_threshold_asks_for_more_neighbours() -> None:
     """Privacy rests on the abort threshold, not on the dropout that was planned."""
-    usual = Terms.plan(1000, 4, 16, dropout=0.05, corruption=0.1)
-    lower = Terms.plan(1000, 4, 16, dropout=0.05, corruption=0.1, survivors_at_least=400)
+    usual = Parameters.plan(1000, 4, 16, dropout=0.05, corruption=0.1)
+    lower = Parameters.plan(1000, 4, 16, dropout=0.05, corruption=0.1, survivors_at_least=400)
     assert lower.neighbours > usual.neighbours
-    assert lower.odds.breach <= 2**-40
+    assert lower.failure_bounds.breach <= 2**-40
     assert np.isclose(
-        lower.odds.unrecoverable, parameters.unrecoverable(1000, lower.neighbours, 50, lower.shares_needed)
+        lower.failure_bounds.unrecoverable, bounds.unrecoverable(1000, lower.neighbours, 50, lower.shares_needed)
     )

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from heathaze.errors import ShardAborted, UnexpectedMessage
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Step, Sum, Terms, keys, masks
+from heathaze.secagg import Parameters, Phase, Sum, keys, masks
 from heathaze.secagg.envelope import SERVER, unwrap
 from heathaze.secagg.messages import Masked, Revealed
 from heathaze.testing.statistics import chi_square
-from tests.secagg.parties import Shard, directory, small_terms, some_vectors, total
+from tests.secagg.parties import Shard, directory, small_parameters, some_vectors, total
 
 Shift = dict[bytes, np.ndarray]
 
@@ -29,8 +29,8 @@ Shift = dict[bytes, np.ndarray]
 class Ideal:
     """Masks as the proof sees them: uniformly random, named by their key, some of them shifted."""
 
-    def __init__(self, terms: Terms, shift: Shift | None = None) -> None:
-        self.terms, self.shift = terms, shift or {}
+    def __init__(self, parameters: Parameters, shift: Shift | None = None) -> None:
+        self.parameters, self.shift = parameters, shift or {}
         self.table: dict[bytes, np.ndarray] = {}
         self.pairs: dict[tuple[int, int], bytes] = {}
         self.selves: dict[int, bytes] = {}
@@ -58,14 +58,14 @@ class Ideal:
         patch.setattr(keys, "self_stream_key", self.note_self)
 
 
-def transcript(shard: Shard, lost: dict[Step, list[int]]) -> tuple[list[bytes], Sum | None]:
+def transcript(shard: Shard, lost: dict[Phase, list[int]]) -> tuple[list[bytes], Sum | None]:
     """All that the server ever receives or sends; what comes too late it reads all the same."""
     seen: list[bytes] = []
     silent: set[int] = set()
     messages = shard.begin()
     try:
-        for step in Step:
-            silent |= set(lost.get(step, ()))
+        for phase in Phase:
+            silent |= set(lost.get(phase, ()))
             in_time = {one: message for one, message in messages.items() if one not in silent}
             late = [message for one, message in messages.items() if one in silent]
             seen += [*in_time.values(), *late]
@@ -107,16 +107,16 @@ def test_inputs_with_the_same_sum_look_the_same(
     monkeypatch: pytest.MonkeyPatch, clients: int, neighbours: int | None, seed: int
 ) -> None:
     """All that the server sees, and all that t − 1 corrupt clients hold, byte by byte."""
-    terms = small_terms(clients, neighbours, survivors_at_least=clients - 2, length=5)
-    lost = {Step.MASK: [2], Step.AGREE: [4]}
+    parameters = small_parameters(clients, neighbours, survivors_at_least=clients - 2, length=5)
+    lost = {Phase.MASK: [2], Phase.AGREE: [4]}
     corrupt = set(range(clients))
     corrupt -= {0, 1, 2, 3, 4, 5} if clients > 6 else {0, 1, 3, 4}
-    corrupt = set(sorted(corrupt)[: terms.shares_needed - 1])
+    corrupt = set(sorted(corrupt)[: parameters.shares_needed - 1])
     honest = set(range(clients)) - corrupt - {2}
-    vectors = some_vectors(terms, seed)
-    first = Ideal(terms)
+    vectors = some_vectors(parameters, seed)
+    first = Ideal(parameters)
     first.install(monkeypatch)
-    shard = Shard(terms, vectors, Simulation(seed))
+    shard = Shard(parameters, vectors, Simulation(seed))
     seen, found = transcript(shard, lost)
     assert found is not None
     change = np.zeros((clients, 5), np.uint16)
@@ -124,10 +124,10 @@ def test_inputs_with_the_same_sum_look_the_same(
     change[min(honest)] -= change.sum(axis=0, dtype=np.uint16)
     other_vectors = vectors.astype(np.uint16) + change
     assert (other_vectors != vectors).any(axis=1).sum() == len(honest)
-    second = Ideal(terms, spanning_shift(first, dict(shard.server._neighbours), honest, change))
+    second = Ideal(parameters, spanning_shift(first, dict(shard.server._neighbours), honest, change))
     second.table = first.table
     second.install(monkeypatch)
-    other = Shard(terms, other_vectors, Simulation(seed))
+    other = Shard(parameters, other_vectors, Simulation(seed))
     seen_again, found_again = transcript(other, lost)
     assert seen_again == seen
     assert found_again is not None
@@ -136,63 +136,63 @@ def test_inputs_with_the_same_sum_look_the_same(
 
 def test_another_sum_does_not_look_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison above is no empty one: leave one mask unshifted, and the bytes differ."""
-    terms = small_terms(4)
-    Ideal(terms).install(monkeypatch)
-    vectors = some_vectors(terms)
-    seen, _ = transcript(Shard(terms, vectors), {})
+    parameters = small_parameters(4)
+    Ideal(parameters).install(monkeypatch)
+    vectors = some_vectors(parameters)
+    seen, _ = transcript(Shard(parameters, vectors), {})
     changed = vectors.copy()
     changed[0, 0] ^= np.uint64(1)
-    Ideal(terms).install(monkeypatch)
-    assert transcript(Shard(terms, changed), {})[0] != seen
+    Ideal(parameters).install(monkeypatch)
+    assert transcript(Shard(parameters, changed), {})[0] != seen
 
 
-@pytest.mark.parametrize("lost", [{Step.MASK: [0, 1]}, {Step.MASK: [0, 1, 2, 3, 4]}])
-def test_without_a_sum_no_input_matters_at_all(monkeypatch: pytest.MonkeyPatch, lost: dict[Step, list[int]]) -> None:
+@pytest.mark.parametrize("lost", [{Phase.MASK: [0, 1]}, {Phase.MASK: [0, 1, 2, 3, 4]}])
+def test_without_a_sum_no_input_matters_at_all(monkeypatch: pytest.MonkeyPatch, lost: dict[Phase, list[int]]) -> None:
     """A shard that is given up, though every vector reached the server in the end: any vectors look like any others."""
-    terms = small_terms(6, survivors_at_least=5)
-    vectors, others = some_vectors(terms, 1), some_vectors(terms, 2)
-    first = Ideal(terms)
+    parameters = small_parameters(6, survivors_at_least=5)
+    vectors, others = some_vectors(parameters, 1), some_vectors(parameters, 2)
+    first = Ideal(parameters)
     first.install(monkeypatch)
-    seen, found = transcript(Shard(terms, vectors), lost)
+    seen, found = transcript(Shard(parameters, vectors), lost)
     assert found is None
     shift = {first.selves[one]: (vectors[one] - others[one]).astype(np.uint16) for one in range(6)}
-    second = Ideal(terms, shift)
+    second = Ideal(parameters, shift)
     second.table = first.table
     second.install(monkeypatch)
-    assert transcript(Shard(terms, others), lost)[0] == seen
+    assert transcript(Shard(parameters, others), lost)[0] == seen
 
 
 def test_a_vector_that_comes_too_late_stays_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server has opened the late client's pairwise masks by then; only the self mask is left, and it suffices."""
-    terms = small_terms(5, survivors_at_least=4)
-    vectors = some_vectors(terms)
-    first = Ideal(terms)
+    parameters = small_parameters(5, survivors_at_least=4)
+    vectors = some_vectors(parameters)
+    first = Ideal(parameters)
     first.install(monkeypatch)
-    shard = Shard(terms, vectors)
-    seen, found = transcript(shard, {Step.MASK: [3]})
+    shard = Shard(parameters, vectors)
+    seen, found = transcript(shard, {Phase.MASK: [3]})
     assert found is not None
     assert found.survivors == (0, 1, 2, 4)
-    opened = [unwrap(m, terms, directory(5), SERVER).message for m in seen if m[42:46] == b"\xff" * 4]
+    opened = [unwrap(m, parameters, directory(5), SERVER).message for m in seen if m[42:46] == b"\xff" * 4]
     reveals = [message for message in opened if isinstance(message, Revealed)]
     assert len(reveals) == 4
     assert all(3 not in dict(message.seeds) and 3 in dict(message.mask_keys) for message in reveals)
     assert sum(isinstance(message, Masked) for message in opened) == 5
     others = vectors.copy()
     others[3] = 0
-    second = Ideal(terms, {first.selves[3]: (vectors[3] - others[3]).astype(np.uint16)})
+    second = Ideal(parameters, {first.selves[3]: (vectors[3] - others[3]).astype(np.uint16)})
     second.table = first.table
     second.install(monkeypatch)
-    assert transcript(Shard(terms, others), {Step.MASK: [3]})[0] == seen
+    assert transcript(Shard(parameters, others), {Phase.MASK: [3]})[0] == seen
 
 
 def masked_vectors(value: int, seeds: range) -> np.ndarray:
     """What the server receives when all numbers are this one, over many rounds with real masks."""
     rows = []
     for seed in seeds:
-        terms = small_terms(5, length=200, bits=11, round=seed.to_bytes(16, "little"))
-        messages = Shard(terms, np.full((5, 200), value), Simulation(seed)).until(Step.MASK)
+        parameters = small_parameters(5, length=200, bits=11, round=seed.to_bytes(16, "little"))
+        messages = Shard(parameters, np.full((5, 200), value), Simulation(seed)).until(Phase.MASK)
         for message in messages.values():
-            masked = unwrap(message, terms, directory(5), SERVER).message
+            masked = unwrap(message, parameters, directory(5), SERVER).message
             assert isinstance(masked, Masked)
             rows.append(masked.vector)
     return np.array(rows)
@@ -227,12 +227,13 @@ def test_a_reused_mask_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(seed=st.integers(0, 2**32), place=st.integers(0, 3))
 @settings(max_examples=15)
 def test_the_same_seed_in_two_rounds_gives_other_masks(seed: int, place: int) -> None:
-    """Even with the same random bits, other terms mean other masks."""
-    one, two = small_terms(4), small_terms(4, round=bytes(16))
+    """Even with the same random bits, other parameters mean other masks."""
+    one, two = small_parameters(4), small_parameters(4, round=bytes(16))
     vectors = np.zeros((4, 4), int)
-    found = [Shard(terms, vectors, Simulation(seed)).until(Step.MASK)[place] for terms in (one, two)]
+    found = [Shard(parameters, vectors, Simulation(seed)).until(Phase.MASK)[place] for parameters in (one, two)]
     first, second = (
-        unwrap(message, terms, directory(4), SERVER).message for message, terms in zip(found, (one, two), strict=True)
+        unwrap(message, parameters, directory(4), SERVER).message
+        for message, parameters in zip(found, (one, two), strict=True)
     )
     assert isinstance(first, Masked)
     assert isinstance(second, Masked)

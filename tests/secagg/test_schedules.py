@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from heathaze.errors import ShardAborted, UnexpectedMessage
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Parcel, Step
-from tests.secagg.parties import Shard, small_terms, total
+from heathaze.secagg import Parcel, Phase
+from tests.secagg.parties import Shard, small_parameters, total
 
-TERMS = [
-    small_terms(4, survivors_at_least=3),
-    small_terms(6, survivors_at_least=4),
-    small_terms(9, 4, survivors_at_least=5),
-    small_terms(7, bits=5, length=3, survivors_at_least=5),
+PARAMETERS = [
+    small_parameters(4, survivors_at_least=3),
+    small_parameters(6, survivors_at_least=4),
+    small_parameters(9, 4, survivors_at_least=5),
+    small_parameters(7, bits=5, length=3, survivors_at_least=5),
 ]
-OTHER = small_terms(4, round=bytes(16), survivors_at_least=3)
+OTHER = small_parameters(4, round=bytes(16), survivors_at_least=3)
 
 
 class Network:
@@ -57,7 +57,7 @@ class Network:
 
     def close(self) -> None:
         try:
-            for parcel in self.shard.server.close_step():
+            for parcel in self.shard.server.close_phase():
                 self.post(parcel)
         except ShardAborted:
             self.aborted = True
@@ -67,7 +67,7 @@ class Network:
         if what == "close":
             self.close()
         elif what == "kill":
-            victim = place % self.shard.terms.clients
+            victim = place % self.shard.parameters.clients
             self.dead.add(victim)
         elif what == "again" and self.carried:
             self.deliver(self.carried[place % len(self.carried)])
@@ -91,12 +91,12 @@ class Network:
                 self.deliver(Parcel(parcel.recipient, parcel.message[: place % len(parcel.message)]), garbled=True)
             elif what == "redirect":
                 # To another machine than it is for.
-                wrong = -1 if parcel.recipient >= 0 else place % self.shard.terms.clients
+                wrong = -1 if parcel.recipient >= 0 else place % self.shard.parameters.clients
                 self.deliver(Parcel(wrong, parcel.message), garbled=wrong not in self.dead)
 
     def settle(self) -> None:
-        """The network calms down: all that is left arrives, and steps end by themselves or by the clock."""
-        for _ in Step:
+        """The network calms down: all that is left arrives, and phases end by themselves or by the clock."""
+        for _ in Phase:
             while self.wire:
                 self.deliver(self.wire.pop(0))
             self.close()
@@ -106,7 +106,7 @@ def foreign() -> list[Parcel]:
     """Messages of another round of the same people: all that is ever sent there."""
     shard = Shard(OTHER)
     found, messages = [], shard.begin()
-    for _ in Step:
+    for _ in Phase:
         found += [Parcel(-1, message) for message in messages.values()]
         parcels = shard.to_server(messages)
         found += parcels
@@ -126,10 +126,12 @@ MISHAPS = st.tuples(
 )
 
 
-@given(terms=st.sampled_from(TERMS), seed=st.integers(0, 5), plan=st.lists(MISHAPS, min_size=25, max_size=150))
+@given(
+    parameters=st.sampled_from(PARAMETERS), seed=st.integers(0, 5), plan=st.lists(MISHAPS, min_size=25, max_size=150)
+)
 @settings(max_examples=150)
-def test_the_sum_is_exact_or_there_is_none(terms: Any, seed: int, plan: list[tuple[str, int]]) -> None:
-    shard = Shard(terms, randomness=Simulation(seed))
+def test_the_sum_is_exact_or_there_is_none(parameters: Any, seed: int, plan: list[tuple[str, int]]) -> None:
+    shard = Shard(parameters, randomness=Simulation(seed))
     network = Network(shard)
     for message in shard.begin().values():
         network.post(Parcel(-1, message))
@@ -139,21 +141,21 @@ def test_the_sum_is_exact_or_there_is_none(terms: Any, seed: int, plan: list[tup
     found = shard.server.sum
     assert (found is None) == network.aborted
     if found is not None:
-        assert len(found.survivors) >= terms.survivors_at_least
-        assert found.values.tolist() == total(shard.vectors, found.survivors, terms.bits)
+        assert len(found.survivors) >= parameters.survivors_at_least
+        assert found.values.tolist() == total(shard.vectors, found.survivors, parameters.bits)
     # The server kept to the rules all the time, so nobody has a reason to stop for good.
     assert not any(client.stopped for client in shard.clients)
 
 
 def test_both_ends_are_reached() -> None:
     """The schedules above are neither all calm nor all fatal: one of each kind, by name."""
-    calm = Network(Shard(TERMS[1]))
+    calm = Network(Shard(PARAMETERS[1]))
     for message in calm.shard.begin().values():
         calm.post(Parcel(-1, message))
     calm.settle()
     assert calm.shard.server.sum is not None
     assert calm.shard.server.sum.survivors == tuple(range(6))
-    fatal = Network(Shard(TERMS[1]))
+    fatal = Network(Shard(PARAMETERS[1]))
     for message in fatal.shard.begin().values():
         fatal.post(Parcel(-1, message))
     for _ in range(3):
@@ -163,7 +165,7 @@ def test_both_ends_are_reached() -> None:
 
 
 def test_every_single_bit_of_an_envelope_matters() -> None:
-    shard = Shard(TERMS[0])
+    shard = Shard(PARAMETERS[0])
     network = Network(shard)
     first = shard.begin()[0]
     for bit in range(8 * len(first)):
@@ -173,13 +175,13 @@ def test_every_single_bit_of_an_envelope_matters() -> None:
     assert network.refused == 8 * len(first)
     assert shard.server.waiting == frozenset(range(4))
     shard.to_server(shard.begin())
-    assert shard.server.step is Step.SHARE
+    assert shard.server.phase is Phase.SHARE
 
 
 def test_every_order_of_two_steps() -> None:
     """A message that overtakes is refused without harm, and welcome when its turn has come."""
-    shard = Shard(TERMS[1])
-    messages = shard.until(Step.AGREE)
+    shard = Shard(PARAMETERS[1])
+    messages = shard.until(Phase.AGREE)
     refused = 0
     for client in shard.clients[:3]:
         try:

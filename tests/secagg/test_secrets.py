@@ -15,17 +15,19 @@ import pytest
 import heathaze.secagg as secagg
 from heathaze.errors import InvalidInput, PromiseBroken, UnexpectedMessage
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Client, Identity, Server, Step
+from heathaze.secagg import Client, Identity, Phase, Server
 from heathaze.secagg.envelope import SERVER, unwrap, wrap
 from heathaze.secagg.keys import MaskKey, PairKeys
 from heathaze.secagg.messages import Neighbours
-from tests.secagg.parties import Shard, directory, identities, operator, small_terms, some_vectors
+from tests.secagg.parties import Shard, directory, identities, operator, small_parameters, some_vectors
 
-TERMS = small_terms(5, survivors_at_least=4)
+PARAMETERS = small_parameters(5, survivors_at_least=4)
 
 
 def test_the_public_names() -> None:
-    assert set(secagg.__all__) == {"Client", "Identity", "Parcel", "Server", "Step", "Sum", "Terms", "run_shard"}
+    assert set(secagg.__all__) == {
+        "Client", "FailureBounds", "Identity", "Parameters", "Parcel", "Phase", "Server", "Sum", "run_shard",
+    }  # fmt: skip
 
 
 def test_the_page_has_its_sections() -> None:
@@ -47,8 +49,8 @@ def test_the_page_has_its_sections() -> None:
 
 
 def holders() -> list[object]:
-    shard = Shard(TERMS)
-    shard.to_server(shard.until(Step.MASK))
+    shard = Shard(PARAMETERS)
+    shard.to_server(shard.until(Phase.MASK))
     source = Simulation(1)
     pair = PairKeys(bytes(128), bytes(32), 0, 1)
     return [identities()[0], MaskKey.draw(source), pair, shard.clients[0], shard.server]
@@ -67,17 +69,17 @@ def test_a_holder_says_only_what_it_is(holder: object) -> None:
 
 
 def test_messages_do_not_print_what_they_carry() -> None:
-    shard = Shard(TERMS)
+    shard = Shard(PARAMETERS)
     messages, printed = shard.begin(), ""
-    for step in Step:
+    for phase in Phase:
         for message in messages.values():
-            opened = unwrap(message, TERMS, directory(5), SERVER)
+            opened = unwrap(message, PARAMETERS, directory(5), SERVER)
             printed += repr(opened) + repr(opened.message)
-        if step is Step.MASK:
+        if phase is Phase.MASK:
             del messages[3]
         parcels = shard.to_server(messages)
         for recipient, block in parcels:
-            printed += repr(unwrap(block, TERMS, {SERVER: operator().public}, recipient))
+            printed += repr(unwrap(block, PARAMETERS, {SERVER: operator().public}, recipient))
         messages = shard.to_clients(parcels)
     printed += repr(shard.server.sum)
     assert "Revealed()" in printed
@@ -88,9 +90,9 @@ def test_messages_do_not_print_what_they_carry() -> None:
 
 
 def test_a_finished_client_has_forgotten() -> None:
-    shard = Shard(TERMS)
+    shard = Shard(PARAMETERS)
     vector = shard.vectors[0].astype(np.uint16)
-    messages = shard.until(Step.REVEAL)
+    messages = shard.until(Phase.REVEAL)
     one = shard.clients[0]
     assert one.finished
     assert (one._vector, one._seed, one._mask_key, one._pairs, one._held, one._stream_keys) == (None,) * 3 + ({},) * 3
@@ -99,17 +101,17 @@ def test_a_finished_client_has_forgotten() -> None:
     for kept in vars(one).values():
         assert not (isinstance(kept, np.ndarray) and np.array_equal(kept, vector))
     with pytest.raises(UnexpectedMessage, match="expected none, the round is over"):
-        shard.server.receive(wrap(Neighbours(()), TERMS, identities()[0], 0, SERVER))
+        shard.server.receive(wrap(Neighbours(()), PARAMETERS, identities()[0], 0, SERVER))
 
 
 def client(**changed: Any) -> Client:
     given: dict[str, Any] = {
-        "terms": TERMS,
+        "parameters": PARAMETERS,
         "index": 0,
         "identity": identities()[0],
         "directory": directory(5),
         "server_key": operator().public,
-        "vector": some_vectors(TERMS)[0],
+        "vector": some_vectors(PARAMETERS)[0],
         "randomness": Simulation(1),
         "breach": 1,
     }
@@ -128,9 +130,9 @@ def client(**changed: Any) -> Client:
         ({"vector": [0, 0, 0]}, InvalidInput, r"The vector has the shape \(3,\), expected \(4,\)"),
         ({"vector": [0, 0, 0, 65536]}, InvalidInput, r"outside 0 … 2\^16 − 1"),
         (
-            {"terms": small_terms(5, corrupt_at_most=3, survivors_at_least=5), "breach": 2**-40},
+            {"parameters": small_parameters(5, corrupt_at_most=3, survivors_at_least=5), "breach": 2**-40},
             PromiseBroken,
-            "Under these terms the server learns more than the sum with probability up to 1, expected at most 9.1e-13",
+            "With these parameters the server learns more than the sum with probability up to 1, expected at most 9.1",
         ),
     ],
 )
@@ -147,13 +149,13 @@ def test_no_sentence_tells_a_vector() -> None:
 
 def test_a_server_needs_everyone_in_the_directory() -> None:
     with pytest.raises(InvalidInput, match="The directory has no identity for client 3"):
-        Server(TERMS, operator(), {k: v for k, v in directory(5).items() if k != 3}, Simulation(1))
+        Server(PARAMETERS, operator(), {k: v for k, v in directory(5).items() if k != 3}, Simulation(1))
     with pytest.raises(InvalidInput, match="The public identity of client 3 is 1 bytes, expected 64 bytes"):
-        Server(TERMS, operator(), directory(5) | {3: b"x"}, Simulation(1))
+        Server(PARAMETERS, operator(), directory(5) | {3: b"x"}, Simulation(1))
 
 
 def test_a_client_begins_before_it_answers() -> None:
-    shard = Shard(TERMS)
+    shard = Shard(PARAMETERS)
     parcels = shard.to_server(shard.begin())
     silent = client()
     with pytest.raises(UnexpectedMessage, match=r"is Neighbours, expected begin\(\) first"):
@@ -161,13 +163,13 @@ def test_a_client_begins_before_it_answers() -> None:
     assert silent.begin() == silent.begin()
 
 
-def test_other_terms_for_another_client_do_not_go_through() -> None:
+def test_other_parameters_for_another_client_do_not_go_through() -> None:
     """A server that tells one client to accept fewer survivors is not understood by it."""
-    shard = Shard(TERMS)
-    weaker = client(terms=small_terms(5, survivors_at_least=5))
+    shard = Shard(PARAMETERS)
+    weaker = client(parameters=small_parameters(5, survivors_at_least=5))
     weaker.begin()
     parcels = shard.to_server(shard.begin())
-    with pytest.raises(UnexpectedMessage, match=r"The digest of the terms is .*; drop it, or compare the terms"):
+    with pytest.raises(UnexpectedMessage, match=r"The digest of the terms is .*; drop it, or compare the parameters"):
         weaker.receive(parcels[0].message)
 
 

@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from heathaze.privacy.randomness import Simulation
-from heathaze.secagg import Step
+from heathaze.secagg import Phase
 from heathaze.secagg.envelope import SERVER
 from heathaze.secagg.messages import KINDS
-from tests.secagg.parties import Shard, identities, operator, small_terms
+from tests.secagg.parties import Shard, identities, operator, small_parameters
 
 FOLDER = Path(__file__).resolve().parents[1] / "vectors" / "secagg"
-TERMS = small_terms(5, length=3, bits=13, survivors_at_least=4)
+PARAMETERS = small_parameters(5, length=3, bits=13, survivors_at_least=4)
 HEADER = 50
 SIGNATURE = 64
 
 
 def good() -> list[dict[str, Any]]:
     """One message of each kind, from a shard of five in which one is lost before it sends its vector."""
-    shard = Shard(TERMS, randomness=Simulation(11))
+    shard = Shard(PARAMETERS, randomness=Simulation(11))
     found, messages = [], shard.begin()
-    for step in Step:
+    for phase in Phase:
         found.append(messages[0])
-        if step is Step.MASK:
+        if phase is Phase.MASK:
             del messages[3]
         parcels = shard.to_server(messages)
         found += [parcel.message for parcel in parcels if parcel.recipient == 0]
@@ -137,7 +137,7 @@ def write() -> None:
     """Write both files."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, rows in (("good", good()), ("bad", bad())):
-        text = json.dumps({"terms": TERMS.digest.hex(), "messages": rows}, indent=1, ensure_ascii=False)
+        text = json.dumps({"terms": PARAMETERS.digest.hex(), "messages": rows}, indent=1, ensure_ascii=False)
         (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -75,30 +75,29 @@ def rehearse(
         found = survey.estimate(draws=0).density
         if picture is not None:
             _draw(survey, truth, found, picture)
-    told = _told(survey, truth, found)
+    facts = _facts(survey, truth, found)
     if json:
-        say_json(told | ({} if picture is None else {"written": [str(picture)]}))
+        say_json(facts | ({} if picture is None else {"written": [str(picture)]}))
     elif not quiet:
-        _tell(told, picture)
+        _print(facts, picture)
 
 
-def _told(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
-    from heathaze.distributed import plan_terms
+def _facts(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
     from heathaze.metrics import mse, similarity
 
     rounds = [
         {
-            "round": told.question.number,
-            "numbers": told.question.length,
-            "bits": told.question.bits,
-            "sent": terms.bytes_sent,
-            "received": terms.bytes_received,
-            "noise": told.deviation(),
-            "epsilon": float(told.question.epsilon),
-            "delivered": told.people,
+            "round": one.question.number,
+            "numbers": one.question.length,
+            "bits": one.question.bits,
+            "sent": parameters.bytes_sent,
+            "received": parameters.bytes_received,
+            "noise": one.deviation(),
+            "epsilon": float(one.question.epsilon),
+            "delivered": one.people,
         }
-        for told in survey.rounds
-        for terms in (plan_terms(told.question),)
+        for one in survey.rounds
+        for parameters in (one.question.plan_parameters(),)
     ]
     sigma = max(survey.mechanism.grid.shape) / 64
     return {
@@ -112,12 +111,12 @@ def _told(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
     }
 
 
-def _tell(told: dict[str, Any], picture: Path | None) -> None:
+def _print(facts: dict[str, Any], picture: Path | None) -> None:
     from rich.table import Table
 
     columns = ("round", "regions", "ε", "noise (people)", "bytes sent", "received", "delivered")
     table = Table(*columns, box=None, pad_edge=False)
-    for row in told["rounds"]:
+    for row in facts["rounds"]:
         table.add_row(
             f"{row['round']}",
             f"{row['numbers']:,}",
@@ -129,13 +128,13 @@ def _tell(told: dict[str, Any], picture: Path | None) -> None:
         )
     out.print(table)
     out.print(
-        f"A person who is asked in every round sends {told['numbers']:,} numbers, with keys and shares "
-        f"{sum(row['sent'] for row in told['rounds']) / 1000:,.1f} kB in all, and the map shares "
-        f"{told['sim']:.2f} of its mass with the truth (SIM of heat maps blurred by 1/64 of the side; 1 is equal).",
+        f"A person who is asked in every round sends {facts['numbers']:,} numbers, with keys and shares "
+        f"{sum(row['sent'] for row in facts['rounds']) / 1000:,.1f} kB in all, and the map shares "
+        f"{facts['sim']:.2f} of its mass with the truth (SIM of heat maps blurred by 1/64 of the side; 1 is equal).",
         style="bold",
         markup=False,
     )
-    out.print(told["guarantee"], markup=False)
+    out.print(facts["guarantee"], markup=False)
     out.print(
         "A rehearsal on a made-up city, the same for every place and every time (--city N is another): nobody was "
         "asked and nothing was charged.",

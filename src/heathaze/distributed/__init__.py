@@ -1,17 +1,21 @@
-"""Only a sum is trusted: devices add noise to their vectors and mask them, and the server opens nothing but sums."""
+"""Maps by secure sums: devices add noise to their vectors and mask them, and the server learns nothing but noisy sums.
+
+A :class:`Survey` asks a :class:`Cohort` of devices in a few rounds, as a mechanism such as :class:`AdaptiveQuadtree`
+decides. A :class:`Device` answers :class:`Question` s and pays from its own budget. :func:`simulate` runs a whole
+survey on a made-up population; :func:`run_survey` runs one with real devices and real secure sums in one process.
+"""
 
 from heathaze.distributed.adaptive_grid import AdaptiveGrid
 from heathaze.distributed.adaptive_quadtree import AdaptiveQuadtree
 from heathaze.distributed.cohort import Cohort
 from heathaze.distributed.count_min import CountMin
-from heathaze.distributed.device import Device, plan_terms
-from heathaze.distributed.flat import Flat
-from heathaze.distributed.hierarchical import Hierarchical
+from heathaze.distributed.device import Device
+from heathaze.distributed.levels import Flat, Hierarchical, SpatialDecomposition
+from heathaze.distributed.mechanism import Round
 from heathaze.distributed.proportions import Proportions, proportions
 from heathaze.distributed.question import Question
-from heathaze.distributed.simulate import Population, conduct, simulate
-from heathaze.distributed.spatial_decomposition import SpatialDecomposition
-from heathaze.distributed.survey import Round, Survey
+from heathaze.distributed.simulate import Population, run_survey, simulate
+from heathaze.distributed.survey import Survey
 
 __all__ = [
     "AdaptiveGrid",
@@ -27,8 +31,7 @@ __all__ = [
     "Round",
     "SpatialDecomposition",
     "Survey",
-    "conduct",
-    "plan_terms",
     "proportions",
+    "run_survey",
     "simulate",
 ]

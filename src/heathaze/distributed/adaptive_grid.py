@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from heathaze.distributed._levels import check_mass, check_positive, people_in, shared
+from heathaze.checks import assign, positive, whole
 from heathaze.distributed.cohort import Cohort
 from heathaze.distributed.encodings import Mesh
-from heathaze.distributed.question import LONGEST, Part
-from heathaze.distributed.survey import Inquiry, Round
+from heathaze.distributed.mechanism import NextQuestion, Round, divide_budget, people_in
+from heathaze.distributed.question import LONGEST, Part, check_mass
 from heathaze.domain.density import MAX_DENSE_CELLS, Density
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import cell_codes
@@ -26,17 +26,24 @@ from heathaze.privacy.noise_shares import share_deviation
 from heathaze.types import Floats
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class AdaptiveGrid:
-    """Two rounds: blocks, and then pieces of them, more where more people were found; see ``adaptive_grid.md``.
+    """Count blocks in a first round and pieces of them in a second, more where people are; see ``adaptive_grid.md``.
 
     Args:
-        grid: The public frame.
+        grid: The public grid, of at most 2^24 cells.
         epsilon: What both rounds together cost one person.
-        blocks: Blocks a side of the first round (the paper's 10), as far as there are cells.
-        alpha: Part of ε that the first round gets (the paper's α).
-        people_a_piece: Pieces of a block hold about so many people at ε = 1 (the paper's c2).
-        mass: Integer mass of one person, split over their places; 1 if each has one place.
+        blocks: Blocks on a side in the first round, 1 to 1024 and at most one for each cell. The paper has 10.
+        alpha: Share of ε for the first round, between 0 and 1 (the paper's α).
+        people_a_piece: About how many people a piece of a block holds at ε = 1 (the paper's c2).
+        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place.
+
+    Raises:
+        InvalidInput: An argument is out of range.
+        TooLarge: The grid has more than 2^24 cells.
+
+    >>> AdaptiveGrid(Grid.plane(x=(0, 1), y=(0, 1), size=8), epsilon=1).ask(Cohort(people=1000), ()).final
+    False
     """
 
     grid: Grid
@@ -46,28 +53,28 @@ class AdaptiveGrid:
     people_a_piece: float = 10.0
     mass: int = 1
 
-    disjoint = False
+    disjoint: ClassVar[bool] = False
 
-    if TYPE_CHECKING:
-
-        def __init__(
+    def __init__(
+        self,
+        grid: Grid,
+        epsilon: Number,
+        blocks: int = 10,
+        alpha: float = 0.5,
+        people_a_piece: float = 10.0,
+        mass: int = 1,
+    ) -> None:
+        assign(
             self,
-            grid: Grid,
-            epsilon: Number,
-            blocks: int = 10,
-            alpha: float = 0.5,
-            people_a_piece: float = 10.0,
-            mass: int = 1,
-        ) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
-        check_mass(self.mass)
-        check_positive("people_a_piece", self.people_a_piece)
-        if type(self.blocks) is not int or not 1 <= self.blocks <= 1024:
-            raise InvalidInput(f"blocks is {self.blocks!r}; give a whole number from 1 to 1024.")
-        if not 0 < self.alpha < 1:
-            raise InvalidInput(f"alpha is {self.alpha}; give a part of the budget between 0 and 1.")
+            grid=grid,
+            epsilon=parse_epsilon(epsilon),
+            blocks=whole(blocks, "blocks", "how many blocks a side", most=1024),
+            alpha=alpha,
+            people_a_piece=positive(people_a_piece, "people_a_piece", "how many people a piece holds"),
+            mass=check_mass(mass),
+        )
+        if not 0 < alpha < 1:
+            raise InvalidInput(f"alpha is {alpha}; give a part of the budget between 0 and 1.")
         if self.grid.cells > MAX_DENSE_CELLS:
             raise TooLarge(
                 f"{self.grid.rows} × {self.grid.cols} cells are too many for pieces that are no squares of the "
@@ -76,30 +83,30 @@ class AdaptiveGrid:
         self._budgets()
 
     def _budgets(self) -> list[Fraction]:
-        return shared(self.epsilon, [self.alpha, 1 - self.alpha])
+        return divide_budget(self.epsilon, [self.alpha, 1 - self.alpha])
 
-    def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> Inquiry | None:
-        """The blocks; then their pieces."""
+    def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:
+        """The blocks first, then their pieces."""
         first, second = self._budgets()
         if not rounds:
             rows, cols = min(self.blocks, self.grid.rows), min(self.blocks, self.grid.cols)
             mesh = Mesh(self.grid, rows, cols, np.ones(rows * cols, dtype=np.int64))
-            return Inquiry((Part(mesh, first),), False, self.mass)
+            return NextQuestion((Part(mesh, first),), False, self.mass)
         if len(rounds) > 1:
             return None
-        return Inquiry((Part(self._cut(rounds[0], cohort, second), second),), True, self.mass)
+        return NextQuestion((Part(self._cut(rounds[0], cohort, second), second),), True, self.mass)
 
-    def _cut(self, told: Round, cohort: Cohort, epsilon: Fraction) -> Mesh:
+    def _cut(self, found: Round, cohort: Cohort, epsilon: Fraction) -> Mesh:
         """n × n pieces of every block, n = √(N' (1 − α) ε / c2).
 
         (1 − α) ε stands for how small the noise of a piece will be, √2 / σ, which shards and shapes change.
         """
         noise = math.sqrt(cohort.people * cohort.shape) * share_deviation(laplace_scale(self.mass, epsilon)) / self.mass
-        # Lost people would have been somewhere too; without noise every piece may be one cell.
-        counts = np.maximum(told.counts(), 0.0) * (cohort.people / told.people)
+        # Scaled up to all who were asked. Without noise every piece may be one cell.
+        counts = np.maximum(found.counts(), 0.0) * (cohort.people / found.people)
         quiet = math.sqrt(2) / max(noise, 1e-9)
         wanted = np.sqrt(counts * quiet / self.people_a_piece)
-        before = _mesh(told)
+        before = _mesh(found)
         longest = max(self.grid.shape)
         while True:
             parts = np.clip(np.ceil(np.minimum(wanted, longest)), 1, longest).astype(np.int64)
@@ -109,7 +116,7 @@ class AdaptiveGrid:
             wanted = wanted / 2
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """Blocks and pieces reconciled, negative pieces counted as nothing, each flat."""
+        """The pieces after reconciliation: negative ones count as 0, and the density is even within each piece."""
         values = self.reconciled(rounds)
         mesh = _mesh(rounds[-1])
         even = np.maximum(values, 0.0) / mesh.areas
@@ -120,8 +127,9 @@ class AdaptiveGrid:
     def reconciled(self, rounds: Sequence[Round]) -> Floats:
         """Pieces that sum to the best estimate of their block, in people of the second round.
 
-        A block of k pieces is known twice: by its own count, of variance σ1², and by the sum of its pieces, of variance
-        k σ2². The mean weighted by inverse variances is the best; its difference to the sum is handed out evenly.
+        A block of k pieces has two estimates: its own count, of variance σ1², and the sum of its pieces, of variance
+        k σ2². The best one is their mean weighted by inverse variances. Its difference to the sum is divided evenly
+        among the pieces.
         """
         if len(rounds) == 1:
             return rounds[0].counts()
@@ -148,7 +156,7 @@ class AdaptiveGrid:
         }
 
 
-def _mesh(told: Round) -> Mesh:
-    encoding = told.question.parts[0].encoding
+def _mesh(found: Round) -> Mesh:
+    encoding = found.question.parts[0].encoding
     assert isinstance(encoding, Mesh)
     return encoding

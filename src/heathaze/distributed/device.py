@@ -1,7 +1,7 @@
-"""The device's half: a question goes in, a vector for the secure sum comes out, and nothing else leaves.
+"""The device of a survey: it takes a question and returns a vector for the secure sum. Nothing else leaves it.
 
-The vector holds the person's mass in the entries of their places, and a share of the noise. Alone it hides little, so
-it goes nowhere but into a :class:`heathaze.secagg.Client`, which sends it masked.
+The vector holds the person's mass in the entries of their places, and a share of the noise. One vector alone hides
+little, so it may only go into a :class:`heathaze.secagg.Client`, which sends it masked.
 """
 
 from __future__ import annotations
@@ -12,40 +12,57 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import whole
 from heathaze.distributed.question import Question
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import interleave
-from heathaze.errors import AlreadyCharged, BudgetExceeded, InvalidInput, PromiseBroken, SensitivityExceeded, expect
-from heathaze.privacy.accountant import compose
-from heathaze.privacy.ledger import Ledger
-from heathaze.privacy.loss import Number, decimal, parse_epsilon, warn_if_weak
+from heathaze.errors import AlreadyCharged, InvalidInput, PromiseBroken, SensitivityExceeded, expect
+from heathaze.privacy.door import Receipt, pay
+from heathaze.privacy.ledger import Budget, Ledger
+from heathaze.privacy.loss import Number, warn_if_weak
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.privacy.secret import Secret
+from heathaze.secagg import Client, Identity, Parameters
 from heathaze.types import Floats, Integers, Words
-
-if TYPE_CHECKING:
-    from heathaze.secagg import Client, Identity, Terms
 
 
 class Device(Secret):
-    """One person's device: answers questions about their places as far as their own budget goes.
+    """The device of one person. It answers questions about their places until their budget is spent.
+
+    A question is first compared with all questions answered before, then the budget is charged, then places are encoded
+    and noise is added. A refused question costs nothing. A crash may waste budget and never overspends it.
+
+    A device refuses
+
+    - a round that it answered: a second answer, summed with other people, could be subtracted from the first;
+    - a round before the last one that it answered, and any round after the final one;
+    - another grid, mass or flag within one survey;
+    - a second round of a survey that promised to ask no person twice;
+    - a sum over fewer honest people than ``crowd``;
+    - a cost above what is left of the budget.
 
     Args:
-        places: Rows (x, y) in the coordinates of the map; longitude first. A place visited often may stand there often.
-            Positions that cannot exist are refused: numbers that are not finite, and points that are not on the globe
-            unless the places lie on a plane.
-        budget: ε that all answers of this device may cost together, kept in memory; or else give a ledger.
-        ledger: The person's own budget on disk. It also remembers which questions were answered.
-        flag: For surveys that ask for a share as well: does the person have it?
-        crowd: Sums with fewer honest people than this are not answered.
-        plane: The places lie on a plane, in its own unit of length, not on the globe. Questions about longitude and
+        places: Rows (x, y) in the coordinates of the map; longitude first. A place that was visited several times may
+            occur several times. Places outside the map do not count; a person without a place on the map sends noise
+            alone, and the server cannot tell the difference.
+        budget: ε that all answers of this device may cost together, kept in memory. Give this or a ledger.
+        ledger: The person's budget on disk. It also remembers which rounds were answered.
+        flag: Whether the person has the flag, for surveys that also ask for a share.
+        crowd: The fewest honest people that the person's vector may be summed with, 2 or more.
+        plane: The places lie on a plane with its own unit of length, not on the globe. Questions about longitude and
             latitude are then refused.
+
+    Raises:
+        InvalidInput: A place is not two finite numbers, or is not on the globe (most often latitude was given first, or
+            metres); or neither or both of ``budget`` and ``ledger`` are given.
+
+    >>> Device((13.4, 52.5), budget=1)
+    <Device: ε = 1 left>
     """
 
     def __init__(
@@ -65,37 +82,44 @@ class Device(Secret):
         if not plane:
             _check_on_globe(self._places)
         self._flag = flag
-        if type(crowd) is not int or crowd < 2:
-            raise InvalidInput(f"crowd is {crowd!r}; give a whole number, 2 or larger.")
-        self._crowd = crowd
-        self._ledger = ledger
-        self._budget = None if budget is None else parse_epsilon(budget, "budget")
-        if self._budget is not None:
-            warn_if_weak(self._budget, "budget")
-        self._answered: dict[str, _Answered] = {}
+        self._crowd = whole(crowd, "crowd", "the fewest honest people to be summed with", least=2)
+        self._ledger: Ledger | Budget
+        if ledger is not None:
+            self._ledger = ledger
+        else:
+            assert budget is not None
+            self._ledger = Budget(budget)
+            warn_if_weak(self._ledger.total, "budget")
 
     def __repr__(self) -> str:
         return f"<Device: ε = {float(self.remaining):g} left>"
 
     @property
     def remaining(self) -> Fraction:
-        """What is left of the budget."""
-        if self._ledger is not None:
-            return self._ledger.remaining
-        assert self._budget is not None
-        return self._budget
+        """The ε that is left."""
+        return self._ledger.remaining
 
     def answer(self, question: Question, *, randomness: Randomness | None = None) -> Words:
-        """The vector for the secure sum, modulo 2^bits: look at the question, pay, encode, add a share of the noise.
+        """Check a question, pay for it, encode the places and add a share of the noise.
+
+        The vector must not be sent unmasked. :meth:`join` also checks that all devices of the shard answer the same
+        question; this method cannot.
+
+        Args:
+            question: What is asked.
+            randomness: Where the noise comes from; the operating system's if left out.
+
+        Returns:
+            ``question.length`` integers modulo 2^bits.
 
         Raises:
-            PromiseBroken: The question is one that may not be answered; nothing was paid and nothing leaves.
-            InvalidInput: The map has longitude and latitude, and the places lie on a plane; nothing was paid.
-            BudgetExceeded: It costs more than is left; nothing was paid and nothing leaves.
+            PromiseBroken: The question must not be answered; nothing was paid and nothing leaves.
+            InvalidInput: The map has longitude and latitude and the places lie on a plane, or the flag is missing;
+                nothing was paid.
+            BudgetExceeded: The answer costs more than is left; nothing was paid and nothing leaves.
         """
         self._check(question)
-        self._pay(question)
-        source = SecureRandomness() if randomness is None else randomness
+        source = self._pay(question, randomness).randomness
         vector = encode(question, codes_of(question.grid, self._places), bool(self._flag), source)
         start = 0
         for scale, length in zip(question.scales, question.lengths, strict=True):
@@ -106,7 +130,7 @@ class Device(Secret):
     def join(
         self,
         question: Question,
-        terms: Terms,
+        parameters: Parameters,
         index: int,
         identity: Identity,
         directory: Mapping[int, bytes],
@@ -114,27 +138,41 @@ class Device(Secret):
         *,
         randomness: Randomness | None = None,
     ) -> Client:
-        """Take part in the secure sum of a shard: the client that will carry the answer, masked.
+        """Take part in the secure sum of a shard.
 
-        The arguments after the question are those of :class:`heathaze.secagg.Client`; terms that keep less than the
-        question promises are refused before anything is paid.
+        The parameters of the sum name the hash of the question, and all keys depend on the parameters. If devices of a
+        shard got different questions, no sum comes out.
+
+        Args:
+            question: What is asked.
+            parameters: The parameters of the secure sum.
+            index: The number of this device among the clients of the shard.
+            identity: The device's long-lived keys.
+            directory: Public identities of all clients by number.
+            server_key: The server's public identity.
+            randomness: Where noise and keys come from; the operating system's if left out.
+
+        Returns:
+            The client that carries the answer, masked.
+
+        Raises:
+            PromiseBroken: The question must not be answered, or the sum keeps less than the question promises.
+            InvalidInput: The parameters, the directory or a key does not fit.
+            BudgetExceeded: The answer costs more than is left.
         """
-        from heathaze.secagg import Client, Terms
-
         expect(Question, question, "The question")
-        expect(Terms, terms, "The terms")
-        check_terms(question, terms)
+        question.check_parameters(parameters)
         source = SecureRandomness() if randomness is None else randomness
-        # Whatever a client refuses (unsafe terms, a wrong directory), it refuses here, before anything is paid.
-        Client(terms, index, identity, directory, server_key, np.zeros(terms.length, dtype=np.uint64), source)
+        # A client refuses unsafe parameters or a wrong directory here, before anything is paid.
+        Client(parameters, index, identity, directory, server_key, np.zeros(parameters.length, dtype=np.uint64), source)
         vector = self.answer(question, randomness=source)
-        return Client(terms, index, identity, directory, server_key, vector, source)
+        return Client(parameters, index, identity, directory, server_key, vector, source)
 
     def _check(self, question: Question) -> None:
-        """Each question against all that were answered before."""
+        """Compare a question with all that were answered before."""
         expect(Question, question, "The question")
         if question.flagged and self._flag is None:
-            raise InvalidInput("The survey asks for a share as well; say flag=True or flag=False for this person.")
+            raise InvalidInput("The survey also asks for a share; give flag=True or flag=False for this person.")
         if self._plane and question.grid.projection.is_geographic:
             raise InvalidInput(
                 "The question is about longitude and latitude, and the places of this device lie on a plane. Nothing "
@@ -165,49 +203,36 @@ class Device(Secret):
             )
         if question.disjoint:
             raise PromiseBroken(
-                f"Round {before.number} of this survey was answered, which promised to ask nobody twice; no other is."
+                f"Round {before.number} of this survey was answered, and the survey promised to ask no person twice; "
+                "no other round is answered."
             )
         if before.final:
             raise PromiseBroken(f"Round {before.number} was announced as the last; no other is answered.")
 
     def _last(self, survey: str) -> _Answered | None:
-        """The latest round of a survey that was answered, by this object or by those before it on the same ledger."""
-        if self._ledger is None:
-            return self._answered.get(survey)
+        """The latest round of a survey that was answered by this device, or earlier on the same ledger."""
         notes = [_Answered.read(entry.note) for entry in self._ledger.entries()]
         rounds = [found for found in notes if found is not None and found.survey == survey]
         return max(rounds, key=lambda found: found.number, default=None)
 
-    def _pay(self, question: Question) -> None:
-        guarantee = question.guarantee
-        if self._ledger is not None:
-            asked = _Answered.to(question)
-            try:
-                self._ledger.charge(guarantee, question.event(), note=asked.note, once=asked.round)
-            except AlreadyCharged:
-                raise PromiseBroken(
-                    f"Round {question.number} was answered meanwhile; no second answer is given."
-                ) from None
-        else:
-            assert self._budget is not None
-            if question.epsilon > self._budget:
-                raise BudgetExceeded(
-                    f"The answer costs ε = {decimal(question.epsilon)}, and the device has "
-                    f"ε = {float(self._budget):g} left; nothing was paid and nothing leaves."
-                )
-            cost = compose([question.event()]).epsilon  # refuses noise that is too small to have a price
-            if cost > question.epsilon:
-                raise PromiseBroken(
-                    f"The answer costs ε = {decimal(cost)}, more than the ε = {decimal(question.epsilon)} it declares; "
-                    "it is not given."
-                )
-            self._budget -= question.epsilon
-            self._answered[question.survey] = _Answered.to(question)
+    def _pay(self, question: Question, randomness: Randomness | None) -> Receipt:
+        asked = _Answered.to(question)
+        try:
+            return pay(
+                question.guarantee,
+                question.event(),
+                ledger=self._ledger,
+                randomness=randomness,
+                note=asked.note,
+                once=asked.round,
+            )
+        except AlreadyCharged:
+            raise PromiseBroken(f"Round {question.number} was answered meanwhile; no second answer is given.") from None
 
 
 @dataclass(frozen=True)
 class _Answered:
-    """What a device keeps of a question that it answered; in a ledger it is the note of the charge."""
+    """What a device remembers of a question that it answered, as the note of the ledger's entry."""
 
     survey: str
     number: int
@@ -220,7 +245,7 @@ class _Answered:
 
     @classmethod
     def read(cls, note: str) -> _Answered | None:
-        """Undo :attr:`note`; None for a note about something else."""
+        """Read :attr:`note`; None for a note about something else."""
         found = re.fullmatch(r"survey ([0-9a-f]{32}) round ([0-9]{1,18}) frame ([0-9a-f]{32})( last)?", note)
         return found and cls(found[1], int(found[2]), found[3], bool(found[4]))
 
@@ -234,67 +259,32 @@ class _Answered:
 
 
 def _frame(question: Question) -> str:
-    """Grid, mass and flag of a question, which all rounds of a survey share, in 32 hexadecimal digits."""
+    """Hash of grid, mass and flag of a question, which all rounds of a survey share: 32 hexadecimal digits."""
     fields = [question.grid.to_dict(), question.mass, question.flagged]
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def check_terms(question: Question, terms: Terms) -> None:
-    """Do the terms of a secure sum keep what the question promises?"""
-    cohort = question.cohort
-    for name, found, expected in (
-        ("length", terms.length, question.length),
-        ("bits", terms.bits, question.bits),
-        ("clients", terms.clients, cohort.shard),
-    ):
-        if found != expected:
-            raise InvalidInput(f"The terms of the sum have {name} {found}; the question needs {expected}.")
-    if terms.purpose != question.fingerprint:
-        raise PromiseBroken(
-            "The terms of the sum are those of another question; expected this one's, so that all in the shard answer "
-            "the same. It is not answered."
-        )
-    for name, found, expected in (
-        ("survivors_at_least", terms.survivors_at_least, cohort.threshold),
-        ("corrupt_at_most", terms.corrupt_at_most, cohort.colluders),
-    ):
-        if found < expected:
-            raise PromiseBroken(
-                f"The terms of the sum have {name} {found}; the question promises at least {expected}, so it is not "
-                "answered."
-            )
-
-
-def plan_terms(question: Question, randomness: Randomness | None = None) -> Terms:
-    """Terms of a secure sum that keep what the question promises, with a new name for the round of one shard."""
-    # Imported late: `import heathaze` stays quick.
-    from heathaze.secagg import Terms
-
-    cohort = question.cohort
-    return Terms.plan(
-        cohort.shard,
-        question.length,
-        question.bits,
-        # In whole people, which both sides round alike.
-        dropout=(cohort.shard - cohort.threshold) / cohort.shard,
-        corruption=cohort.colluders / cohort.shard,
-        survivors_at_least=cohort.threshold,
-        purpose=question.fingerprint,
-        randomness=randomness,
-    )
 
 
 # ── from places to integers ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def codes_of(grid: Grid, places: Floats) -> Integers:
-    """The cells of places, by their codes; places outside the map are left out."""
+    """The codes of the cells that hold the places; places outside the map are left out."""
     row, col, inside = grid.cell_of(places[:, 0], places[:, 1])
     return interleave(row[inside], col[inside])
 
 
 def encode(question: Question, codes: Integers, flag: bool, randomness: Randomness) -> Integers:
-    """A person's mass in the entries of their places, without noise; zeros for someone who has no place on the map."""
+    """The vector of one person without noise.
+
+    Args:
+        question: What is asked.
+        codes: Codes of the cells of the person's places, one for each visit; none gives a vector of zeros.
+        flag: Whether the person has the flag; ignored unless the question is flagged.
+        randomness: Where the rounding of the mass comes from.
+
+    Raises:
+        SensitivityExceeded: The vector weighs more than the noise is made for.
+    """
     vector = np.zeros(question.length, dtype=np.int64)
     start = 0
     for part, length in zip(question.parts, question.lengths, strict=True):
@@ -307,18 +297,22 @@ def encode(question: Question, codes: Integers, flag: bool, randomness: Randomne
                 touched, counts = np.unique(column, return_counts=True)
                 np.add.at(here, touched, split_mass(question.mass, counts, randomness))
         if here.sum() > question.sensitivity(part) or (here < 0).any():
-            raise SensitivityExceeded("A person weighs more than the noise was made for; nothing leaves.")
+            raise SensitivityExceeded("A person weighs more than the noise is made for; nothing leaves.")
         start += length
     return vector
 
 
 def split_mass(mass: int, counts: Integers, randomness: Randomness) -> Integers:
-    """An integer mass split in proportion to counts, by systematic rounding: sums to ``mass`` exactly (errata E3-8).
+    """Split an integer mass in proportion to counts by systematic rounding (errata E3-8).
 
         z_i = ⌊(mass · C_i + u)/n⌋ − ⌊(mass · C_(i−1) + u)/n⌋
 
-    C_i are the cumulative counts, n the last of them, and u is uniform in 0 … n − 1. Each z_i is mass · count_i / n on
-    average, and less than 1 away from it.
+    C_i are the cumulative counts, n is the last of them, and u is uniform in 0 … n − 1. The z_i add up to ``mass``
+    exactly, for every u. Each z_i is mass · count_i / n on average, and less than 1 away from it.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> split_mass(10, np.array([1, 2]), Simulation(1)).sum()
+    np.int64(10)
     """
     total = int(counts.sum())
     cumulative = np.concatenate([[0], np.cumsum(counts)]).astype(object) * mass
@@ -335,7 +329,7 @@ def _rows(places: npt.ArrayLike) -> Floats:
     if rows.ndim != 2 or rows.shape[1] != 2:
         raise InvalidInput("Places come as rows of two numbers: x and y, or longitude and latitude.")
     if not np.isfinite(rows).all():
-        raise InvalidInput("A place is not a finite number; leave out what was not measured.")
+        raise InvalidInput("A place is not a finite number; leave out positions that were not measured.")
     return rows
 
 

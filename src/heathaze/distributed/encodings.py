@@ -1,4 +1,18 @@
-"""How a place becomes entries of the vector that a device sends: the public half of a question."""
+"""Encodings: which entries of the vector a place belongs to.
+
+An encoding has a length, and every place touches the same number of entries, ``touched``. The sensitivity of a part of
+a question is therefore mass · touched, whatever the data.
+
+| encoding | entries | touched | asked by |
+|---|---|---|---|
+| `Regions` | regions of a partition: the deepest node that holds the cell | 1 | `AdaptiveQuadtree` |
+| `Squares` | squares of one level of the quadtree, row by row | 1 | mechanisms of `levels` |
+| `Mesh` | the grid cut into blocks, and each block into pieces | 1 | `AdaptiveGrid` |
+| `Sketch` | `depth` rows of `width` entries for some levels, by public hashes | depth · levels | `CountMin` |
+
+A question comes from a server, so every field of an encoding is checked, and its length is known before a vector is
+made.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +23,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from heathaze.checks import assign, shown, whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
 from heathaze.domain.quadtree import deinterleave
@@ -16,21 +31,21 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Integers, Words
 
 MOST_BLOCKS = 2**20
-"""A mesh of more blocks is refused: devices look at every one."""
+"""The most blocks of a mesh: a device reads every one."""
 
 MOST_HASHES = 2**12
-"""A sketch of more rows is refused: a place touches an entry of each, and noise grows with them."""
+"""The most rows of a sketch: a place touches an entry of each, so noise grows with them."""
 
 WIDEST = 2**20
-"""A sketch may not be wider: its hashes have 25 bits, and places must share them out evenly."""
+"""The largest width of a sketch: its hashes have 25 bits, and places must be spread evenly."""
 
 
 class Encoding(Protocol):
-    """Which entries a place belongs to. ``touched`` of them for every place: that is its sensitivity."""
+    """Which entries of the vector a place belongs to: exactly ``touched`` of them for every place."""
 
     @property
     def grid(self) -> Grid:
-        """The public frame."""
+        """The public grid."""
 
     @property
     def length(self) -> int:
@@ -41,7 +56,7 @@ class Encoding(Protocol):
         """How many entries one place belongs to."""
 
     def entries(self, codes: Integers) -> Integers:
-        """The entries of each cell (named by its code at the finest level): a row of ``touched`` numbers each."""
+        """The entries of cells, given by their codes at the finest level: a row of ``touched`` numbers for each."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, for questions."""
@@ -49,7 +64,7 @@ class Encoding(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """One entry for each region of a partition: a place belongs to the deepest node that holds it.
+    """One entry for each region of a partition. A place belongs to the deepest node that holds it.
 
     >>> regions = Regions(Partition.whole_level(Grid.plane(x=(0, 4), y=(0, 4), size=4), 1))
     >>> regions.length, regions.entries(np.array([0, 15])).tolist()
@@ -62,12 +77,12 @@ class Regions:
 
     @property
     def grid(self) -> Grid:
-        """The public frame."""
+        """The public grid."""
         return self.partition.grid
 
     @property
     def length(self) -> int:
-        """One entry a region."""
+        """One entry for each region."""
         return len(self.partition)
 
     def entries(self, codes: Integers) -> Integers:
@@ -83,7 +98,7 @@ class Regions:
 class Squares:
     """One entry for each square of one level of the quadtree, row by row.
 
-    The same entries as the regions of ``Partition.whole_level``, in another order, named by one number.
+    The entries are those of ``Partition.whole_level`` in another order.
 
     >>> squares = Squares(Grid.plane(x=(0, 4), y=(0, 4), size=4), 1)
     >>> squares.shape, squares.entries(np.array([0, 7, 15])).tolist()
@@ -96,8 +111,7 @@ class Squares:
     touched = 1
 
     def __post_init__(self) -> None:
-        if type(self.level) is not int or not 0 <= self.level <= self.grid.depth:
-            raise InvalidInput(f"Level {self.level!r} does not exist; this grid has levels 0 to {self.grid.depth}.")
+        assign(self, level=whole(self.level, "level", "a level of this grid", least=0, most=self.grid.depth))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -107,7 +121,7 @@ class Squares:
 
     @property
     def length(self) -> int:
-        """One entry a square."""
+        """One entry for each square."""
         rows, cols = self.shape
         return rows * cols
 
@@ -127,9 +141,9 @@ class Squares:
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """The grid cut into rows × cols blocks, and block k again into parts[k] × parts[k] pieces: one entry a piece.
+    """The grid cut into rows × cols blocks, and block k into parts[k] × parts[k] pieces: one entry for each piece.
 
-    Borders lie at whole cells, ⌊k · cells / parts⌋; where a block has fewer cells, a piece is one cell.
+    Borders lie at whole cells, ⌊k · cells / parts⌋. If a block has fewer cells than parts, a piece is one cell.
 
     >>> mesh = Mesh(Grid.plane(x=(0, 4), y=(0, 4), size=4), 1, 2, np.array([1, 2]))
     >>> mesh.length, mesh.areas.tolist(), mesh.entries(np.array([0, 4, 15])).tolist()
@@ -145,8 +159,7 @@ class Mesh:
 
     def __post_init__(self) -> None:
         for name, found, most in (("rows", self.rows, self.grid.rows), ("cols", self.cols, self.grid.cols)):
-            if type(found) is not int or not 1 <= found <= most:
-                raise InvalidInput(f"A mesh has {found!r} {name} of blocks; expected 1 to {most}, those of the grid.")
+            assign(self, **{name: whole(found, name, f"{name} of blocks of the mesh", most=most)})
         if self.rows * self.cols > MOST_BLOCKS:
             raise InvalidInput(f"A mesh has {self.rows * self.cols} blocks; expected at most {MOST_BLOCKS}.")
         parts = np.array(self.parts)
@@ -159,7 +172,7 @@ class Mesh:
             )
         parts = parts.astype(np.int64)
         parts.flags.writeable = False
-        object.__setattr__(self, "parts", parts)
+        assign(self, parts=parts)
 
     @property
     def borders(self) -> tuple[Integers, Integers]:
@@ -178,7 +191,7 @@ class Mesh:
 
     @property
     def length(self) -> int:
-        """One entry a piece."""
+        """One entry for each piece."""
         tall, wide, _ = self._pieces
         return int((tall * wide).sum())
 
@@ -227,11 +240,11 @@ class Sketch:
 
         entry = ⌊width · h / 2^25⌋,   h = the highest 25 of the 64 bits of a·x + b
 
-    Integers have at most 40 bits, so for random keys two squares meet in one entry of a row with probability 1/width
-    (Dietzfelbinger's multiply-add-shift). Which squares meet is no secret.
+    Codes have at most 40 bits, so for random keys two squares share an entry of a row with probability 1/width
+    (Dietzfelbinger's multiply-add-shift). Which squares share an entry is public.
 
     Args:
-        grid: The public frame.
+        grid: The public grid.
         levels: Levels of the quadtree that are sketched.
         width: Entries of a row.
         keys: For every level, as many pairs (a, b) below 2^64 as a sketch has rows.
@@ -247,21 +260,22 @@ class Sketch:
     keys: tuple[tuple[tuple[int, int], ...], ...]
 
     def __post_init__(self) -> None:
-        if not self.levels or any(type(level) is not int or not 0 <= level <= self.grid.depth for level in self.levels):
-            raise InvalidInput(f"A sketch has levels {self.levels!r}; expected some of 0 to {self.grid.depth}.")
+        for level in self.levels:
+            whole(level, "level", "a level of this grid", least=0, most=self.grid.depth)
+        if not self.levels:
+            raise InvalidInput("A sketch has no levels; give at least one.")
         if len(set(self.levels)) != len(self.levels):
             raise InvalidInput(f"A sketch has levels {self.levels!r}; expected each at most once.")
-        if type(self.width) is not int or not 1 <= self.width <= WIDEST:
-            raise InvalidInput(f"A sketch has width {self.width!r}; expected a whole number from 1 to {WIDEST}.")
+        assign(self, width=whole(self.width, "width", "entries of a row of the sketch", most=WIDEST))
         depths = {len(rows) for rows in self.keys}
         if len(self.keys) != len(self.levels) or len(depths) != 1 or depths == {0}:
-            raise InvalidInput("A sketch needs keys for every level, as many for each as for the others.")
+            raise InvalidInput("A sketch needs keys for every level, the same number for each.")
         if self.touched > MOST_HASHES:
             raise InvalidInput(f"A sketch has {self.touched} rows in all; expected at most {MOST_HASHES}.")
         for rows in self.keys:
             for pair in rows:
                 if len(pair) != 2 or any(type(key) is not int or not 0 <= key < 2**64 for key in pair):
-                    raise InvalidInput("The keys of a sketch are pairs of whole numbers from 0 to 2^64 − 1.")
+                    raise InvalidInput("The keys of a sketch must be pairs of whole numbers from 0 to 2^64 − 1.")
 
     @property
     def depth(self) -> int:
@@ -301,7 +315,15 @@ class Sketch:
 
 
 def encoding_from_dict(grid: Grid, fields: Mapping[str, Any]) -> Encoding:
-    """Undo ``to_dict``; the fields come from a server, so every encoding looks at each of its own."""
+    """Read what ``to_dict`` of an encoding wrote.
+
+    Args:
+        grid: The public grid.
+        fields: They come from a server, so every one is checked.
+
+    Raises:
+        InvalidInput: The kind is unknown or a field is out of range.
+    """
     match fields["kind"]:
         case "regions":
             return Regions(Partition(grid, np.array(fields["levels"]), np.array(fields["codes"])))
@@ -312,4 +334,7 @@ def encoding_from_dict(grid: Grid, fields: Mapping[str, Any]) -> Encoding:
         case "sketch":
             keys = tuple(tuple(tuple(pair) for pair in rows) for rows in fields["keys"])
             return Sketch(grid, tuple(fields["levels"]), fields["width"], keys)
-    raise InvalidInput(f"Nobody knows the encoding {fields['kind']!r}; the question may come from a newer version.")
+    raise InvalidInput(
+        f"Unknown encoding {shown(fields['kind'])}; expected regions, squares, mesh or sketch. The question may "
+        "come from a newer version."
+    )

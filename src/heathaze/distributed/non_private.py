@@ -1,7 +1,7 @@
-"""What a map would be without privacy: people tell their places in plain, and the best level of the quadtree is taken.
+"""The best map without privacy: places are known, and the truth chooses the level of the quadtree.
 
-A yardstick for papers and tests. It looks at places and at the truth, so nothing here is reachable by a device, a
-survey or the door, and what comes out is no release.
+A yardstick for papers and tests. It reads places and the truth, so no device and no survey imports it, and its result
+is not a release.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ class BestLevel:
 
 
 def best_level(population: Population, truth: npt.ArrayLike, people: Integers | None = None) -> BestLevel:
-    """The best map of one resolution that can be made of some people's places, chosen by the truth (section 6.2).
+    """The best map of one resolution that some people's places allow, chosen by the truth (section 6.2).
 
     Args:
-        population: Whose places; somebody with several has an equal share of one person in each.
-        truth: The density to compare with: one number a cell.
-        people: Their numbers; everybody unless given.
+        population: The people and their places. A person with several places has an equal share of 1 in each.
+        truth: The density to compare with: one number for each cell.
+        people: Numbers of the people to use; all if left out.
+
+    Returns:
+        The level with the smallest mean squared error, and its map.
     """
     grid = population.grid
     expected = Density.from_mass(grid, truth)

@@ -1,9 +1,15 @@
-"""Which share of the people of each region has a flag, and how surely (appendix B).
+"""The share of people with a flag (an infection, a vote) in each region, with an interval (appendix B of the paper).
 
-Two noisy numbers a region, with (a) and without (b) the flag. If p is the true share, a − p(a + b) is zero on average,
-with variance n·p(1 − p) + σ²((1 − p)² + p²): people come by chance, and noise is added to both. The interval is all p
-for which what was found lies within z standard deviations: Wilson's interval for a proportion, Fieller's for a ratio of
-noisy numbers. Where the region holds too few people for the noise, it is all of [0, 1], and says so.
+Every entry of the vector exists twice, with and without the flag. A person is in one of the two, so the sensitivity
+does not change. Let a be the noisy number of people with the flag, n the noisy number of all people, σ² the variance of
+the noise of each of the two entries, and p the true share. Then a − p·n is zero on average, with variance
+
+    n·p(1 − p) + σ²((1 − p)² + p²)
+
+from the sampling of people and from the noise. The interval holds all p for which (a − p·n)² is at most z² times that:
+the solutions of one quadratic inequality. Without noise it is Wilson's interval for a proportion; without sampling it
+is Fieller's interval for a ratio of noisy numbers. If the parabola opens downwards or n is not positive, the region
+holds too few people for the noise, and the interval is [0, 1].
 """
 
 from __future__ import annotations
@@ -15,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.distributed.encodings import Regions
-from heathaze.distributed.survey import Round, Survey
+from heathaze.distributed.mechanism import Round, partition_of
+from heathaze.distributed.survey import Survey
 from heathaze.domain.partition import Partition
 from heathaze.domain.quadtree import node_extent
 from heathaze.errors import InvalidInput
@@ -28,9 +34,15 @@ CONFIDENCE = 0.9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Proportions:
-    """For every region of a partition: the share of people with the flag and its interval. Public.
+    """The share of people with the flag and its interval, for every region of a partition. Public.
 
-    ``people`` is the noisy number of people in each region.
+    Attributes:
+        partition: The regions.
+        share: Estimated share of people with the flag in each region, 0 to 1.
+        low: Lower ends of the intervals.
+        high: Upper ends of the intervals.
+        people: Noisy number of people in each region.
+        confidence: The probability that an interval holds the true share, for example 0.9.
     """
 
     partition: Partition
@@ -44,10 +56,10 @@ class Proportions:
         return f"<Proportions: {len(self.partition)} regions, {self.confidence:.0%} intervals>"
 
     def to_table(self) -> dict[str, list[Any]]:
-        """A row for each region, as columns that pandas or a CSV writer take: where, which share, how sure, how many.
+        """A table with a row for each region, as columns that pandas or a CSV writer accept.
 
-        A region is a square less the squares cut out of it, so x and y are the sides of what it spans, and ``cells``
-        says how much of that is its own.
+        A region is a square less the squares that are cut out of it: x and y are the sides of the square, and ``cells``
+        is the number of cells that belong to the region.
         """
         grid, nodes = self.partition.grid, self.partition.regions
         rows = np.empty((len(nodes), 4), dtype=np.int64)
@@ -70,52 +82,71 @@ class Proportions:
 
     @property
     def width(self) -> Floats:
-        """How far the ends of the intervals lie apart."""
+        """The widths of the intervals."""
         return self.high - self.low
 
 
 def proportions(survey: Survey, confidence: float = CONFIDENCE) -> Proportions:
     """The share of people with the flag in every region of the last round.
 
-    Rounds that asked about the very same region before are combined with it by inverse variance.
+    Earlier rounds that asked about the same region are combined with it by inverse variance.
+
+    Args:
+        survey: A survey of regions with at least one round, whose mechanism has ``flagged=True``.
+        confidence: The probability that an interval holds the true share, between 0 and 1.
+
+    Returns:
+        Shares and intervals.
+
+    Raises:
+        InvalidInput: The survey has no rounds, did not ask for a share, or did not ask about regions.
     """
     check_confidence(confidence)
     if not survey.rounds:
-        raise InvalidInput("No round was answered yet; there are no shares to speak of.")
+        raise InvalidInput("No round was answered yet, so there are no shares; ask the devices first.")
     if not survey.rounds[-1].question.flagged:
         raise InvalidInput("The survey did not ask for a share; use a mechanism with flagged=True.")
     values, variance = combined(survey.rounds)
     low, high = interval(values[:, 1], values.sum(axis=1), variance, confidence)
     whole = np.maximum(values.sum(axis=1), 1e-9)
     share = np.clip(values[:, 1] / whole, low, high)
-    return Proportions(_partition(survey.rounds[-1]), share, low, high, values.sum(axis=1), confidence)
+    return Proportions(partition_of(survey.rounds[-1]), share, low, high, values.sum(axis=1), confidence)
 
 
 def combined(rounds: Sequence[Round]) -> tuple[Floats, Floats]:
-    """Numbers of the last round's regions and the variance of their noise, earlier rounds weighed in.
+    """Numbers of the last round's regions and the variance of their noise, combined with earlier rounds.
 
-    A region of an earlier round is the same if it is made of the same squares.
+    A region of an earlier round is the same if it consists of the same squares.
     """
     last = rounds[-1]
     values, weight = last.values().copy(), np.full(len(last.values()), _weight(last.deviation()))
     values = values.reshape(len(weight), -1) * weight[:, None]
-    names = _names(_partition(last))
-    for told in rounds[:-1]:
-        earlier = {name: entry for entry, name in enumerate(_names(_partition(told)))}
+    names = _names(partition_of(last))
+    for one in rounds[:-1]:
+        earlier = {name: entry for entry, name in enumerate(_names(partition_of(one)))}
         same = [(entry, earlier[name]) for entry, name in enumerate(names) if name in earlier]
         if not same:
             continue
         here, there = np.array(same).T
-        # Fewer or more people delivered then.
-        scaled = told.values().reshape(len(earlier), -1)[there] * (last.people / told.people)
-        trust = _weight(told.deviation() * last.people / told.people)
+        # Another number of people delivered in that round.
+        scaled = one.values().reshape(len(earlier), -1)[there] * (last.people / one.people)
+        trust = _weight(one.deviation() * last.people / one.people)
         values[here] += trust * scaled
         weight[here] += trust
     return values / weight[:, None], 1 / weight
 
 
 def interval(flagged: Floats, people: Floats, variance: Floats | float, confidence: float) -> tuple[Floats, Floats]:
-    """Ends of the interval of a share, from the noisy number with the flag and the noisy number of all.
+    """Ends of the interval of a share.
+
+    Args:
+        flagged: Noisy numbers of people with the flag.
+        people: Noisy numbers of all people.
+        variance: Variance of the noise of each of the two numbers, with and without the flag.
+        confidence: The probability that an interval holds the true share.
+
+    Returns:
+        Lower and upper ends.
 
     >>> low, high = interval(np.array([30.0]), np.array([100.0]), 0.0, 0.95)
     >>> round(float(low[0]), 4), round(float(high[0]), 4)  # Wilson's
@@ -138,7 +169,7 @@ def interval(flagged: Floats, people: Floats, variance: Floats | float, confiden
 
 
 def people_needed(width: float, noise: float, confidence: float = CONFIDENCE) -> float:
-    """So many people make the interval of a share of one half as narrow as this, with noise of this deviation."""
+    """The number of people for which the interval of a share of 1/2 has this width, with noise of this deviation."""
     from scipy.special import ndtri
 
     # 2z √(n/4 + σ²/2) / n ≤ width
@@ -147,19 +178,12 @@ def people_needed(width: float, noise: float, confidence: float = CONFIDENCE) ->
 
 
 def _weight(deviation: float) -> float:
-    """Inverse variance; noise so small that nobody could tell counts as a billionth of a person."""
+    """Inverse variance; a smaller deviation than a billionth of a person counts as that."""
     return max(deviation, 1e-9) ** -2
 
 
-def _partition(told: Round) -> Partition:
-    encoding = told.question.parts[0].encoding
-    if not isinstance(encoding, Regions):
-        raise InvalidInput("Shares are for surveys of regions; use AdaptiveQuadtree.")
-    return encoding.partition
-
-
 def _names(partition: Partition) -> list[bytes]:
-    """A name for every region, equal for regions of the same squares."""
+    """A name for every region; regions that consist of the same squares have the same name."""
     levels, codes, entries = partition.squares()
     order = np.lexsort((codes, levels, entries))
     pairs = np.stack([levels, codes], axis=1)[order]

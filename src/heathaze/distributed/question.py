@@ -1,4 +1,8 @@
-"""What a server asks of devices in one round: public, complete, and small enough to be looked at before answering."""
+"""A question: what a server asks all devices of a cohort in one round of a survey. Everything in it is public.
+
+A device derives everything it needs from the question: the scale of the noise, the shape of its noise share, and the
+bits of the modulus. A server therefore cannot ask for less noise than the question declares.
+"""
 
 from __future__ import annotations
 
@@ -11,40 +15,51 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from heathaze.checks import assign, whole
 from heathaze.distributed.cohort import Cohort, rational
 from heathaze.distributed.encodings import Encoding, encoding_from_dict
 from heathaze.domain.grid import Grid
-from heathaze.errors import HeathazeError, InvalidInput
+from heathaze.errors import HeathazeError, InvalidInput, PromiseBroken, expect
 from heathaze.privacy.events import Composition, Event, NoiseShares
-from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.loss import PrivacyLoss, parse_epsilon
+from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy.loss import Number, PrivacyLoss, parse_epsilon
 from heathaze.privacy.noise import laplace_scale
 from heathaze.privacy.noise_shares import wrap_bits
+from heathaze.privacy.randomness import Randomness
+from heathaze.secagg import Parameters
 
 VERSION = 1
-"""Of questions as they travel; raised when an older device could no longer read them."""
+"""Version of the format in which questions are sent; raised when an older device could not read them."""
 
 LONGEST = 2**21
-"""Numbers a device is willing to send in one round."""
+"""The most integers that a device sends in one round."""
 
 MOST_PARTS = 64
-"""Each costs time to look at; no mechanism has more levels than this."""
+"""The most parts of a question: each costs a device time, and no mechanism needs more."""
 
 LARGEST_MASS = 2**30
-"""Of one person: finer rounding is of no use to anybody."""
+"""The largest integer mass of one person."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Part:
-    """Some entries of the vector and what they cost: a person's mass goes into the encoding, with noise for ε."""
+    """A block of consecutive entries of the vector, and the ε that its noise is made for.
+
+    Args:
+        encoding: Which entries a place belongs to.
+        epsilon: What this part costs one person.
+
+    Raises:
+        InvalidInput: ε is not a positive number, or its denominator has more than 20 digits.
+    """
 
     encoding: Encoding
     epsilon: Fraction
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", parse_epsilon(self.epsilon))
+    def __init__(self, encoding: Encoding, epsilon: Number) -> None:
+        assign(self, encoding=encoding, epsilon=parse_epsilon(epsilon))
         if self.epsilon.denominator >= 10**20:
-            raise InvalidInput("epsilon has more than 20 digits below the line; give a shorter one, as 0.5.")
+            raise InvalidInput("epsilon has a denominator of more than 20 digits; give a shorter number, such as 0.5.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +68,22 @@ class Question:
 
     Args:
         survey: Name of the survey: 32 hexadecimal digits. A device answers each round of a survey once.
-        number: Of the round, from 1.
-        parts: What is asked; the vector is one part after the other.
-        cohort: Who is asked, and with how many of them a sum is opened at least.
-        mass: Integer mass of one person, split over their places; 1 if each has one place.
-        flagged: Every entry is there twice, for people with and without the flag (a share is asked for as well).
+        number: Number of the round, from 1.
+        parts: What is asked. The vector holds the parts one after the other.
+        cohort: How many people are asked, and how many must deliver before a sum is opened.
+        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place.
+        flagged: Every entry exists twice, for people without and with the flag.
         final: No round comes after this one.
-        disjoint: Nobody is asked in more than one round of the survey; a device answers one and no other.
+        disjoint: No person is asked in more than one round of the survey. A device then answers one round only.
+
+    Raises:
+        InvalidInput: A field is out of range, or the noise cannot be drawn.
+
+    >>> from heathaze.distributed.encodings import Squares
+    >>> grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
+    >>> question = Question("0" * 32, 1, (Part(Squares(grid, 1), 1),), Cohort(people=10_000))
+    >>> question.length, question.bits, question.epsilon
+    (4, 14, Fraction(1, 1))
     """
 
     survey: str
@@ -74,21 +98,19 @@ class Question:
     def __post_init__(self) -> None:
         if not isinstance(self.survey, str) or not re.fullmatch(r"[0-9a-f]{32}", self.survey):
             raise InvalidInput(f"A survey is named {str(self.survey)[:40]!r}; expected 32 hexadecimal digits.")
-        if type(self.number) is not int or not 1 <= self.number < 10**18:
-            raise InvalidInput(f"The number of a round is {self.number!r}; expected 1, 2, 3 and so on.")
-        if type(self.mass) is not int or not 1 <= self.mass <= LARGEST_MASS:
-            raise InvalidInput(f"The mass of a person is {self.mass!r}; expected a whole number from 1 to 2^30.")
+        number = whole(self.number, "number", "the number of the round", most=10**18 - 1)
+        assign(self, number=number, mass=check_mass(self.mass))
         if len(self.parts) > MOST_PARTS:
             raise InvalidInput(f"A question has {len(self.parts)} parts; expected at most {MOST_PARTS}.")
         if not self.parts or any(part.encoding.grid != self.parts[0].encoding.grid for part in self.parts):
-            raise InvalidInput("A question has at least one part, and all its parts lie on the same grid.")
+            raise InvalidInput("A question needs at least one part, and all its parts on the same grid.")
         if self.length > LONGEST:
             raise InvalidInput(f"A question asks for {self.length} numbers; expected at most {LONGEST}.")
-        _ = self.bits  # refuses noise that cannot be drawn or leaves no room: before anybody pays for an answer
+        _ = self.bits  # refuses noise that cannot be drawn, before a device pays for an answer
 
     @property
     def grid(self) -> Grid:
-        """The public frame."""
+        """The public grid."""
         return self.parts[0].encoding.grid
 
     @property
@@ -103,21 +125,25 @@ class Question:
 
     @property
     def epsilon(self) -> Fraction:
-        """What it costs to answer: the parts add up."""
+        """What an answer costs one person: the sum over the parts."""
         return sum((part.epsilon for part in self.parts), Fraction(0))
 
     @property
     def scales(self) -> list[Fraction]:
-        """Scale of the noise of every part."""
+        """Scale of the noise of every part: sensitivity / ε, rounded up."""
         return [laplace_scale(self.sensitivity(part), part.epsilon) for part in self.parts]
 
     def sensitivity(self, part: Part) -> int:
-        """What one person can change: their mass in each of the entries that a place touches."""
+        """ℓ1 sensitivity of a part: the mass of one person in each of the entries that a place touches."""
         return self.mass * part.encoding.touched
 
     @functools.cached_property
     def bits(self) -> int:
-        """Sums are modulo 2^bits: wide enough that a shard's noisy sum wraps with probability below 2^−40."""
+        """Sums are modulo 2^bits.
+
+        The smallest number for which the noisy sum of a whole shard wraps around in some entry with probability at most
+        2^−40. Wrapping around would cost accuracy, not privacy: the reduction is post-processing.
+        """
         shape = self.cohort.shard * self.cohort.shape
         return max(
             wrap_bits(self.cohort.shard, self.mass, scale, shape, length, 2.0**-40 / len(self.parts))
@@ -125,7 +151,15 @@ class Question:
         )
 
     def event(self, delivered: int | None = None) -> Event:
-        """What happens to one person's data if so many of a shard deliver; the fewest allowed unless given."""
+        """The privacy event of one person's data.
+
+        Args:
+            delivered: How many people of the shard delivered their vector; the threshold if left out.
+
+        Returns:
+            Noise shares of total shape (delivered − colluders) / (threshold − colluders) for every part. The accountant
+            refuses a shape below 1.
+        """
         honest = (self.cohort.threshold if delivered is None else delivered) - self.cohort.colluders
         shape = max(honest, 0) * self.cohort.shape
         return Composition(
@@ -137,18 +171,85 @@ class Question:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What answering promises."""
-        cohort = self.cohort
-        trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, cohort.colluders)
-        return Guarantee(PrivacyLoss(self.epsilon), Unit.PERSON, *trust, failure_probability=cohort.excess)
+        """What is promised to a person who answers."""
+        return self.cohort.guarantee(PrivacyLoss(self.epsilon))
 
     @functools.cached_property
     def fingerprint(self) -> bytes:
-        """32 bytes that no other question shares."""
+        """SHA-256 of the question as it is sent."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).digest()
 
+    # ── the secure sum of a shard ───────────────────────────────────────────────────────────────────────────────────
+
+    def plan_parameters(self, randomness: Randomness | None = None) -> Parameters:
+        """Plan the secure sum of one shard so that it keeps what this question promises.
+
+        Args:
+            randomness: Names the round of the secure sum; the operating system's if left out.
+
+        Returns:
+            Parameters with a new name; every shard needs its own.
+
+        Raises:
+            InvalidInput: No secure sum of a shard of this size is safe.
+
+        >>> from heathaze.distributed.encodings import Squares
+        >>> grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
+        >>> question = Question("0" * 32, 1, (Part(Squares(grid, 1), 1),), Cohort(people=1000))
+        >>> parameters = question.plan_parameters()
+        >>> parameters.survivors_at_least, parameters.corrupt_at_most, parameters.length
+        (900, 50, 4)
+        """
+        cohort = self.cohort
+        return Parameters.plan(
+            cohort.shard,
+            self.length,
+            self.bits,
+            # In whole people, which both sides round alike.
+            dropout=(cohort.shard - cohort.threshold) / cohort.shard,
+            corruption=cohort.colluders / cohort.shard,
+            survivors_at_least=cohort.threshold,
+            purpose=self.fingerprint,
+            randomness=randomness,
+        )
+
+    def check_parameters(self, parameters: Parameters) -> None:
+        """Check that a secure sum keeps what this question promises.
+
+        Args:
+            parameters: The parameters of the secure sum of one shard.
+
+        Raises:
+            InvalidInput: They do not fit the vector or the shard.
+            PromiseBroken: They belong to another question, or tolerate fewer survivors or more colluders.
+        """
+        expect(Parameters, parameters, "The parameters")
+        for name, found, expected in (
+            ("length", parameters.length, self.length),
+            ("bits", parameters.bits, self.bits),
+            ("clients", parameters.clients, self.cohort.shard),
+        ):
+            if found != expected:
+                raise InvalidInput(f"The parameters of the sum have {name} {found}; the question needs {expected}.")
+        if parameters.purpose != self.fingerprint:
+            raise PromiseBroken(
+                "The parameters of the sum belong to another question. All devices of a shard must answer the same "
+                "one, so this one is not answered."
+            )
+        for name, found, expected in (
+            ("survivors_at_least", parameters.survivors_at_least, self.cohort.threshold),
+            ("corrupt_at_most", parameters.corrupt_at_most, self.cohort.colluders),
+        ):
+            if found < expected:
+                raise PromiseBroken(
+                    f"The parameters of the sum have {name} {found}; the question promises at least {expected}, so it "
+                    "is not answered."
+                )
+
+    # ── the format in which it is sent ──────────────────────────────────────────────────────────────────────────────
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, to be sent to devices."""
+        """Plain numbers and texts, to be sent to devices as JSON."""
         return {
             "heathaze question": VERSION,
             "survey": self.survey,
@@ -164,10 +265,23 @@ class Question:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Question:
-        """Undo :meth:`to_dict`; the fields come from a server, so everything is looked at."""
+        """Read what :meth:`to_dict` wrote.
+
+        Args:
+            fields: They come from a server, so every one is checked.
+
+        Returns:
+            The question.
+
+        Raises:
+            InvalidInput: The version is another one, or a field is missing or out of range.
+        """
         found = fields.get("heathaze question") if isinstance(fields, Mapping) else None
         if type(found) is not int or found != VERSION:
-            raise InvalidInput(f"This is a question of version {str(found)[:20]!r}; expected {VERSION}.")
+            raise InvalidInput(
+                f"This is a question of version {str(found)[:20]!r}, and this device reads version {VERSION}; update "
+                "the older side."
+            )
         try:
             grid = Grid.from_dict(fields["grid"])
             parts = tuple(
@@ -188,4 +302,13 @@ class Question:
         except HeathazeError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError, ZeroDivisionError):
-            raise InvalidInput("This is not a question that a device can read; it is damaged or was edited.") from None
+            raise InvalidInput("The question cannot be read; it is damaged or was edited.") from None
+
+
+def check_mass(mass: int) -> int:
+    """The integer mass of one person, 1 to 2^30.
+
+    Raises:
+        InvalidInput: It is out of range.
+    """
+    return whole(mass, "mass", "the integer mass of one person", most=LARGEST_MASS)

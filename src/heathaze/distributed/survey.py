@@ -1,149 +1,57 @@
-"""The server's half: questions go out, secure sums come in, a release is made of them. It cannot be given a place."""
+"""The server of a survey: questions go out, secure sums come in, and a release is made of them.
+
+This module never sees a place. It imports neither the device nor :mod:`heathaze.ingest`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
-import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from heathaze.distributed.cohort import Cohort
-from heathaze.distributed.device import check_terms
-from heathaze.distributed.encodings import Regions
-from heathaze.distributed.question import Part, Question
-from heathaze.domain.density import TreeDensity
-from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted, expect
-from heathaze.inference.estimate import Estimate
+from heathaze.distributed.mechanism import Questioner, Round
+from heathaze.distributed.question import Question
+from heathaze.errors import InvalidInput, ShardAborted, expect
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import Composition, Event, event_to_dict
-from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
+from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.loss import warn_if_weak
-from heathaze.privacy.noise_shares import decode, share_deviation
+from heathaze.privacy.noise_shares import decode
 from heathaze.privacy.provenance import Provenance
+from heathaze.privacy.randomness import fresh_bytes
 from heathaze.release.release import Release
-from heathaze.types import Floats, Integers
-
-if TYPE_CHECKING:
-    from heathaze.secagg import Sum
-
-
-@dataclass(frozen=True, eq=False)
-class Inquiry:
-    """What a mechanism wants to ask next."""
-
-    parts: tuple[Part, ...]
-    final: bool
-    mass: int = 1
-    flagged: bool = False
-
-
-class Questioner(Protocol):
-    """A mechanism that asks: parameters only. What it asks next depends on nothing but noisy sums."""
-
-    @property
-    def grid(self) -> Grid:
-        """The public frame."""
-
-    @property
-    def epsilon(self) -> Fraction:
-        """What all rounds together cost one person."""
-
-    @property
-    def disjoint(self) -> bool:
-        """Is nobody asked in more than one round? Then a person pays for their own round alone."""
-
-    def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> Inquiry | None:
-        """The next question in view of what the rounds so far told, or None when all was asked."""
-
-    def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:
-        """The map that all rounds together tell."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters, for the release's provenance."""
-
-
-@dataclass(frozen=True, eq=False)
-class Round:
-    """A question and what came back: the noisy sums of all shards that were opened, added up. Public.
-
-    ``delivered`` is how many people each of those shards had in the end. An unopened shard tells nothing.
-    """
-
-    question: Question
-    totals: Integers
-    delivered: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        cohort = self.question.cohort
-        if self.totals.shape != (self.question.length,):
-            raise InvalidInput(
-                f"A round has sums of shape {self.totals.shape}; the question needs {self.question.length} numbers."
-            )
-        if not 1 <= len(self.delivered) <= cohort.shards:
-            raise InvalidInput(f"A round has {len(self.delivered)} shards; expected 1 to {cohort.shards}.")
-        if not all(cohort.threshold <= count <= cohort.shard for count in self.delivered):
-            raise PromiseBroken(
-                f"A sum is of {min(self.delivered)} to {max(self.delivered)} people; expected {cohort.threshold} to "
-                f"{cohort.shard}, the size of a shard, so it must not be used."
-            )
-
-    @property
-    def people(self) -> int:
-        """Everyone whose vector is in the sums."""
-        return sum(self.delivered)
-
-    def values(self, part: int = 0) -> Floats:
-        """Sums of one part in people; with a flag, two columns: without and with it."""
-        start = sum(self.question.lengths[:part])
-        found = self.totals[start : start + self.question.lengths[part]] / self.question.mass
-        return found.reshape(-1, 2) if self.question.flagged else found
-
-    def counts(self, part: int = 0) -> Floats:
-        """Sums of one part in people, whatever their flag."""
-        values = self.values(part)
-        return np.asarray(values.sum(axis=1)) if self.question.flagged else values
-
-    def deviation(self, part: int = 0) -> float:
-        """Standard deviation of the noise of each number of :meth:`values`, in people."""
-        shape = float(self.people * self.question.cohort.shape)
-        return math.sqrt(shape) * share_deviation(self.question.scales[part]) / self.question.mass
-
-    def density(self, part: int = 0) -> TreeDensity:
-        """The map as these sums alone have it: negative ones count as nothing, regions are flat."""
-        encoding = self.question.parts[part].encoding
-        if not isinstance(encoding, Regions):
-            raise InvalidInput(f"A {type(encoding).__name__} has no regions that a density could be spread over.")
-        return encoding.partition.density(self.counts(part))
-
-    @functools.cached_property
-    def event(self) -> Event:
-        """What happened to one person's data, from the shard in which the fewest delivered."""
-        return self.question.event(min(self.delivered))
+from heathaze.secagg import Sum
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Survey:
-    """Rounds of questions and sums, and the map they lead to. It never changes: :meth:`answered` gives the next.
+    """A survey: rounds of questions and secure sums, and the map that follows from them.
+
+    A survey is immutable; :meth:`answered` returns the survey after one more round. What is asked next is a function of
+    the noisy sums so far, so anyone who has the sums can check it. If a shard is given up, the others still make a
+    round. If no shard is opened, the survey ends: devices that answered have paid, and do not answer the round again.
 
     Args:
         mechanism: What to ask, for example ``hz.distributed.AdaptiveQuadtree(grid, epsilon=1)``.
         cohort: How many people are asked in each round.
-        name: 32 hexadecimal digits by which devices tell surveys apart; drawn unless given.
-        rounds: What was asked and told so far.
-        simulated: Made with simulated randomness, so never to be saved.
+        name: 32 hexadecimal digits by which devices tell surveys apart; drawn at random if left out.
+        rounds: The rounds so far.
+        simulated: The survey was made with simulated randomness, so its release cannot be saved.
+
+    >>> from heathaze.distributed import Flat
+    >>> from heathaze.domain.grid import Grid
+    >>> survey = Survey(Flat(Grid.plane(x=(0, 1), y=(0, 1), size=4), epsilon=1), Cohort(people=1000))
+    >>> survey, survey.ask().length
+    (<Survey: Flat, 1000 people, 0 rounds>, 16)
     """
 
     mechanism: Questioner
     cohort: Cohort
-    name: str = dataclasses.field(default_factory=lambda: os.urandom(16).hex())
+    name: str = dataclasses.field(default_factory=lambda: fresh_bytes(16).hex())
     rounds: tuple[Round, ...] = ()
     simulated: bool = False
 
@@ -153,91 +61,109 @@ class Survey:
             warn_if_weak(self.mechanism.epsilon)
 
     def __repr__(self) -> str:
-        return f"<Survey: {type(self.mechanism).__name__}, {self.cohort.people} people, {len(self.rounds)} rounds told>"
+        return f"<Survey: {type(self.mechanism).__name__}, {self.cohort.people} people, {len(self.rounds)} rounds>"
 
     def ask(self) -> Question | None:
         """The next question for every device of the cohort, or None when the survey is over."""
-        inquiry = self.mechanism.ask(self.cohort, self.rounds)
-        if inquiry is None:
+        return self._question
+
+    @functools.cached_property
+    def _question(self) -> Question | None:
+        wanted = self.mechanism.ask(self.cohort, self.rounds)
+        if wanted is None:
             return None
-        number = len(self.rounds) + 1
+        number, disjoint = len(self.rounds) + 1, self.mechanism.disjoint
         return Question(
-            self.name,
-            number,
-            inquiry.parts,
-            self.cohort,
-            inquiry.mass,
-            inquiry.flagged,
-            inquiry.final,
-            self.mechanism.disjoint,
+            self.name, number, wanted.parts, self.cohort, wanted.mass, wanted.flagged, wanted.final, disjoint
         )
 
     def answered(self, sums: Sequence[Sum]) -> Survey:
-        """The survey after one more round: one secure sum for each shard that was opened.
+        """The survey after one more round.
+
+        Each sum names the parameters of the secure sum, and through them the question. Sums are decoded as signed
+        numbers shard by shard before they are added (errata E3-9).
+
+        Args:
+            sums: One secure sum for each shard that was opened.
+
+        Returns:
+            The survey with the round added.
 
         Raises:
-            ShardAborted: None was opened. Devices have paid all the same, and do not answer the question again.
-            InvalidInput: A sum is not one of this question, or of fewer people than it may be opened with.
+            ShardAborted: No shard was opened. Devices have paid all the same.
+            InvalidInput: The survey is over, a sum does not fit the question, or a sum occurs twice.
+            PromiseBroken: A sum belongs to another question, or to fewer people than the threshold.
         """
         question = self.ask()
         if question is None:
             raise InvalidInput("The survey is over; estimate() makes the map.")
         if not sums:
             raise ShardAborted(
-                "No shard was opened: too many people were lost. Begin a new survey with the budget that is left; "
-                "devices do not answer a round twice."
+                "No shard was opened, because too many people were lost. Begin a new survey with the budget that is "
+                "left; devices do not answer a round twice."
             )
         if len(sums) > self.cohort.shards:
             raise InvalidInput(
                 f"There are {len(sums)} sums; expected at most {self.cohort.shards}, one for each shard."
             )
-        if len({found.terms.round for found in sums}) < len(sums):
-            raise InvalidInput("The same sum is there twice; give one for each shard.")
+        if len({found.parameters.round for found in sums}) < len(sums):
+            raise InvalidInput("The same sum was given twice; give one for each shard.")
         totals = np.zeros(question.length, dtype=np.int64)
         for found in sums:
             _check_sum(question, found)
             totals += decode(found.values, question.bits, self.cohort.shard, question.mass)
-        return self._with(Round(question, totals, tuple(len(found.survivors) for found in sums)))
+        return self.with_round(Round(question, totals, tuple(len(found.survivors) for found in sums)))
 
-    def told(self, last: Round) -> Survey:
-        """The survey after one more round, which must be the answer to :meth:`ask`."""
+    def with_round(self, last: Round) -> Survey:
+        """The survey after one more round.
+
+        Args:
+            last: The answer to the question of :meth:`ask`.
+
+        Raises:
+            InvalidInput: The round answers another question.
+        """
         question = self.ask()
-        if question is None or question.fingerprint != last.question.fingerprint:
+        if question is None or (question is not last.question and question.fingerprint != last.question.fingerprint):
             raise InvalidInput("The round answers another question than the one this survey asks next.")
-        return self._with(last)
-
-    def _with(self, last: Round) -> Survey:
         return dataclasses.replace(self, rounds=(*self.rounds, last))
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the rounds so far promise, from the people who really delivered."""
-        loss = compose([self.event])
-        trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, self.cohort.colluders)
-        # Shards are dealt anew in every round, and each dealing may go wrong.
-        return Guarantee(loss, Unit.PERSON, *trust, failure_probability=len(self.rounds) * self.cohort.excess)
+        """What the rounds so far promise, computed from the people who delivered.
+
+        The event of a round has the shape of the smallest shard that was opened, less the colluders.
+        """
+        return self.cohort.guarantee(compose([self.event]), len(self.rounds))
 
     @property
     def event(self) -> Event:
-        """What happened to the data of one person in all rounds, or in the dearest if nobody was asked twice."""
-        events = [told.event for told in self.rounds]
+        """The privacy event of one person in all rounds; in the most expensive one if no person is asked twice."""
+        events = [one.event for one in self.rounds]
         if self.mechanism.disjoint and events:
             return max(events, key=lambda event: compose([event]).epsilon)
         return Composition(tuple(events))
 
     @property
     def numbers_sent(self) -> int:
-        """Integers that a person sent who was asked in every round."""
-        return sum(told.question.length for told in self.rounds)
+        """How many integers a person sends who is asked in every round."""
+        return sum(one.question.length for one in self.rounds)
 
     def estimate(self, *, draws: int = 24) -> Release:
-        """The map that all rounds together tell.
+        """The map that follows from all rounds together.
 
         Args:
-            draws: How many maps to draw beside it, for its error bars; 0 for none, which is quicker.
+            draws: How many maps to draw beside it for its error bars, 2 or more; 0 for none, which is quicker.
+
+        Returns:
+            The release. Its provenance lists for each round what it cost, how many numbers a person sent, and how many
+            people delivered.
+
+        Raises:
+            InvalidInput: No round was answered yet, or ``draws`` is 1 or negative.
         """
         if not self.rounds:
-            raise InvalidInput("No round was answered yet; there is nothing to make a map from.")
+            raise InvalidInput("No round was answered yet, so there is no map; ask the devices first.")
         if draws == 1 or draws < 0:
             raise InvalidInput(f"draws is {draws}; give 0, or at least 2 to see how they differ.")
         found = self.mechanism.estimate(self.rounds, draws)
@@ -247,17 +173,16 @@ class Survey:
             weight="share",
             at_most=None,
             event=event_to_dict(self.event),
-            day=datetime.datetime.now(datetime.UTC).date().isoformat(),
             simulated=self.simulated,
             extra={
                 "cohort": self.cohort.to_dict(),
                 "rounds": [
                     {
-                        "epsilon": str(told.question.epsilon),
-                        "numbers": told.question.length,
-                        "delivered": list(told.delivered),
+                        "epsilon": str(one.question.epsilon),
+                        "numbers": one.question.length,
+                        "delivered": list(one.delivered),
                     }
-                    for told in self.rounds
+                    for one in self.rounds
                 ],
             },
         )
@@ -265,9 +190,10 @@ class Survey:
 
 
 def _check_sum(question: Question, found: Sum) -> None:
-    check_terms(question, found.terms)
-    if len(set(found.survivors)) < len(found.survivors) or not set(found.survivors) <= set(range(found.terms.clients)):
-        raise InvalidInput("A sum names somebody twice, or somebody who was not invited.")
+    question.check_parameters(found.parameters)
+    survivors, invited = set(found.survivors), set(range(found.parameters.clients))
+    if len(survivors) < len(found.survivors) or not survivors <= invited:
+        raise InvalidInput("A sum names a client twice, or a client that was not invited.")
     values = np.asarray(found.values)
     if values.shape != (question.length,):
         raise InvalidInput(f"A sum has shape {values.shape}; the question needs {question.length} numbers.")

@@ -1,14 +1,14 @@
-"""Secure sums: a server learns what its clients' vectors add up to, and nothing about any one of them.
+"""Secure sums: a server learns the sum of its clients' vectors, and nothing else about any one vector.
 
-State machines without network, clock or disk: bytes in, bytes out. The page ``secagg.md`` beside this file says what is
-promised.
+Client and server are state machines without network, clock or disk: bytes in, bytes out. The page ``secagg.md`` states
+and proves the promise.
 """
 
 from heathaze.secagg.client import Client
 from heathaze.secagg.keys import Identity
-from heathaze.secagg.messages import Step
-from heathaze.secagg.parameters import Terms
+from heathaze.secagg.messages import Phase
+from heathaze.secagg.parameters import FailureBounds, Parameters
 from heathaze.secagg.run_shard import run_shard
 from heathaze.secagg.server import Parcel, Server, Sum
 
-__all__ = ["Client", "Identity", "Parcel", "Server", "Step", "Sum", "Terms", "run_shard"]
+__all__ = ["Client", "FailureBounds", "Identity", "Parameters", "Parcel", "Phase", "Server", "Sum", "run_shard"]

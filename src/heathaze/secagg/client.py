@@ -1,13 +1,13 @@
-"""The client's half: it masks its vector, keeps its neighbours' shares, and opens only what cannot harm them.
+"""The client of a secure sum: it masks its vector, keeps its neighbours' shares, and reveals one kind of each.
 
     begin()        ──► Advertise
     Neighbours     ──► Shares        draws a seed, splits seed and mask key among its neighbours
     Forwarded      ──► Masked        keeps its neighbours' shares, adds the masks
-    Survivors      ──► Agreed        vouches to its neighbours for the set it was told
-    Agreement      ──► Revealed      only if enough neighbours were told the same; a survivor's seed or a lost one's key
+    Survivors      ──► Agreed        confirms to its neighbours the set of survivors that the server announced
+    Agreement      ──► Revealed      if enough neighbours confirm the same set: a survivor's seed or a lost one's key
 
-Bytes that are not from this server, to this client, under these terms are refused and change nothing. An authentic
-message that breaks the rules stops the client for good: it forgets its secrets and never answers again.
+Bytes that are not from this server, to this client, under these parameters are refused and change nothing. An authentic
+message that breaks the rules stops the client for good: it deletes its secrets and never answers again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput, StoppedForGood, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
-from heathaze.secagg import codec, keys, masks
-from heathaze.secagg import shamir as shares
+from heathaze.secagg import codec, keys, masks, shamir
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
 from heathaze.secagg.keys import Identity, MaskKey, PairKeys
 from heathaze.secagg.masks import Words
@@ -38,32 +37,33 @@ from heathaze.secagg.messages import (
     Shares,
     Survivors,
 )
-from heathaze.secagg.parameters import BREACH, Terms
+from heathaze.secagg.parameters import BREACH, Parameters
 
 _ORDER = (Neighbours, Forwarded, Survivors, Agreement)
 
 
 class Client(Secret):
-    """One device in one round.
+    """A client's state machine for one round: bytes in, bytes out.
 
     Args:
-        terms: What the round is about, from a source the device trusts as far as it checks them.
-        index: Its number among the clients.
-        identity: Its own long-lived keys; ``directory[index]`` is their public half.
-        directory: Public identities of all clients by number. It is trusted: a server that writes it can invent people.
+        parameters: The parameters of the round. The client checks that they are safe.
+        index: The client's number, 0 to clients − 1.
+        identity: The client's long-lived keys; ``directory[index]`` is their public half.
+        directory: Public identities of all clients by number. The client trusts it: a server that writes it can invent
+            clients.
         server_key: The server's public identity.
         vector: ``length`` integers from 0 to 2^bits − 1.
         randomness: Where keys, seeds and shares come from.
-        breach: Terms under which the server learns more than the sum with a larger probability are refused.
+        breach: Parameters are refused if the server learns more than the sum with a larger probability.
 
     Raises:
-        InvalidInput: if the vector or a key does not fit.
-        PromiseBroken: if the terms are not safe enough.
+        InvalidInput: The vector or a key does not fit.
+        PromiseBroken: The parameters are not safe enough.
     """
 
     def __init__(
         self,
-        terms: Terms,
+        parameters: Parameters,
         index: int,
         identity: Identity,
         directory: Mapping[int, bytes],
@@ -73,23 +73,27 @@ class Client(Secret):
         *,
         breach: float = BREACH,
     ) -> None:
-        expect(Terms, terms, "The terms")
+        expect(Parameters, parameters, "The parameters")
         expect(int, index, "The client's number")
         expect(Identity, identity, "The identity")
         expect(Mapping, directory, "The directory")
-        if not 0 <= index < terms.clients:
-            raise InvalidInput(f"The client's number is {index}, expected 0 to {terms.clients - 1}; it is not invited.")
+        if not 0 <= index < parameters.clients:
+            raise InvalidInput(
+                f"The client's number is {index}, expected 0 to {parameters.clients - 1}; it is not invited."
+            )
         if directory.get(index) != identity.public:
             raise InvalidInput(f"The directory names another identity for client {index}; enter Identity.public there.")
-        if len({directory.get(other) for other in range(terms.clients)} - {None}) < terms.clients:
-            raise InvalidInput(f"The directory must name a different identity for each of the {terms.clients} clients.")
-        terms.require(breach)
-        self.terms = terms
+        if len({directory.get(other) for other in range(parameters.clients)} - {None}) < parameters.clients:
+            raise InvalidInput(
+                f"The directory must name a different identity for each of the {parameters.clients} clients."
+            )
+        parameters.require(breach)
+        self.parameters = parameters
         self.index = index
         self._identity = identity
         self._directory = directory
         self._server = {SERVER: check_public(server_key, "the server")}
-        self._vector: Words | None = masks.checked(vector, terms)
+        self._vector: Words | None = masks.checked(vector, parameters)
         self._randomness = randomness
         self._mask_key: MaskKey | None = MaskKey.draw(randomness)
         self._seed: bytes | None = None
@@ -97,23 +101,23 @@ class Client(Secret):
         self._stream_keys: dict[int, bytes] = {}
         self._held: dict[int, tuple[int, int]] = {}
         self._survivors: frozenset[int] = frozenset()
-        self._told: bytes = b""
+        self._announced: bytes = b""
         self._begun: tuple[bytes, ...] = ()
         self._answered: dict[type[Message], tuple[bytes, tuple[bytes, ...]]] = {}
         self._why: str | None = None
 
     @property
     def finished(self) -> bool:
-        """Has it sent its last message?"""
+        """Whether the client has sent its last message."""
         return len(self._answered) == len(_ORDER)
 
     @property
     def stopped(self) -> bool:
-        """Has it seen the rules broken, and stopped for good?"""
+        """Whether the client saw the rules broken and stopped for good."""
         return self._why is not None
 
     def begin(self) -> tuple[bytes, ...]:
-        """The first message; the same bytes whenever it is asked for."""
+        """The first message; every call returns the same bytes."""
         if self._why is not None:
             raise StoppedForGood(self._why)
         if not self._begun:
@@ -122,15 +126,21 @@ class Client(Secret):
         return self._begun
 
     def receive(self, message: bytes) -> tuple[bytes, ...]:
-        """Answer one message of the server; the same message again gives the same answer again.
+        """Answer one message of the server. A repeated message gets the same answer again.
+
+        Args:
+            message: Bytes from anywhere.
+
+        Returns:
+            The messages to carry to the server.
 
         Raises:
-            UnexpectedMessage: if it is garbled, foreign or out of turn; then nothing has changed.
-            StoppedForGood: if it is authentic and breaks the rules, and ever after.
+            UnexpectedMessage: The message is garbled, foreign or out of turn. Nothing changes.
+            StoppedForGood: The message is authentic and breaks the rules. Every later call raises it too.
         """
         if self._why is not None:
             raise StoppedForGood(self._why)
-        opened = unwrap(message, self.terms, self._server, self.index)
+        opened = unwrap(message, self.parameters, self._server, self.index)
         kind = type(opened.message)
         if kind in self._answered:
             fingerprint, answer = self._answered[kind]
@@ -163,48 +173,48 @@ class Client(Secret):
                 raise AssertionError("only the server's messages are opened")
 
     def _share(self, found: dict[int, bytes]) -> Shares:
-        """Draw a seed; split it and the mask key among the neighbours."""
-        terms = self.terms
-        # Fewer than planned only if all who came are neighbours, and no fewer come than must survive.
-        least = min(terms.neighbours, terms.survivors_at_least - 1)
-        if not least <= len(found) <= terms.neighbours:
-            self._stop(f"it got {len(found)} neighbours, expected {least} to {terms.neighbours}")
+        """Draw a seed, and split it and the mask key among the neighbours."""
+        parameters = self.parameters
+        # There are fewer than planned only if all clients that advertised are neighbours.
+        least = min(parameters.neighbours, parameters.survivors_at_least - 1)
+        if not least <= len(found) <= parameters.neighbours:
+            self._stop(f"it got {len(found)} neighbours, expected {least} to {parameters.neighbours}")
         if self.index in found:
             self._stop("it is named as its own neighbour")
         assert self._mask_key is not None
         for other, public in found.items():
             self._pair(other, public)
         self._seed = keys.draw_seed(self._randomness)
-        needed, count = terms.shares_needed, len(found)
-        of_seed = shares.split(int.from_bytes(self._seed, "little"), needed, count, self._randomness)
-        of_key = shares.split(int.from_bytes(self._mask_key.secret, "little"), needed, count, self._randomness)
-        size = shares.SHARE_BYTES
+        needed, count = parameters.shares_needed, len(found)
+        of_seed = shamir.split(int.from_bytes(self._seed, "little"), needed, count, self._randomness)
+        of_key = shamir.split(int.from_bytes(self._mask_key.secret, "little"), needed, count, self._randomness)
+        size = shamir.SHARE_BYTES
         sealed = [
             self._pairs[other].seal(one.to_bytes(size, "little") + two.to_bytes(size, "little"))
             for other, one, two in zip(found, of_seed, of_key, strict=True)
         ]
-        return Shares(keys.commitment(self._seed, terms.digest, self.index), tuple(sealed))
+        return Shares(keys.commitment(self._seed, parameters.digest, self.index), tuple(sealed))
 
     def _pair(self, other: int, public: bytes) -> None:
-        """Agree with one neighbour, by the identity in the directory and by the mask key it is said to have."""
+        """Derive the keys shared with one neighbour, from its identity in the directory and its mask key."""
         assert self._mask_key is not None
         if other not in self._directory:
             self._stop(f"its neighbour {other} is not in the directory")
-        context = keys.pair_context(self.terms.digest, self.index, self._mask_key.public, other, public)
+        context = keys.pair_context(self.parameters.digest, self.index, self._mask_key.public, other, public)
         try:
             identities = self._identity.agree(check_public(self._directory[other], f"client {other}"))
             shared = self._mask_key.agree(public)
         except InvalidInput as problem:
             self._stop(f"with its neighbour {other} nothing can be agreed: {problem}")
         material = keys.pair_material(identities, shared, context)
-        self._pairs[other] = PairKeys(material, self.terms.digest, self.index, other)
+        self._pairs[other] = PairKeys(material, self.parameters.digest, self.index, other)
         self._stream_keys[other] = keys.mask_stream_key(shared, context)
 
     def _mask(self, found: dict[int, bytes]) -> Masked:
-        """Keep the neighbours' shares; the vector under the self mask and one mask for each of these neighbours."""
-        terms = self.terms
-        if len(found) < terms.shares_needed:
-            self._stop(f"only {len(found)} neighbours are left, expected at least {terms.shares_needed}")
+        """Keep the neighbours' shares; add to the vector the self mask and one mask for each of these neighbours."""
+        parameters = self.parameters
+        if len(found) < parameters.shares_needed:
+            self._stop(f"only {len(found)} neighbours are left, expected at least {parameters.shares_needed}")
         assert self._seed is not None
         assert self._vector is not None
         for other, sealed in found.items():
@@ -212,44 +222,46 @@ class Client(Secret):
             if opened is None:
                 # Leaving this neighbour out would leave its half of the common mask in the sum.
                 self._stop(f"what client {other} is said to have sealed does not open")
-            size = shares.SHARE_BYTES
+            size = shamir.SHARE_BYTES
             self._held[other] = (int.from_bytes(opened[:size], "little"), int.from_bytes(opened[size:], "little"))
         total = self._vector.copy()
-        masks.add(total, keys.self_stream_key(self._seed, terms.digest, self.index))
+        masks.add(total, keys.self_stream_key(self._seed, parameters.digest, self.index))
         for other in found:
-            # The one with the lower number adds, the other subtracts; in the sum the mask is gone.
+            # The lower number adds and the other subtracts, so the mask cancels in the sum.
             masks.add(total, self._stream_keys[other], subtract=self.index > other)
         self._vector = self._seed = self._mask_key = None
         self._stream_keys.clear()
-        return Masked(masks.reduced(total, terms.bits))
+        return Masked(masks.reduced(total, parameters.bits))
 
     def _agree(self, members: frozenset[int]) -> Agreed:
-        """Vouch for the set of survivors, to each surviving neighbour."""
-        terms = self.terms
-        if len(members) < terms.survivors_at_least:
-            self._stop(f"{len(members)} vectors are to be summed, expected at least {terms.survivors_at_least}")
+        """Confirm the set of survivors to each surviving neighbour."""
+        parameters = self.parameters
+        if len(members) < parameters.survivors_at_least:
+            self._stop(f"{len(members)} vectors are to be summed, expected at least {parameters.survivors_at_least}")
         if self.index not in members:
             self._stop("it sent its vector and is not among the survivors")
         if not all(member in self._directory for member in members):
-            self._stop("somebody is named as a survivor who is not in the directory")
+            self._stop("a survivor is named who is not in the directory")
         silent = sorted(other for other in self._pairs if other in members and other not in self._held)
         if silent:
             self._stop(f"client {silent[0]} is named as a survivor and never sent it shares")
         self._survivors = members
-        self._told = survivors_digest(members, terms)
+        self._announced = survivors_digest(members, parameters)
         return Agreed(
-            self._told, tuple(self._pairs[other].vouch(self._told) for other in self._held if other in members)
+            self._announced,
+            tuple(self._pairs[other].vouch(self._announced) for other in self._held if other in members),
         )
 
     def _reveal(self, found: dict[int, bytes]) -> Revealed:
-        """For each neighbour one share, of the one kind that the agreed survivors allow."""
+        """One share for each neighbour: of the seed if it survived, of the mask key if it was lost."""
         for other, tag in found.items():
             if other not in self._held or other not in self._survivors:
                 self._stop(f"client {other} is said to agree and is no surviving neighbour")
-            if not self._pairs[other].vouched(tag, self._told):
+            if not self._pairs[other].vouched(tag, self._announced):
                 self._stop(f"client {other} was told other survivors")
-        if len(found) < self.terms.shares_needed:
-            self._stop(f"{len(found)} neighbours agree on the survivors, expected at least {self.terms.shares_needed}")
+        needed = self.parameters.shares_needed
+        if len(found) < needed:
+            self._stop(f"{len(found)} neighbours agree on the survivors, expected at least {needed}")
         held = self._held.items()
         return Revealed(
             seeds=tuple((other, pair[0]) for other, pair in held if other in self._survivors),
@@ -257,7 +269,7 @@ class Client(Secret):
         )
 
     def _send(self, message: Message) -> tuple[bytes, ...]:
-        return (wrap(message, self.terms, self._identity, self.index, SERVER),)
+        return (wrap(message, self.parameters, self._identity, self.index, SERVER),)
 
     def _stop(self, why: str) -> NoReturn:
         self._why = f"Client {self.index} stopped for good: {why}; it takes part again in a new round."
@@ -272,6 +284,8 @@ class Client(Secret):
         self._held.clear()
 
 
-def survivors_digest(members: frozenset[int], terms: Terms) -> bytes:
-    """32 bytes that two sets of survivors share only if they are the same."""
-    return hashlib.sha256(b"heathaze secagg 1 survivors" + terms.digest + codec.bitmap(members, terms.clients)).digest()
+def survivors_digest(members: frozenset[int], parameters: Parameters) -> bytes:
+    """SHA-256 of the parameters and the set of survivors."""
+    return hashlib.sha256(
+        b"heathaze secagg 1 survivors" + parameters.digest + codec.bitmap(members, parameters.clients)
+    ).digest()

@@ -1,4 +1,4 @@
-"""Messages as bytes, version 1. Numbers are little-endian; a list fills the rest of its message.
+"""The payloads of messages as bytes, version 1. Numbers are little-endian; a list fills the rest of its message.
 
     Advertise    32 mask key
     Neighbours   (4 index · 32 mask key) …
@@ -10,7 +10,7 @@
     Agreement    (4 index · 16 tag) …
     Revealed     4 number of seed shares · (4 index · 33 share) … · (4 index · 33 share) …
 
-There is one way to write each message: indices ascend, spare bits are 0. What is written otherwise is refused.
+There is exactly one way to write each message: indices ascend, spare bits are 0. All other bytes are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from heathaze.errors import UnexpectedMessage
 from heathaze.secagg import masks, messages
 from heathaze.secagg.keys import KEY_BYTES, SEAL_BYTES, TAG_BYTES
 from heathaze.secagg.messages import Message
-from heathaze.secagg.parameters import Terms
+from heathaze.secagg.parameters import Parameters
 from heathaze.secagg.shamir import PRIME, SHARE_BYTES
 
 SEALED_BYTES = 2 * SHARE_BYTES + SEAL_BYTES
@@ -36,8 +36,8 @@ _TAGGED = struct.Struct(f"<I{TAG_BYTES}s")
 _SHARE = struct.Struct(f"<I{SHARE_BYTES}s")
 
 
-def encode(message: Message, terms: Terms) -> bytes:
-    """The payload of a message."""
+def encode(message: Message, parameters: Parameters) -> bytes:
+    """The payload of a message, as bytes."""
     match message:
         case messages.Advertise(mask_key):
             return mask_key
@@ -48,9 +48,9 @@ def encode(message: Message, terms: Terms) -> bytes:
         case messages.Forwarded(sealed):
             return _join(_SEALED, sealed)
         case messages.Masked(vector):
-            return masks.pack(vector, terms.bits)
+            return masks.pack(vector, parameters.bits)
         case messages.Survivors(members):
-            return bitmap(members, terms.clients)
+            return bitmap(members, parameters.clients)
         case messages.Agreed(survivors, tags):
             return survivors + b"".join(tags)
         case messages.Agreement(tags):
@@ -60,34 +60,39 @@ def encode(message: Message, terms: Terms) -> bytes:
             return _COUNT.pack(len(seeds)) + _join(_SHARE, rows)
 
 
-def decode(kind: type[Message], payload: bytes, terms: Terms) -> Message:
-    """The message of a payload.
+def decode(kind: type[Message], payload: bytes, parameters: Parameters) -> Message:
+    """Read the message in a payload.
+
+    Args:
+        kind: The class of the message.
+        payload: Bytes from anywhere.
+        parameters: The parameters of the round.
 
     Raises:
-        UnexpectedMessage: if it is not one of these terms, written in the one way there is.
+        UnexpectedMessage: The payload is not written as :func:`encode` writes it.
     """
     name = kind.__name__
     if kind is messages.Advertise:
         return messages.Advertise(_sized(name, payload, KEY_BYTES))
     if kind is messages.Neighbours:
-        return messages.Neighbours(_rows(name, _KEYED, payload, terms))
+        return messages.Neighbours(_rows(name, _KEYED, payload, parameters))
     if kind is messages.Shares:
         return messages.Shares(payload[:KEY_BYTES], _pieces(name, payload, SEALED_BYTES))
     if kind is messages.Forwarded:
-        return messages.Forwarded(_rows(name, _SEALED, payload, terms))
+        return messages.Forwarded(_rows(name, _SEALED, payload, parameters))
     if kind is messages.Masked:
-        return _masked(_sized(name, payload, masks.packed_size(terms)), terms)
+        return _masked(_sized(name, payload, masks.packed_size(parameters)), parameters)
     if kind is messages.Survivors:
-        return _survivors(_sized(name, payload, (terms.clients + 7) // 8), terms)
+        return _survivors(_sized(name, payload, (parameters.clients + 7) // 8), parameters)
     if kind is messages.Agreed:
         return messages.Agreed(payload[:KEY_BYTES], _pieces(name, payload, TAG_BYTES))
     if kind is messages.Agreement:
-        return messages.Agreement(_rows(name, _TAGGED, payload, terms))
-    return _revealed(payload, terms)
+        return messages.Agreement(_rows(name, _TAGGED, payload, parameters))
+    return _revealed(payload, parameters)
 
 
 def bitmap(members: Iterable[int], clients: int) -> bytes:
-    """One bit for each client.
+    """One bit for each client, 1 for members.
 
     >>> bitmap({0, 9}, 10).hex()
     '0102'
@@ -97,29 +102,29 @@ def bitmap(members: Iterable[int], clients: int) -> bytes:
     return np.packbits(bits, bitorder="little").tobytes()
 
 
-def _masked(payload: bytes, terms: Terms) -> Message:
-    spare = 8 * len(payload) - terms.length * terms.bits
+def _masked(payload: bytes, parameters: Parameters) -> Message:
+    spare = 8 * len(payload) - parameters.length * parameters.bits
     if spare and payload[-1] >> (8 - spare):
         raise UnexpectedMessage("The rest of the last byte of Masked", "not 0", "0")
-    return messages.Masked(masks.unpack(payload, terms.length, terms.bits))
+    return messages.Masked(masks.unpack(payload, parameters.length, parameters.bits))
 
 
-def _survivors(payload: bytes, terms: Terms) -> Message:
+def _survivors(payload: bytes, parameters: Parameters) -> Message:
     bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
-    if bits[terms.clients :].any():
+    if bits[parameters.clients :].any():
         raise UnexpectedMessage("The rest of the last byte of Survivors", "not 0", "0")
     return messages.Survivors(frozenset(np.flatnonzero(bits).tolist()))
 
 
-def _revealed(payload: bytes, terms: Terms) -> Message:
+def _revealed(payload: bytes, parameters: Parameters) -> Message:
     if len(payload) < _COUNT.size:
         raise UnexpectedMessage("The length of Revealed", f"{len(payload)} bytes", f"at least {_COUNT.size}")
     (count,) = _COUNT.unpack_from(payload)
     cut = _COUNT.size + min(count, len(payload)) * _SHARE.size
     if cut > len(payload):
         raise UnexpectedMessage("The number of seed shares", count, "as many as there are")
-    seeds = _rows("Revealed", _SHARE, payload[_COUNT.size : cut], terms)
-    mask_keys = _rows("Revealed", _SHARE, payload[cut:], terms)
+    seeds = _rows("Revealed", _SHARE, payload[_COUNT.size : cut], parameters)
+    mask_keys = _rows("Revealed", _SHARE, payload[cut:], parameters)
     return messages.Revealed(_numbers(seeds), _numbers(mask_keys))
 
 
@@ -134,7 +139,7 @@ def _join(row: struct.Struct, rows: Iterable[tuple[int, bytes]]) -> bytes:
     return b"".join(row.pack(*fields) for fields in rows)
 
 
-def _rows(name: str, row: struct.Struct, payload: bytes, terms: Terms) -> tuple[tuple[int, bytes], ...]:
+def _rows(name: str, row: struct.Struct, payload: bytes, parameters: Parameters) -> tuple[tuple[int, bytes], ...]:
     if len(payload) % row.size:
         raise UnexpectedMessage(f"The length of {name}", f"{len(payload)} bytes", f"a multiple of {row.size}")
     rows = tuple(row.iter_unpack(payload))
@@ -143,8 +148,8 @@ def _rows(name: str, row: struct.Struct, payload: bytes, terms: Terms) -> tuple[
         if index <= before:
             raise UnexpectedMessage(f"A client in {name}", index, f"more than {before}, the one before it")
         before = index
-    if before >= terms.clients:
-        raise UnexpectedMessage(f"A client in {name}", before, f"less than {terms.clients}")
+    if before >= parameters.clients:
+        raise UnexpectedMessage(f"A client in {name}", before, f"less than {parameters.clients}")
     return rows
 
 

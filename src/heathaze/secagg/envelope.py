@@ -1,8 +1,8 @@
-"""The envelope around every message: what it is, whom it is from and to, under which terms; and a signature of it all.
+"""The envelope around every message: its kind, sender, recipient and parameters, and a signature.
 
-    4 "HZSA" · 1 version · 1 kind · 32 digest of the terms · 4 sender · 4 recipient · 4 length · payload · 64 signature
+    4 "HZSA" · 1 version · 1 kind · 32 digest · 4 sender · 4 recipient · 4 length · payload · 64 signature
 
-The signature (Ed25519) is over the header and the SHA-256 of the payload.
+The digest is that of the parameters. The signature (Ed25519) is over the header and the SHA-256 of the payload.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from heathaze.errors import InvalidInput, UnexpectedMessage, expect
 from heathaze.secagg import codec
 from heathaze.secagg.keys import IDENTITY_BYTES, SIGNATURE_BYTES, Identity, verifies
 from heathaze.secagg.messages import KINDS, Message
-from heathaze.secagg.parameters import Terms
+from heathaze.secagg.parameters import Parameters
 
 VERSION = 1
 SERVER = 2**32 - 1
@@ -28,33 +28,41 @@ _HEADER = struct.Struct("<4sBB32sIII")
 
 @dataclass(frozen=True)
 class Opened:
-    """What was in an envelope, after every check."""
+    """The content of an envelope that passed every check."""
 
     sender: int
     message: Message
     fingerprint: bytes = field(repr=False)
-    """SHA-256 of the signed part: two envelopes share it only if they say the same."""
+    """SHA-256 of the signed part."""
 
 
-def wrap(message: Message, terms: Terms, identity: Identity, sender: int, recipient: int) -> bytes:
-    """A message as it is sent."""
-    payload = codec.encode(message, terms)
+def wrap(message: Message, parameters: Parameters, identity: Identity, sender: int, recipient: int) -> bytes:
+    """The bytes of a message as it is sent.
+
+    Args:
+        message: What is sent.
+        parameters: The parameters of the round.
+        identity: Keys of the sender.
+        sender: The sender's number, or :data:`SERVER`.
+        recipient: The recipient's number, or :data:`SERVER`.
+    """
+    payload = codec.encode(message, parameters)
     kind = KINDS.index(type(message))
-    header = _HEADER.pack(_MAGIC, VERSION, kind, terms.digest, sender, recipient, len(payload))
+    header = _HEADER.pack(_MAGIC, VERSION, kind, parameters.digest, sender, recipient, len(payload))
     return b"".join((header, payload, identity.sign(_signed(header, payload))))
 
 
-def unwrap(block: bytes, terms: Terms, directory: Mapping[int, bytes], recipient: int) -> Opened:
-    """The message in an envelope.
+def unwrap(block: bytes, parameters: Parameters, directory: Mapping[int, bytes], recipient: int) -> Opened:
+    """Check an envelope and read the message in it.
 
     Args:
         block: Bytes from anywhere.
-        terms: The terms it must be under.
-        directory: Public identities of those it may come from, by number.
-        recipient: Whom it must be addressed to.
+        parameters: The parameters that it must be bound to.
+        directory: Public identities of the possible senders, by number.
+        recipient: The number that it must be addressed to.
 
     Raises:
-        UnexpectedMessage: if anything about it is not as it should be.
+        UnexpectedMessage: A check fails; the sentence says which.
     """
     expect((bytes, bytearray, memoryview), block, "A message")
     least = _HEADER.size + SIGNATURE_BYTES
@@ -65,10 +73,9 @@ def unwrap(block: bytes, terms: Terms, directory: Mapping[int, bytes], recipient
         raise UnexpectedMessage("The beginning of an envelope", magic.hex(), _MAGIC.hex())
     if version != VERSION:
         raise UnexpectedMessage("The version of an envelope", version, VERSION, "update the older side")
-    if digest != terms.digest:
-        raise UnexpectedMessage(
-            "The digest of the terms", digest.hex()[:16], terms.digest.hex()[:16], "drop it, or compare the terms"
-        )
+    if digest != parameters.digest:
+        found, expected = digest.hex()[:16], parameters.digest.hex()[:16]
+        raise UnexpectedMessage("The digest of the terms", found, expected, "drop it, or compare the parameters")
     if kind >= len(KINDS):
         raise UnexpectedMessage("The kind of a message", kind, f"less than {len(KINDS)}")
     if addressed != recipient:
@@ -81,15 +88,15 @@ def unwrap(block: bytes, terms: Terms, directory: Mapping[int, bytes], recipient
     signed = _signed(header, payload)
     if not verifies(directory[sender], block[-SIGNATURE_BYTES:], signed):
         raise UnexpectedMessage(f"The signature of {_who(sender)}", "wrong", "one that its public key verifies")
-    message = codec.decode(KINDS[kind], payload, terms)
+    message = codec.decode(KINDS[kind], payload, parameters)
     return Opened(sender, message, hashlib.sha256(signed).digest())
 
 
 def check_public(public: object, whose: str) -> bytes:
-    """A public identity of the right size.
+    """Check that a public identity has the right type and size.
 
     Raises:
-        InvalidInput: if it is none.
+        InvalidInput: It has not.
     """
     if not isinstance(public, bytes) or len(public) != IDENTITY_BYTES:
         found = f"{len(public)} bytes" if isinstance(public, bytes) else type(public).__name__

@@ -1,13 +1,13 @@
-"""Keys: who someone is, what two neighbours share, and what a round's mask key gives away when it is revealed.
+"""Keys of a secure sum: long-lived identities, mask keys of one round, and what two neighbours derive from both.
 
-An :class:`Identity` lasts; its public half stands in a directory that everyone trusts. A :class:`MaskKey` lives for one
-round. Two neighbours exchange both kinds of key and derive from them
+An :class:`Identity` is long-lived; its public half is in a directory that all clients trust. A :class:`MaskKey` lives
+for one round. Two neighbours exchange both kinds of key and derive from them
 
-    mask key     = HKDF(mask · mask)                      the server can derive it too, once a lost client's key is open
-    pair keys    = HKDF(identity · identity, mask · mask) only these two can, whatever the server learns
+    mask key     = HKDF(mask · mask)                      the server can derive it too if one side is lost
+    pair keys    = HKDF(identity · identity, mask · mask) only these two clients can derive them
 
-The pair keys vouch for themselves: who does not own the identity in the directory, or was shown another mask key,
-derives other ones, and nothing that is sealed under them opens.
+Pair keys need no signature. A client that does not own the identity in the directory, or received another mask key,
+derives different pair keys, and what is sealed with them does not open.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIGNATURE_BYTES = 64
 IDENTITY_BYTES = 64
 TAG_BYTES = 16
 SEAL_BYTES = 16
-"""What sealing adds."""
+"""Bytes that sealing adds to a message."""
 
 _PAIR = struct.Struct("<32sII32s32s")
 _WAY = struct.Struct("<32sII")
@@ -51,7 +51,7 @@ class Identity(Secret):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> Identity:
-        """Undo :meth:`to_bytes`."""
+        """Read what :meth:`to_bytes` wrote."""
         if len(secret) != IDENTITY_BYTES:
             raise InvalidInput(f"An identity of {len(secret)} bytes, expected {IDENTITY_BYTES}; draw a new one.")
         identity = cls.__new__(cls)
@@ -59,14 +59,14 @@ class Identity(Secret):
         return identity
 
     def to_bytes(self) -> bytes:
-        """64 secret bytes, for the device's own key store and for nobody else."""
+        """64 secret bytes, for the key store of the device."""
         return self._signing.private_bytes_raw() + self._agreement.private_bytes_raw()
 
     def _load(self, secret: bytes) -> None:
         self._signing = Ed25519PrivateKey.from_private_bytes(secret[:KEY_BYTES])
         self._agreement = X25519PrivateKey.from_private_bytes(secret[KEY_BYTES:])
         self.public = self._signing.public_key().public_bytes_raw() + self._agreement.public_key().public_bytes_raw()
-        """64 bytes for the directory: the key that signs, then the key that agrees."""
+        """64 bytes for the directory: the Ed25519 key, then the X25519 key."""
 
     def sign(self, content: bytes) -> bytes:
         """An Ed25519 signature of 64 bytes."""
@@ -78,7 +78,7 @@ class Identity(Secret):
 
 
 class MaskKey(Secret):
-    """A round's X25519 key, fresh or from its 32 secret bytes."""
+    """The X25519 key of one client in one round, from its 32 secret bytes."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = X25519PrivateKey.from_private_bytes(secret)
@@ -87,7 +87,7 @@ class MaskKey(Secret):
 
     @classmethod
     def draw(cls, randomness: Randomness) -> MaskKey:
-        """A fresh one."""
+        """Draw a fresh mask key."""
         return cls(_bytes(randomness))
 
     def agree(self, other: bytes) -> bytes:
@@ -96,48 +96,48 @@ class MaskKey(Secret):
 
 
 class PairKeys(Secret):
-    """What two neighbours share in one round, seen from one of them."""
+    """The keys that two neighbours share in one round, seen from one of them."""
 
     # A client has one for each neighbour.
     __slots__ = ("_check", "_in", "_open", "_out", "_seal", "_vouch")
 
     def __init__(self, material: bytes, digest: bytes, own: int, other: int) -> None:
         parts = [material[start : start + KEY_BYTES] for start in range(0, 4 * KEY_BYTES, KEY_BYTES)]
-        # Each direction has its own keys, so that nothing can be sent back to its sender.
+        # Each direction has other keys, so that no message can be sent back to its sender.
         if own > other:
             parts = [parts[1], parts[0], parts[3], parts[2]]
         self._seal, self._open, self._vouch, self._check = parts
         self._out, self._in = _WAY.pack(digest, own, other), _WAY.pack(digest, other, own)
 
     def seal(self, content: bytes) -> bytes:
-        """AES-256-GCM. The key is of this round, this pair and this direction, and seals once: the nonce may be 0."""
+        """Seal with AES-256-GCM. The key seals one message of one round, pair and direction, so the nonce may be 0."""
         return AESGCM(self._seal).encrypt(bytes(12), content, self._out)
 
     def open(self, sealed: bytes) -> bytes | None:
-        """Undo the neighbour's :meth:`seal`; None if it was not the neighbour's."""
+        """Open what the neighbour sealed; None if the neighbour did not seal it."""
         try:
             return AESGCM(self._open).decrypt(bytes(12), sealed, self._in)
         except InvalidTag:
             return None
 
     def vouch(self, content: bytes) -> bytes:
-        """A tag by which the neighbour, and nobody else, can tell that this side said so."""
+        """A tag that proves to the neighbour alone that this client confirms the content."""
         return hmac.digest(self._vouch, content, "sha256")[:TAG_BYTES]
 
     def vouched(self, tag: bytes, content: bytes) -> bool:
-        """Is this the neighbour's tag?"""
+        """Whether the tag is the neighbour's tag of this content."""
         return hmac.compare_digest(hmac.digest(self._check, content, "sha256")[:TAG_BYTES], tag)
 
 
 def pair_context(digest: bytes, own: int, own_key: bytes, other: int, other_key: bytes) -> bytes:
-    """What a pair's keys are bound to, the same from both sides: terms, both numbers, both public mask keys."""
+    """What the keys of a pair are bound to: parameters, both numbers, both public mask keys; equal on both sides."""
     if own < other:
         return _PAIR.pack(digest, own, other, own_key, other_key)
     return _PAIR.pack(digest, other, own, other_key, own_key)
 
 
 def mask_stream_key(shared: bytes, context: bytes) -> bytes:
-    """The key of the mask between two neighbours, from what their mask keys agree on."""
+    """The key of the mask between two neighbours, from the secret that their mask keys share."""
     return _derive(shared, b"heathaze secagg 1 pair mask" + context, KEY_BYTES)
 
 
@@ -152,12 +152,12 @@ def self_stream_key(seed: bytes, digest: bytes, index: int) -> bytes:
 
 
 def commitment(seed: bytes, digest: bytes, index: int) -> bytes:
-    """By which the server recognises the seed when it puts it together, and can guess nothing of it before."""
+    """A commitment to a seed: the server checks the combined seed against it, and it tells nothing about the seed."""
     return _derive(seed, b"heathaze secagg 1 commitment" + _WAY.pack(digest, index, index), KEY_BYTES)
 
 
 def verifies(public: bytes, signature: bytes, content: bytes) -> bool:
-    """Did the owner of this public identity sign this content?"""
+    """Whether the owner of this public identity signed this content."""
     try:
         Ed25519PublicKey.from_public_bytes(public[:KEY_BYTES]).verify(signature, content)
     except (InvalidSignature, ValueError):
@@ -166,7 +166,7 @@ def verifies(public: bytes, signature: bytes, content: bytes) -> bool:
 
 
 def draw_seed(randomness: Randomness) -> bytes:
-    """The 32 bytes from which a self mask is made."""
+    """Draw the 32 bytes that a self mask is made from."""
     return _bytes(randomness)
 
 
@@ -178,10 +178,8 @@ def _exchange(key: X25519PrivateKey, other: bytes) -> bytes:
     try:
         return key.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError:
-        # One of the few points of small order, with which everybody agrees on 0.
-        raise InvalidInput(
-            "Nothing secret can be agreed with this public key; its owner has to draw another."
-        ) from None
+        # One of the few points of small order: the shared secret would be 0 for every key.
+        raise InvalidInput("No secret can be agreed with this public key; its owner has to draw another.") from None
 
 
 def _derive(secret: bytes, info: bytes, length: int) -> bytes:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from heathaze.errors import InvalidInput
-from heathaze.secagg.parameters import Terms
+from heathaze.secagg.parameters import Parameters
 
 Words = npt.NDArray[Any]
 """A vector of unsigned machine words."""
@@ -22,7 +22,7 @@ _ZEROS = memoryview(bytes(2**17))
 
 
 def word(bits: int) -> np.dtype[Any]:
-    """The smallest unsigned word of at least so many bits.
+    """The smallest unsigned machine word of at least ``bits`` bits.
 
     >>> word(17)
     dtype('uint32')
@@ -31,15 +31,20 @@ def word(bits: int) -> np.dtype[Any]:
 
 
 def add(total: Words, key: bytes, *, subtract: bool = False) -> None:
-    """Add to ``total``, in place, the mask that a key of 32 bytes stands for, or take it away.
+    """Add a mask to ``total`` in place, or subtract it.
 
-    A key masks one vector of one round, so the counter begins at 0. The keystream is made and used in pieces that stay
+    A key masks one vector of one round, so the counter begins at 0. The keystream is made and used in blocks that stay
     in the processor's cache.
+
+    Args:
+        total: The vector that is changed.
+        key: 32 bytes that the mask is made from.
+        subtract: Subtract the mask instead.
     """
     encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
-    step = len(_ZEROS) // total.itemsize
-    for start in range(0, len(total), step):
-        part = total[start : start + step]
+    block = len(_ZEROS) // total.itemsize
+    for start in range(0, len(total), block):
+        part = total[start : start + block]
         mask = np.frombuffer(encryptor.update(_ZEROS[: part.nbytes]), total.dtype)
         if subtract:
             part -= mask
@@ -47,34 +52,37 @@ def add(total: Words, key: bytes, *, subtract: bool = False) -> None:
             part += mask
 
 
-def checked(vector: npt.ArrayLike, terms: Terms) -> Words:
-    """The vector as machine words, if it is one that may be summed.
+def checked(vector: npt.ArrayLike, parameters: Parameters) -> Words:
+    """The vector as machine words.
 
     Raises:
-        InvalidInput: if it is not ``length`` integers from 0 to 2^bits − 1. No message says what they are.
+        InvalidInput: It is not ``length`` integers from 0 to 2^bits − 1. The sentence does not say which they are.
     """
     values = np.asarray(vector)
-    if values.shape != (terms.length,):
-        raise InvalidInput(f"The vector has the shape {values.shape}, expected ({terms.length},); give it as planned.")
+    if values.shape != (parameters.length,):
+        raise InvalidInput(
+            f"The vector has the shape {values.shape}, expected ({parameters.length},); give it as planned."
+        )
     if values.dtype.kind not in "iu":
         raise InvalidInput(f"The vector is of {values.dtype}, expected integers; round it before it is masked.")
     # Compared as Python integers: 2^64 fits into no machine word.
-    if int(values.min()) < 0 or int(values.max()) >= 2**terms.bits:
+    if int(values.min()) < 0 or int(values.max()) >= 2**parameters.bits:
         raise InvalidInput(
-            f"The vector holds a number outside 0 … 2^{terms.bits} − 1; write negative numbers modulo 2^{terms.bits}."
+            f"The vector holds a number outside 0 … 2^{parameters.bits} − 1; write negative numbers modulo "
+            f"2^{parameters.bits}."
         )
-    return values.astype(word(terms.bits))
+    return values.astype(word(parameters.bits))
 
 
 def reduced(values: Words, bits: int) -> Words:
-    """Modulo 2^bits."""
+    """The values modulo 2^bits."""
     cut: Words = values & values.dtype.type(2**bits - 1)
     return cut
 
 
-def packed_size(terms: Terms) -> int:
+def packed_size(parameters: Parameters) -> int:
     """Bytes of a packed vector."""
-    return (terms.length * terms.bits + 7) // 8
+    return (parameters.length * parameters.bits + 7) // 8
 
 
 def pack(values: Words, bits: int) -> bytes:
@@ -90,7 +98,7 @@ def pack(values: Words, bits: int) -> bytes:
 
 
 def unpack(block: bytes, length: int, bits: int) -> Words:
-    """Undo :func:`pack`."""
+    """Read what :func:`pack` wrote: ``length`` numbers of ``bits`` bits each."""
     kind = word(bits)
     if bits == 8 * kind.itemsize:
         return np.frombuffer(block, kind)

@@ -1,4 +1,7 @@
-"""One frozen class for each message, in the order in which they are sent. None prints what it carries."""
+"""The messages of a secure sum, one frozen class each, in the order in which they are sent.
+
+No message prints its content.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from enum import IntEnum
 from heathaze.secagg.masks import Words
 
 
-class Step(IntEnum):
-    """The five steps of a round; in each, every client sends one message to the server."""
+class Phase(IntEnum):
+    """The five phases of a round. In each phase every client sends one message to the server."""
 
     ADVERTISE = 0
     SHARE = 1
@@ -34,7 +37,7 @@ class Neighbours:
 
 @dataclass(frozen=True)
 class Shares:
-    """Client to server: for each neighbour, in order, two shares sealed for its eyes; and a commitment to the seed."""
+    """Client to server: a commitment to the seed; for each neighbour, in order, two shares sealed for it."""
 
     commitment: bytes = field(repr=False)
     sealed: tuple[bytes, ...] = field(repr=False)
@@ -49,21 +52,21 @@ class Forwarded:
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """Client to server: its vector under all its masks."""
+    """Client to server: its vector with all its masks added."""
 
     vector: Words = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Survivors:
-    """Server to client: whose vectors arrived, and will be summed."""
+    """Server to client: the clients whose vectors arrived and will be summed."""
 
     members: frozenset[int] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Agreed:
-    """Client to server: the digest of the survivors it was told, and a tag of it for each surviving neighbour."""
+    """Client to server: the digest of the announced survivors, and a tag of it for each surviving neighbour."""
 
     survivors: bytes = field(repr=False)
     tags: tuple[bytes, ...] = field(repr=False)
@@ -89,4 +92,4 @@ Message = Advertise | Neighbours | Shares | Forwarded | Masked | Survivors | Agr
 KINDS: tuple[type[Message], ...] = (
     Advertise, Neighbours, Shares, Forwarded, Masked, Survivors, Agreed, Agreement, Revealed,
 )  # fmt: skip
-"""A message's kind on the wire is its place in this row."""
+"""The kind of a message on the wire is its index here."""

@@ -1,4 +1,9 @@
-"""The public terms of one round of one shard: everyone knows them, and every message is bound to them."""
+"""The public parameters of one secure sum, and upper bounds on the probability that they fail.
+
+:class:`Parameters` say how many clients there are, how many neighbours each has, and what the sum tolerates. Every
+client knows them, and every message is bound to them. :class:`FailureBounds` follow from them: exact tail probabilities
+of a random neighbour graph. The page ``secagg.md`` proves the formulas.
+"""
 
 from __future__ import annotations
 
@@ -10,143 +15,50 @@ import math
 import struct
 from dataclasses import dataclass
 
+from heathaze.checks import assign, whole
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.randomness import Randomness, SecureRandomness
-
-# TODO-merged from secagg.odds: How likely a random neighbour graph fails: exact tails, from whole numbers alone.
-#
-# Clients sit on a circle in random order and everyone's neighbours are the k/2 before and the k/2 after, or everyone else
-# if k = n − 1. Who is corrupt and who drops out does not depend on that order. The three events and why these formulas
-# bound them are on the page ``secagg.md``.
-
-
-@dataclass(frozen=True)
-class Odds:
-    """Upper bounds on the probability that some client's neighbourhood fails.
-
-    Attributes:
-        captured: Some client has at least ``shares_needed`` corrupt neighbours, who together know its secrets.
-        disconnected: The honest survivors fall apart, so that the server learns sums over parts of them.
-        torn: Some client has so many corrupt neighbours that a server which lies about the survivors gets both kinds
-            of its shares. No part of the promise, which is against a server that follows the protocol.
-        unrecoverable: Some client has too few surviving neighbours, so that there is no sum.
-    """
-
-    captured: float
-    disconnected: float
-    torn: float
-    unrecoverable: float
-
-    @property
-    def breach(self) -> float:
-        """Bound on the probability that more than the sum is learned."""
-        return min(1.0, self.captured + self.disconnected)
-
-
-def at_least(marked: int, others: int, drawn: int, wanted: int) -> float:
-    """Pr[X ≥ wanted], where X counts the marked among ``drawn`` of ``marked + others``, drawn without replacement.
-
-        Pr[X = x] = C(marked, x) · C(others, drawn − x) / C(marked + others, drawn)
-
-    Exact in integers; the last division rounds up.
-
-    >>> at_least(marked=1, others=1, drawn=1, wanted=1)
-    0.5000000000000001
-    """
-    tails = _tails(marked, others, drawn)
-    return tails[max(wanted, 0)] if wanted < len(tails) else 0.0
-
-
-@functools.lru_cache(maxsize=16)
-def _tails(marked: int, others: int, drawn: int) -> tuple[float, ...]:
-    """Pr[X ≥ x] for x from 0 to the largest that can be, all in one go: a plan asks for many of them."""
-    first, last = max(drawn - others, 0), min(marked, drawn)
-    terms = [math.comb(marked, first) * math.comb(others, drawn - first)]
-    for x in range(first, last):
-        # Pr[x + 1] / Pr[x]; the product of binomials is whole, so is the quotient.
-        terms.append(terms[-1] * (marked - x) * (drawn - x) // ((x + 1) * (others - drawn + x + 1)))
-    sums = itertools.accumulate(reversed(terms))
-    whole = math.comb(marked + others, drawn)
-    return (1.0,) * first + tuple(_up(total, whole) for total in sums)[::-1]
-
-
-def captured(clients: int, present: int, degree: int, corrupt: int, wanted: int) -> float:
-    """Bound on Pr[some client has at least ``wanted`` corrupt neighbours]: n times the tail for one.
-
-    Only ``present`` of the clients may have turned up, all the corrupt ones among them.
-    """
-    draws = min(degree, present - 1)
-    others = present - 1 - corrupt
-    if others < 0:
-        return 1.0
-    return min(1.0, clients * at_least(corrupt, others, draws, wanted))
-
-
-def unrecoverable(clients: int, degree: int, dropped: int, needed: int) -> float:
-    """Bound on Pr[some survivor has fewer than ``needed`` surviving neighbours]: n times the tail for one."""
-    others = clients - 1 - dropped
-    if others < 0:
-        return 1.0
-    return min(1.0, clients * at_least(dropped, others, degree, degree - needed + 1))
-
-
-def disconnected(clients: int, degree: int, removed: int) -> float:
-    """Bound on Pr[those left on the circle are not connected] when ``removed`` clients are taken out at random.
-
-        n (n − k + 1)/2 · removed (removed − 1) … (removed − k + 1) / (n (n − 1) … (n − k + 1))
-
-    The circle falls apart only where two disjoint runs of k/2 neighbouring seats are both empty; there are at most
-    n (n − k + 1)/2 such pairs of runs, and the fraction is the chance that k given seats are empty.
-
-    >>> disconnected(clients=10, degree=4, removed=3)
-    0.0
-    """
-    if degree >= clients - 1 or removed < degree:
-        return 0.0
-    pairs = clients * (clients - degree + 1)
-    return min(1.0, _up(pairs * math.perm(removed, degree), 2 * math.perm(clients, degree)))
-
-
-def _up(numerator: int, denominator: int) -> float:
-    """The fraction as a float that is not smaller."""
-    if numerator in (0, denominator):
-        return numerator / denominator
-    return math.nextafter(numerator / denominator, math.inf)
-
 
 ROUND_BYTES = 16
 PURPOSE_BYTES = 32
 MOST_CLIENTS = 2**20
 MOST_NUMBERS = 2**26
 MOST_NEIGHBOURS = 1024
-"""A plan looks no further: a client would need a large part of a second for them."""
+"""A client needs a large part of a second for this many neighbours; a plan tries no more."""
 
 BREACH = 2.0**-40
+"""Default bound on the probability that the server learns more than the sum."""
+
 FAILURE = 2.0**-20
+"""Default bound on the probability that there is no sum because too few neighbours are left."""
 
 _LAYOUT = struct.Struct("<16sIIIIIBII32s")
-_LABEL = b"heathaze secagg 1 terms"
+_LABEL = b"heathaze secagg 1 terms"  # version 1 of the protocol; part of every digest
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What one round of one shard is about.
+class Parameters:
+    """The public parameters of one round of one shard.
 
     Args:
-        round: 16 random bytes that no other round shares.
-        clients: Those invited, numbered 0 … clients − 1.
-        neighbours: With how many others each client exchanges masks: an even number, or all others.
-        shares_needed: So many neighbours together open a client's mask; more than half of them.
-        survivors_at_least: With fewer vectors than this the shard is given up. Noise is shaped on this number.
-        length: How many integers a client sends.
+        round: 16 random bytes that name the round; no two rounds share them.
+        clients: How many clients are invited, 3 to 2^20. They are numbered 0 to clients − 1.
+        neighbours: How many other clients each client exchanges masks with: an even number, or all others.
+        shares_needed: How many neighbours together open a client's mask; more than half of them.
+        survivors_at_least: The shard is given up if fewer vectors arrive. Noise is shaped on this number.
+        length: How many integers a client sends, 1 to 2^26.
         bits: Sums are modulo 2^bits, 1 to 64.
-        dropped_at_most: So many of those who turn up may be lost on the way and the sum still comes out.
-        corrupt_at_most: So many clients may tell the server all they know.
-        purpose: 32 bytes that say what is summed, for example the hash of a question; clients that were told different
-            purposes do not understand each other.
+        dropped_at_most: The sum still comes out if this many clients are lost after they advertised a key.
+        corrupt_at_most: How many clients may tell the server all they know.
+        purpose: 32 bytes that say what is summed, for example the SHA-256 of a question. Clients with different
+            purposes cannot read each other's messages.
 
     Raises:
-        InvalidInput: if the numbers cannot go together. Whether they are safe is what :attr:`odds` says.
+        InvalidInput: The numbers contradict each other. Whether they are safe is what :attr:`failure_bounds` says.
+
+    >>> parameters = Parameters(bytes(16), 5, neighbours=4, shares_needed=3, survivors_at_least=4, length=2, bits=8)
+    >>> parameters.failure_bounds.breach
+    0.0
     """
 
     round: bytes
@@ -162,43 +74,29 @@ class Terms:
 
     def __post_init__(self) -> None:
         if not isinstance(self.round, bytes) or len(self.round) != ROUND_BYTES:
-            raise InvalidInput(f"A round is named by {ROUND_BYTES} bytes; draw them with Terms.plan.")
+            raise InvalidInput(f"A round is named by {ROUND_BYTES} bytes; draw them with Parameters.plan.")
         if not isinstance(self.purpose, bytes) or len(self.purpose) != PURPOSE_BYTES:
             raise InvalidInput(f"A purpose is {PURPOSE_BYTES} bytes; give the SHA-256 of what is summed.")
-        for field in dataclasses.fields(self)[1:-1]:
-            value = getattr(self, field.name)
-            if type(value) is not int:
-                raise InvalidInput(f"{field.name} is {value!r}; give a whole number.")
-        _within("clients", self.clients, 3, MOST_CLIENTS, "a sum of fewer people hides nobody")
-        _within("length", self.length, 1, MOST_NUMBERS, "split longer vectors over rounds")
-        _within("bits", self.bits, 1, 64, "sums are modulo 2^bits in machine words")
-        _within("neighbours", self.neighbours, 2, self.clients - 1, "neighbours are other clients")
-        if self.neighbours > MOST_NEIGHBOURS:
-            raise InvalidInput(
-                f"neighbours is {self.neighbours}, expected at most {MOST_NEIGHBOURS}: more would only cost time."
-            )
+        self._check("clients", "enough clients to hide one", 3, MOST_CLIENTS)
+        self._check("length", "how many integers a client sends", 1, MOST_NUMBERS)
+        self._check("bits", "the bits of the modulus", 1, 64)
+        self._check("neighbours", "how many other clients each has", 2, min(self.clients - 1, MOST_NEIGHBOURS))
         if self.neighbours % 2 and self.neighbours != self.clients - 1:
             raise InvalidInput(
                 f"neighbours is {self.neighbours}; give an even number, half on either side, or all {self.clients - 1}."
             )
+        # Otherwise half of the neighbours could open one kind of share and the other half the other kind.
         more_than_half = self.neighbours // 2 + 1
-        _within(
-            "shares_needed",
-            self.shares_needed,
-            more_than_half,
-            self.neighbours,
-            f"half of {self.neighbours} neighbours could open one kind of share and the other half the other kind",
-        )
-        _within("corrupt_at_most", self.corrupt_at_most, 0, self.clients - 2, "two honest clients are the least")
-        _within("dropped_at_most", self.dropped_at_most, 0, self.clients - 2, "somebody must be left to be summed")
-        _within(
-            "survivors_at_least",
-            self.survivors_at_least,
-            max(self.shares_needed, self.corrupt_at_most + 1) + 1,
-            self.clients - self.dropped_at_most,
-            "fewer could not open the sum or would be laid bare by the corrupt ones, "
-            "more would abort although no more were lost than planned",
-        )
+        self._check("shares_needed", "more than half of the neighbours", more_than_half, self.neighbours)
+        self._check("corrupt_at_most", "a number that leaves two honest clients", 0, self.clients - 2)
+        self._check("dropped_at_most", "a number that leaves two clients", 0, self.clients - 2)
+        # Fewer could not open the sum, or the corrupt ones could subtract their own; more could not be left.
+        least = max(self.shares_needed, self.corrupt_at_most + 1) + 1
+        most = self.clients - self.dropped_at_most
+        self._check("survivors_at_least", "a number that can open the sum and can be left", least, most)
+
+    def _check(self, name: str, meaning: str, least: int, most: int) -> None:
+        assign(self, **{name: whole(getattr(self, name), name, meaning, least=least, most=most)})
 
     @classmethod
     def plan(
@@ -214,30 +112,33 @@ class Terms:
         breach: float = BREACH,
         purpose: bytes = bytes(PURPOSE_BYTES),
         randomness: Randomness | None = None,
-    ) -> Terms:
-        """The smallest neighbourhood that keeps the promise, and a new round.
+    ) -> Parameters:
+        """Choose the smallest number of neighbours that keeps both probabilities, and name a new round.
 
         Args:
-            clients: How many are invited.
-            length: How many integers each sends.
+            clients: How many clients are invited, 3 to 2^20.
+            length: How many integers each client sends.
             bits: Sums are modulo 2^bits.
-            dropout: Share of the clients that may turn up and be lost later, in the whole round, 0 to below 1. Those
-                who never turn up count against ``survivors_at_least`` only.
-            corruption: Share of the clients that may tell the server all they know, 0 to below 1.
-            survivors_at_least: The shard aborts below it; all but the dropouts unless given.
-            failure: Largest acceptable probability that the sum does not come out for want of neighbours.
+            dropout: Share of the clients that may advertise a key and be lost later in the round, from 0 to below 1.
+                Clients that never advertise count against ``survivors_at_least`` only.
+            corruption: Share of the clients that may tell the server all they know, from 0 to below 1.
+            survivors_at_least: The shard is given up below this number; all but the dropouts if left out.
+            failure: Largest acceptable probability that there is no sum because too few neighbours are left.
             breach: Largest acceptable probability that the server learns more than the sum.
             purpose: 32 bytes that say what is summed.
-            randomness: Names the round; the operating system's unless given.
+            randomness: Names the round; the operating system's if left out.
+
+        Returns:
+            The parameters.
 
         Raises:
-            InvalidInput: if no number of neighbours keeps the promise.
+            InvalidInput: No number of neighbours keeps both probabilities.
 
-        >>> terms = Terms.plan(1000, length=1254, bits=32, dropout=0.05, corruption=0.05)
-        >>> terms.neighbours, terms.shares_needed, terms.survivors_at_least
+        >>> parameters = Parameters.plan(1000, length=1254, bits=32, dropout=0.05, corruption=0.05)
+        >>> parameters.neighbours, parameters.shares_needed, parameters.survivors_at_least
         (30, 18, 950)
         """
-        _within("clients", clients, 3, MOST_CLIENTS, "a sum of fewer people hides nobody")
+        clients = whole(clients, "clients", "enough clients to hide one", least=3, most=MOST_CLIENTS)
         for name, share in (("dropout", dropout), ("corruption", corruption)):
             if not 0 <= share < 1:
                 raise InvalidInput(f"{name} is {share}; give a share of the clients, from 0 to below 1.")
@@ -246,26 +147,27 @@ class Terms:
                 raise InvalidInput(f"{name} is {chance}; give a probability between 0 and 1.")
         dropped, corrupt = _ceiling(clients, dropout), _ceiling(clients, corruption)
         least = clients - dropped if survivors_at_least is None else survivors_at_least
-        _within("survivors_at_least", least, 1, clients - dropped, f"{dropped} of {clients} may be lost by the plan")
+        meaning = f"a number that is left if {dropped} of {clients} clients are lost"
+        least = whole(least, "survivors_at_least", meaning, most=clients - dropped)
         found = _neighbourhood(clients, least, dropped, corrupt, failure, breach)
         if found is not None:
             new = (randomness or SecureRandomness()).words(ROUND_BYTES // 8).tobytes()
             return cls(new, clients, *found, least, length, bits, dropped, corrupt, purpose)
         raise InvalidInput(
-            f"No neighbourhood of {clients} clients keeps the promise if {dropped} are lost, {corrupt} are corrupt and "
-            f"the sum is given up below {least}; expected that more than half stay to the end, and more than are "
-            "corrupt, with room for chance: invite more clients, or plan for a smaller dropout or corruption."
+            f"No number of neighbours is safe for {clients} clients if {dropped} are lost, {corrupt} are corrupt and "
+            f"the sum is given up below {least}. Well over half of the clients must stay to the end, and well more "
+            "than are corrupt. Invite more clients, or plan for a smaller dropout or corruption."
         )
 
     @property
-    def odds(self) -> Odds:
-        """With which probability a random graph under these terms fails."""
-        return _odds(self)
+    def failure_bounds(self) -> FailureBounds:
+        """Upper bounds on the probabilities that a random neighbour graph with these parameters fails."""
+        return _failure_bounds(self)
 
     @property
     def described(self) -> str:
         """One sentence: what is tolerated, and with which probability it fails."""
-        found = self.odds
+        found = self.failure_bounds
         return (
             f"Each of {self.clients} clients has {self.neighbours} neighbours, {self.shares_needed} of which open a "
             f"mask; with at most {self.corrupt_at_most} corrupt and at least {self.survivors_at_least} vectors summed "
@@ -275,68 +177,105 @@ class Terms:
 
     @property
     def bytes_sent(self) -> int:
-        """What a client sends in a whole round: keys, shares, tags, signatures and its vector."""
+        """Bytes that a client sends in a whole round: keys, shares, tags, signatures and its vector."""
         return 670 + 135 * self.neighbours + -(-self.length * self.bits // 8)
 
     @property
     def bytes_received(self) -> int:
-        """What a client gets in a whole round."""
+        """Bytes that a client receives in a whole round."""
         return 456 + 142 * self.neighbours + -(-self.clients // 8)
-
-    def to_bytes(self) -> bytes:
-        """As they are told to clients."""
-        return _LAYOUT.pack(*(getattr(self, field.name) for field in dataclasses.fields(self)))
-
-    @classmethod
-    def from_bytes(cls, block: bytes) -> Terms:
-        """Undo :meth:`to_bytes`.
-
-        Raises:
-            InvalidInput: if the bytes are no terms, or terms that cannot be.
-
-        >>> terms = Terms.plan(10, length=4, bits=16, dropout=0.1, corruption=0.1)
-        >>> Terms.from_bytes(terms.to_bytes()) == terms
-        True
-        """
-        if len(block) != _LAYOUT.size:
-            raise InvalidInput(f"Terms of {len(block)} bytes, expected {_LAYOUT.size}; ask for them again.")
-        return cls(*_LAYOUT.unpack(block))
-
-    def require(self, breach: float) -> None:
-        """Refuse terms under which the server learns more than the sum with a larger probability than ``breach``.
-
-        Raises:
-            PromiseBroken: if so; nobody should answer under such terms.
-        """
-        if self.odds.breach > breach:
-            raise PromiseBroken(
-                f"Under these terms the server learns more than the sum with probability up to {self.odds.breach:.2g}, "
-                f"expected at most {breach:.2g}; do not take part, or plan with more neighbours."
-            )
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """32 bytes that two terms share only if they are the same; part of every signature and every key."""
+        """SHA-256 of all parameters; part of every signature and every derived key."""
         return hashlib.sha256(_LABEL + self.to_bytes()).digest()
+
+    def to_bytes(self) -> bytes:
+        """The 77 bytes that are sent to clients."""
+        return _LAYOUT.pack(*(getattr(self, field.name) for field in dataclasses.fields(self)))
+
+    @classmethod
+    def from_bytes(cls, block: bytes) -> Parameters:
+        """Read what :meth:`to_bytes` wrote.
+
+        Args:
+            block: 77 bytes from anywhere; every field is checked.
+
+        Returns:
+            The parameters.
+
+        Raises:
+            InvalidInput: The block has another size, or the numbers contradict each other.
+
+        >>> parameters = Parameters.plan(10, length=4, bits=16, dropout=0.1, corruption=0.1)
+        >>> Parameters.from_bytes(parameters.to_bytes()) == parameters
+        True
+        """
+        if len(block) != _LAYOUT.size:
+            raise InvalidInput(f"Parameters of {len(block)} bytes, expected {_LAYOUT.size}; ask for them again.")
+        return cls(*_LAYOUT.unpack(block))
+
+    def require(self, breach: float) -> None:
+        """Refuse parameters that are not safe enough.
+
+        Args:
+            breach: Largest acceptable probability that the server learns more than the sum.
+
+        Raises:
+            PromiseBroken: The bound on that probability is larger.
+        """
+        if self.failure_bounds.breach > breach:
+            raise PromiseBroken(
+                "With these parameters the server learns more than the sum with probability up to "
+                f"{self.failure_bounds.breach:.2g}, expected at most {breach:.2g}; do not take part, or plan with more "
+                "neighbours."
+            )
+
+
+@dataclass(frozen=True)
+class FailureBounds:
+    """Upper bounds on the probability that the neighbour graph fails for at least one client.
+
+    Clients sit on a circle in random order. The neighbours of a client are the k/2 before it and the k/2 after it, or
+    all other clients if k = n − 1. Which clients are corrupt and which drop out does not depend on that order.
+
+    Attributes:
+        captured: A client has at least ``shares_needed`` corrupt neighbours, who together know its secrets.
+        disconnected: The honest survivors are not connected, so the server learns sums over parts of them.
+        split_view: A client has so many corrupt neighbours that a server which tells two halves of the clients
+            different survivors gets both kinds of its shares. The promise assumes a server that follows the protocol,
+            so this number is no part of it.
+        unrecoverable: A client has too few surviving neighbours, so there is no sum.
+    """
+
+    captured: float
+    disconnected: float
+    split_view: float
+    unrecoverable: float
+
+    @property
+    def breach(self) -> float:
+        """Upper bound on the probability that the server learns more than the sum."""
+        return min(1.0, self.captured + self.disconnected)
 
 
 @functools.lru_cache(maxsize=64)
-def _odds(terms: Terms) -> Odds:
-    # The graph is drawn over those who turn up. Fewer may, down to the survivors needed, and the corrupt are all there.
-    n, least = terms.clients, terms.survivors_at_least
-    k, t, c = terms.neighbours, terms.shares_needed, terms.corrupt_at_most
-    return Odds(
+def _failure_bounds(parameters: Parameters) -> FailureBounds:
+    # The graph is drawn over the clients that advertise. These may be as few as must survive, with all corrupt ones.
+    n, least = parameters.clients, parameters.survivors_at_least
+    k, t, c = parameters.neighbours, parameters.shares_needed, parameters.corrupt_at_most
+    return FailureBounds(
         captured=captured(n, least, k, c, t),
         disconnected=disconnected(n, k, n - least + c),
-        torn=captured(n, least, k, c, 2 * t - min(k, n - 1)),
-        unrecoverable=unrecoverable(n, k, terms.dropped_at_most, t),
+        split_view=captured(n, least, k, c, 2 * t - min(k, n - 1)),
+        unrecoverable=unrecoverable(n, k, parameters.dropped_at_most, t),
     )
 
 
 def _neighbourhood(
     clients: int, least: int, dropped: int, corrupt: int, failure: float, breach: float
 ) -> tuple[int, int] | None:
-    """The smallest number of neighbours and for it the smallest threshold that keep all three bounds, if any do."""
+    """The smallest number of neighbours, and for it the smallest threshold, that keep all three bounds, if any do."""
     sizes = [
         *range(2, min(clients - 1, MOST_NEIGHBOURS + 1), 2),
         *([clients - 1] if clients <= MOST_NEIGHBOURS + 1 else []),
@@ -353,11 +292,85 @@ def _neighbourhood(
     return None
 
 
+# ── tail probabilities ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def captured(clients: int, present: int, degree: int, corrupt: int, wanted: int) -> float:
+    """Bound on Pr[some client has at least ``wanted`` corrupt neighbours]: n times the tail for one client.
+
+    Args:
+        clients: How many clients are invited, n.
+        present: How many of them advertised a key; all corrupt ones are among them.
+        degree: Neighbours of each client.
+        corrupt: How many clients are corrupt.
+        wanted: How many corrupt neighbours capture a client.
+    """
+    draws = min(degree, present - 1)
+    others = present - 1 - corrupt
+    if others < 0:
+        return 1.0
+    return min(1.0, clients * at_least(corrupt, others, draws, wanted))
+
+
+def unrecoverable(clients: int, degree: int, dropped: int, needed: int) -> float:
+    """Bound on Pr[some survivor has fewer than ``needed`` surviving neighbours]: n times the tail for one client."""
+    others = clients - 1 - dropped
+    if others < 0:
+        return 1.0
+    return min(1.0, clients * at_least(dropped, others, degree, degree - needed + 1))
+
+
+def disconnected(clients: int, degree: int, removed: int) -> float:
+    """Bound on Pr[the clients left on the circle are not connected] when ``removed`` clients are removed at random.
+
+        n (n − k + 1)/2 · removed (removed − 1) … (removed − k + 1) / (n (n − 1) … (n − k + 1))
+
+    The circle is disconnected only if two disjoint runs of k/2 neighbouring seats are both empty. There are at most
+    n (n − k + 1)/2 such pairs of runs, and the fraction is the probability that k given seats are empty.
+
+    >>> disconnected(clients=10, degree=4, removed=3)
+    0.0
+    """
+    if degree >= clients - 1 or removed < degree:
+        return 0.0
+    pairs = clients * (clients - degree + 1)
+    return min(1.0, _up(pairs * math.perm(removed, degree), 2 * math.perm(clients, degree)))
+
+
+def at_least(marked: int, others: int, drawn: int, wanted: int) -> float:
+    """Pr[X ≥ wanted], where X counts the marked among ``drawn`` of ``marked + others``, drawn without replacement.
+
+        Pr[X = x] = C(marked, x) · C(others, drawn − x) / C(marked + others, drawn)
+
+    The sum is exact in integers; the last division rounds up.
+
+    >>> at_least(marked=1, others=1, drawn=1, wanted=1)
+    0.5000000000000001
+    """
+    tails = _tails(marked, others, drawn)
+    return tails[max(wanted, 0)] if wanted < len(tails) else 0.0
+
+
+@functools.lru_cache(maxsize=16)
+def _tails(marked: int, others: int, drawn: int) -> tuple[float, ...]:
+    """Pr[X ≥ x] for all x from 0 to the largest possible, at once: a plan asks for many of them."""
+    first, last = max(drawn - others, 0), min(marked, drawn)
+    weights = [math.comb(marked, first) * math.comb(others, drawn - first)]
+    for x in range(first, last):
+        # Pr[x + 1] / Pr[x]; the product of binomials is an integer, so is the quotient.
+        weights.append(weights[-1] * (marked - x) * (drawn - x) // ((x + 1) * (others - drawn + x + 1)))
+    sums = itertools.accumulate(reversed(weights))
+    total = math.comb(marked + others, drawn)
+    return (1.0,) * first + tuple(_up(part, total) for part in sums)[::-1]
+
+
+def _up(numerator: int, denominator: int) -> float:
+    """The fraction as a float that is not smaller."""
+    if numerator in (0, denominator):
+        return numerator / denominator
+    return math.nextafter(numerator / denominator, math.inf)
+
+
 def _ceiling(clients: int, share: float) -> int:
-    """The share of the clients in whole clients, rounded up, but 0.05 of 1,000 is 50 whatever 0.05 is in binary."""
+    """The share in whole clients, rounded up; 0.05 of 1,000 is 50 although 0.05 is not exact in binary."""
     return math.ceil(clients * share - 1e-9)
-
-
-def _within(name: str, found: int, low: int, high: int, why: str) -> None:
-    if not low <= found <= high:
-        raise InvalidInput(f"{name} is {found}, expected {low} to {high}: {why}.")

@@ -1,12 +1,13 @@
-"""The server's half: it passes on what it cannot read, and takes from the sum the masks that enough clients open.
+"""The server of a secure sum: it forwards what it cannot read, adds masked vectors up, and removes the masks.
 
-    ADVERTISE   Advertise  ◄── all            draws the neighbour graph over those who came       ──► Neighbours
-    SHARE       Shares     ◄── those          passes on what neighbours sealed for each other     ──► Forwarded
-    MASK        Masked     ◄── those          adds the vectors up                                 ──► Survivors
-    AGREE       Agreed     ◄── the survivors  collects who vouches for that set                   ──► Agreement
-    REVEAL      Revealed   ◄── those          puts seeds and lost mask keys together, checks them  =  Sum
+    ADVERTISE   Advertise  ◄── all clients    draws the neighbour graph over those who answered    ──► Neighbours
+    SHARE       Shares     ◄── those          forwards what neighbours sealed for each other       ──► Forwarded
+    MASK        Masked     ◄── those          adds the vectors up                                  ──► Survivors
+    AGREE       Agreed     ◄── the survivors  collects the tags that confirm the set of survivors  ──► Agreement
+    REVEAL      Revealed   ◄── those          combines seeds and lost mask keys and checks them     =  Sum
 
-A step ends when all who were asked have answered, or when :meth:`Server.close_step` says that time is up.
+A phase ends when all clients that were asked have answered, or when the caller's time is up and it calls
+:meth:`Server.close_phase`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ import numpy.typing as npt
 from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.secret import Secret
-from heathaze.secagg import keys, masks
-from heathaze.secagg import shamir as shares
+from heathaze.secagg import keys, masks, shamir
 from heathaze.secagg.client import survivors_digest
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
 from heathaze.secagg.keys import Identity, MaskKey
@@ -34,59 +34,28 @@ from heathaze.secagg.messages import (
     Masked,
     Message,
     Neighbours,
+    Phase,
     Revealed,
     Shares,
-    Step,
     Survivors,
 )
-from heathaze.secagg.parameters import Terms
+from heathaze.secagg.parameters import Parameters
 from heathaze.types import Words
 
-# TODO-merged from secagg.graph: Who masks with whom: everyone takes a seat on a circle at random, neighbours are those who sit near.
-
 Graph = Mapping[int, tuple[int, ...]]
-"""For each member its neighbours, in ascending order."""
-
-
-def draw_graph(members: Sequence[int], degree: int, randomness: Randomness) -> Graph:
-    """The Harary graph on a uniformly random order of the members.
-
-    Args:
-        members: Distinct clients.
-        degree: An even number of neighbours each; with no more members than that, everybody is everybody's neighbour.
-        randomness: Where the order comes from.
-
-    >>> from heathaze.privacy.randomness import Simulation
-    >>> {len(near) for near in draw_graph(range(100), 6, Simulation(1)).values()}
-    {6}
-    """
-    if degree >= len(members) - 1:
-        return {one: tuple(sorted(other for other in members if other != one)) for one in members}
-    seats = [members[k] for k in permutation(len(members), randomness)]
-    around = [step for step in range(-(degree // 2), degree // 2 + 1) if step]
-    count = len(seats)
-    return {one: tuple(sorted(seats[(seat + step) % count] for step in around)) for seat, one in enumerate(seats)}
-
-
-def permutation(count: int, randomness: Randomness) -> list[int]:
-    """A uniformly random order: sort by random words, and draw all of them again should two be equal."""
-    while True:
-        words = randomness.words(count)
-        if len(np.unique(words)) == count:
-            return [int(k) for k in np.argsort(words)]
-
+"""For each client its neighbours, in ascending order."""
 
 _KIND = {
-    Step.ADVERTISE: Advertise,
-    Step.SHARE: Shares,
-    Step.MASK: Masked,
-    Step.AGREE: Agreed,
-    Step.REVEAL: Revealed,
+    Phase.ADVERTISE: Advertise,
+    Phase.SHARE: Shares,
+    Phase.MASK: Masked,
+    Phase.AGREE: Agreed,
+    Phase.REVEAL: Revealed,
 }
 
 
 class Parcel(NamedTuple):
-    """A message and whom to carry it to."""
+    """A message and the number of the client that it is for."""
 
     recipient: int
     message: bytes
@@ -94,52 +63,63 @@ class Parcel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """What the server learns: the sum modulo 2^bits, over whom, and under which terms."""
+    """What the server learns.
+
+    Attributes:
+        values: The sum of the survivors' vectors, modulo 2^bits.
+        survivors: Numbers of the clients whose vectors are in the sum.
+        parameters: The parameters of the round.
+    """
 
     values: Words = field(repr=False)
     survivors: tuple[int, ...] = field(repr=False)
-    terms: Terms = field(repr=False)
+    parameters: Parameters = field(repr=False)
 
     def __repr__(self) -> str:
         return f"<Sum: {len(self.values)} numbers over {len(self.survivors)} clients>"
 
 
 class Server(Secret):
-    """One shard in one round.
+    """The server's state machine for one round of one shard: bytes in, bytes out.
 
     Args:
-        terms: What the round is about.
-        identity: The server's own long-lived keys.
+        parameters: The parameters of the round.
+        identity: The server's long-lived keys.
         directory: Public identities of all clients by number.
         randomness: Where the order of the clients comes from.
+
+    Raises:
+        InvalidInput: The directory lacks a client, or an identity has the wrong size.
     """
 
     def __init__(
-        self, terms: Terms, identity: Identity, directory: Mapping[int, bytes], randomness: Randomness
+        self, parameters: Parameters, identity: Identity, directory: Mapping[int, bytes], randomness: Randomness
     ) -> None:
-        expect(Terms, terms, "The terms")
+        expect(Parameters, parameters, "The parameters")
         expect(Identity, identity, "The identity")
         expect(Mapping, directory, "The directory")
-        missing = next((index for index in range(terms.clients) if index not in directory), None)
+        missing = next((index for index in range(parameters.clients) if index not in directory), None)
         if missing is not None:
             raise InvalidInput(f"The directory has no identity for client {missing}; it needs one for each client.")
-        self.terms = terms
-        self.step: Step | None = Step.ADVERTISE
+        self.parameters = parameters
+        self.phase: Phase | None = Phase.ADVERTISE
         self._identity = identity
-        self._directory = {index: check_public(directory[index], f"client {index}") for index in range(terms.clients)}
+        self._directory = {
+            index: check_public(directory[index], f"client {index}") for index in range(parameters.clients)
+        }
         self._randomness = randomness
         self._trial = MaskKey.draw(randomness)
-        self._waiting = set(range(terms.clients))
+        self._waiting = set(range(parameters.clients))
         self._heard: dict[tuple[int, type[Message]], bytes] = {}
         self._mask_keys: dict[int, bytes] = {}
         self._neighbours: Graph = {}
         self._places: dict[int, dict[int, int]] = {}
         self._shares: dict[int, Shares] = {}
         self._included: frozenset[int] = frozenset()
-        self._total: npt.NDArray[Any] = np.zeros(terms.length, masks.word(terms.bits))
+        self._total: npt.NDArray[Any] = np.zeros(parameters.length, masks.word(parameters.bits))
         self._delivered: set[int] = set()
         self._survivors: frozenset[int] = frozenset()
-        self._told = b""
+        self._announced = b""
         self._tags: dict[int, dict[int, bytes]] = {}
         self._seed_shares: dict[int, dict[int, int]] = {}
         self._key_shares: dict[int, dict[int, int]] = {}
@@ -148,60 +128,70 @@ class Server(Secret):
 
     @property
     def sum(self) -> Sum | None:
-        """The sum, once there is one."""
+        """The sum, or None until the last phase has ended."""
         return self._sum
 
     @property
     def waiting(self) -> frozenset[int]:
-        """Those who have not answered in this step."""
+        """Numbers of the clients that were asked in this phase and have not answered."""
         return frozenset(self._waiting)
 
     def receive(self, message: bytes) -> tuple[Parcel, ...]:
-        """Take one message of a client; the last one of a step closes it. The same message again changes nothing.
+        """Take one message of a client. The last answer of a phase closes it; a repeated message changes nothing.
+
+        Args:
+            message: Bytes from anywhere.
+
+        Returns:
+            The messages to carry to clients; none until the phase is over.
 
         Raises:
-            UnexpectedMessage: if it is garbled, foreign, late, early or contradicts an earlier one; nothing changes.
-            ShardAborted: if there will be no sum, then and ever after.
+            UnexpectedMessage: The message is garbled, foreign, late, early or contradicts an earlier one. Nothing
+                changes.
+            ShardAborted: There will be no sum. Every later call raises it too.
         """
         if self._why is not None:
             raise ShardAborted(self._why)
-        opened = unwrap(message, self.terms, self._directory, SERVER)
+        opened = unwrap(message, self.parameters, self._directory, SERVER)
         sender, kind = opened.sender, type(opened.message)
         if (sender, kind) in self._heard:
             if self._heard[sender, kind] != opened.fingerprint:
                 raise UnexpectedMessage(f"A second {kind.__name__} of client {sender}", "different", "the same again")
             return ()
-        expected = None if self.step is None else _KIND[self.step]
+        expected = None if self.phase is None else _KIND[self.phase]
         if kind is not expected:
             wanted = expected.__name__ if expected else "none, the round is over"
             raise UnexpectedMessage(
                 "The kind of a message", kind.__name__, wanted, "drop it, or deliver it in its turn"
             )
         if sender not in self._waiting:
-            raise UnexpectedMessage("The sender of a message", f"client {sender}", "one who was asked in this step")
+            raise UnexpectedMessage("The sender of a message", f"client {sender}", "one who was asked in this phase")
         self._take(sender, opened.message)
         self._heard[sender, kind] = opened.fingerprint
         self._waiting.discard(sender)
-        return () if self._waiting else self.close_step()
+        return () if self._waiting else self.close_phase()
 
-    def close_step(self) -> tuple[Parcel, ...]:
-        """Time is up: go on with those who answered.
+    def close_phase(self) -> tuple[Parcel, ...]:
+        """End the phase and go on with the clients that answered.
+
+        Returns:
+            The messages to carry to clients; none after the last phase.
 
         Raises:
-            ShardAborted: if they are too few, or if what they revealed is wrong.
+            ShardAborted: Too few clients answered, or what they revealed is wrong.
         """
         if self._why is not None:
             raise ShardAborted(self._why)
-        match self.step:
-            case Step.ADVERTISE:
+        match self.phase:
+            case Phase.ADVERTISE:
                 return self._introduce()
-            case Step.SHARE:
+            case Phase.SHARE:
                 return self._forward()
-            case Step.MASK:
+            case Phase.MASK:
                 return self._announce()
-            case Step.AGREE:
+            case Phase.AGREE:
                 return self._confirm()
-            case Step.REVEAL:
+            case Phase.REVEAL:
                 return self._unmask()
             case None:
                 return ()
@@ -209,7 +199,7 @@ class Server(Secret):
     def _take(self, sender: int, message: Message) -> None:
         match message:
             case Advertise(mask_key):
-                # A key that agrees with nobody would stop all its neighbours.
+                # A key of small order would stop all neighbours of this client.
                 try:
                     self._trial.agree(mask_key)
                 except InvalidInput:
@@ -223,9 +213,10 @@ class Server(Secret):
             case Masked(vector):
                 self._total += vector
                 self._delivered.add(sender)
-            case Agreed(told, tags):
-                if told != self._told:
-                    raise UnexpectedMessage(f"The survivors of client {sender}", told.hex()[:16], self._told.hex()[:16])
+            case Agreed(digest, tags):
+                if digest != self._announced:
+                    found, expected = digest.hex()[:16], self._announced.hex()[:16]
+                    raise UnexpectedMessage(f"The survivors of client {sender}", found, expected)
                 near = [other for other in self._near(sender) if other in self._survivors]
                 _counted("Tags", len(tags), len(near))
                 self._tags[sender] = dict(zip(near, tags, strict=True))
@@ -233,30 +224,32 @@ class Server(Secret):
                 self._keep(sender, dict(seeds), dict(mask_keys))
 
     def _introduce(self) -> tuple[Parcel, ...]:
-        """Everyone who came gets neighbours."""
+        """Draw the graph and send every client its neighbours."""
         present = sorted(self._mask_keys)
         self._enough(len(present), "advertised a key")
-        self._neighbours = draw_graph(present, self.terms.neighbours, self._randomness)
+        self._neighbours = draw_graph(present, self.parameters.neighbours, self._randomness)
         self._places = {
             one: {other: place for place, other in enumerate(near)} for one, near in self._neighbours.items()
         }
-        self._ask(Step.SHARE, set(present))
+        self._ask(Phase.SHARE, set(present))
         return tuple(
             self._send(one, Neighbours(tuple((other, self._mask_keys[other]) for other in self._neighbours[one])))
             for one in present
         )
 
     def _forward(self) -> tuple[Parcel, ...]:
-        """Everyone gets what its neighbours sealed for it."""
+        """Send every client what its neighbours sealed for it."""
         included = set(self._shares)
         self._enough(len(included), "shared their keys")
         for one in sorted(included):
-            # Its masks could never be opened. Leaving it out would bring its neighbours into the same place, and so on
-            # around the circle.
-            if (left := self._count(one, included)) < self.terms.shares_needed:
-                self._abort(f"{left} neighbours of client {one} are left, expected at least {self.terms.shares_needed}")
+            # Its masks could never be opened. Without it its neighbours would have too few neighbours as well, and so
+            # on around the circle.
+            if (left := self._count(one, included)) < self.parameters.shares_needed:
+                self._abort(
+                    f"{left} neighbours of client {one} are left, expected at least {self.parameters.shares_needed}"
+                )
         self._included = frozenset(included)
-        self._ask(Step.MASK, included)
+        self._ask(Phase.MASK, included)
         return tuple(
             self._send(
                 one,
@@ -266,19 +259,19 @@ class Server(Secret):
         )
 
     def _announce(self) -> tuple[Parcel, ...]:
-        """Everyone whose vector arrived is told whose vectors arrived."""
+        """Send every client whose vector arrived the set of survivors."""
         self._enough(len(self._delivered), "sent their vector")
         self._survivors = frozenset(self._delivered)
-        self._told = survivors_digest(self._survivors, self.terms)
-        self._ask(Step.AGREE, set(self._survivors))
+        self._announced = survivors_digest(self._survivors, self.parameters)
+        self._ask(Phase.AGREE, set(self._survivors))
         return tuple(self._send(one, Survivors(self._survivors)) for one in sorted(self._survivors))
 
     def _confirm(self) -> tuple[Parcel, ...]:
-        """Everyone gets the tags of its neighbours, if there are enough for it to go on."""
-        agreeing = {one for one in self._tags if self._count(one, self._tags) >= self.terms.shares_needed}
+        """Send every client the tags of its neighbours, if there are enough for it to go on."""
+        agreeing = {one for one in self._tags if self._count(one, self._tags) >= self.parameters.shares_needed}
         if not agreeing:
-            self._abort("nobody has enough neighbours that agreed on the survivors")
-        self._ask(Step.REVEAL, agreeing)
+            self._abort("no client has enough neighbours that agreed on the survivors")
+        self._ask(Phase.REVEAL, agreeing)
         return tuple(
             self._send(one, Agreement(tuple((o, self._tags[o][one]) for o in self._near(one) if o in self._tags)))
             for one in sorted(agreeing)
@@ -295,74 +288,74 @@ class Server(Secret):
                 kept.setdefault(owner, {})[self._places[owner][sender] + 1] = share
 
     def _unmask(self) -> tuple[Parcel, ...]:
-        """All masks off, each checked before it is believed."""
+        """Remove all masks; each seed and key is checked before it is used."""
         lost = sorted(self._included - self._survivors)
-        # All of them first: a sum that cannot come out is not begun.
+        # Combine all of them first, so that a sum that cannot come out is not begun.
         seeds = {one: self._combine(one, self._seed_shares) for one in sorted(self._survivors)}
         secrets = {one: self._combine(one, self._key_shares) for one in lost}
         for one, seed in seeds.items():
-            if keys.commitment(seed, self.terms.digest, one) != self._shares[one].commitment:
+            if keys.commitment(seed, self.parameters.digest, one) != self._shares[one].commitment:
                 self._abort(f"the shares of the seed of client {one} do not fit its commitment")
-            masks.add(self._total, keys.self_stream_key(seed, self.terms.digest, one), subtract=True)
+            masks.add(self._total, keys.self_stream_key(seed, self.parameters.digest, one), subtract=True)
         for one, secret in secrets.items():
             key = MaskKey(secret)
             if key.public != self._mask_keys[one]:
                 self._abort(f"the shares of the mask key of client {one} do not fit its public key")
             self._remove(one, key)
-        values = masks.reduced(self._total, self.terms.bits).astype(np.uint64)
+        values = masks.reduced(self._total, self.parameters.bits).astype(np.uint64)
         values.flags.writeable = False
-        self._sum = Sum(values, tuple(sorted(self._survivors)), self.terms)
-        self.step = None
+        self._sum = Sum(values, tuple(sorted(self._survivors)), self.parameters)
+        self.phase = None
         self._waiting = set()
         self._forget()
         return ()
 
     def _remove(self, lost: int, key: MaskKey) -> None:
-        """The masks between a lost client and its surviving neighbours."""
+        """Remove the masks between a lost client and its surviving neighbours."""
         for other in self._near(lost):
             if other in self._survivors:
-                context = keys.pair_context(self.terms.digest, lost, key.public, other, self._mask_keys[other])
+                context = keys.pair_context(self.parameters.digest, lost, key.public, other, self._mask_keys[other])
                 shared = key.agree(self._mask_keys[other])
                 # The survivor added it if its number is the lower one.
                 masks.add(self._total, keys.mask_stream_key(shared, context), subtract=other < lost)
 
     def _combine(self, owner: int, kept: dict[int, dict[int, int]]) -> bytes:
         found = kept.get(owner, {})
-        needed = self.terms.shares_needed
+        needed = self.parameters.shares_needed
         if len(found) < needed:
             self._abort(f"{len(found)} neighbours of client {owner} revealed a share, expected at least {needed}")
-        secret = shares.combine(dict(sorted(found.items())[:needed]))
+        secret = shamir.combine(dict(sorted(found.items())[:needed]))
         if secret >= 2**256:
             self._abort(f"the shares of client {owner} do not fit together")
         return secret.to_bytes(keys.KEY_BYTES, "little")
 
     def _near(self, one: int) -> list[int]:
-        """The neighbours with which it has a mask in common."""
+        """The neighbours with which a client shares a mask."""
         return [other for other in self._neighbours[one] if other in self._included]
 
     def _count(self, one: int, among: set[int] | dict[int, Any]) -> int:
         return sum(other in among for other in self._neighbours[one])
 
-    def _ask(self, step: Step, whom: set[int]) -> None:
-        self.step = step
+    def _ask(self, phase: Phase, whom: set[int]) -> None:
+        self.phase = phase
         self._waiting = set(whom)
 
     def _send(self, recipient: int, message: Message) -> Parcel:
-        return Parcel(recipient, wrap(message, self.terms, self._identity, SERVER, recipient))
+        return Parcel(recipient, wrap(message, self.parameters, self._identity, SERVER, recipient))
 
     def _enough(self, found: int, what: str) -> None:
-        if found < self.terms.survivors_at_least:
-            self._abort(f"{found} clients {what}, expected at least {self.terms.survivors_at_least}")
+        if found < self.parameters.survivors_at_least:
+            self._abort(f"{found} clients {what}, expected at least {self.parameters.survivors_at_least}")
 
     def _abort(self, why: str) -> NoReturn:
         self._why = f"The shard is given up: {why}; begin a new round."
-        self.step = None
+        self.phase = None
         self._waiting = set()
         self._forget()
         raise ShardAborted(self._why)
 
     def _forget(self) -> None:
-        """Nothing of single clients outlives the round."""
+        """Delete what is known about single clients."""
         self._total = np.zeros(0, np.uint8)
         for kept in (self._shares, self._tags, self._seed_shares, self._key_shares, self._mask_keys):
             kept.clear()
@@ -371,3 +364,39 @@ class Server(Secret):
 def _counted(what: str, found: int, expected: int) -> None:
     if found != expected:
         raise UnexpectedMessage(f"The number of {what.lower()}", found, expected)
+
+
+# ── the neighbour graph ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def draw_graph(members: Sequence[int], degree: int, randomness: Randomness) -> Graph:
+    """Draw the Harary graph on a uniformly random order of the members.
+
+    The members sit on a circle in that order, and the neighbours of a member are the ``degree``/2 on either side.
+
+    Args:
+        members: Distinct numbers of clients.
+        degree: Neighbours of each, an even number. If there are no more members than that, all others are neighbours.
+        randomness: Where the order comes from.
+
+    Returns:
+        For each member its neighbours.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> {len(near) for near in draw_graph(range(100), 6, Simulation(1)).values()}
+    {6}
+    """
+    if degree >= len(members) - 1:
+        return {one: tuple(sorted(other for other in members if other != one)) for one in members}
+    seats = [members[k] for k in permutation(len(members), randomness)]
+    around = [offset for offset in range(-(degree // 2), degree // 2 + 1) if offset]
+    count = len(seats)
+    return {one: tuple(sorted(seats[(seat + offset) % count] for offset in around)) for seat, one in enumerate(seats)}
+
+
+def permutation(count: int, randomness: Randomness) -> list[int]:
+    """A uniformly random order of 0 … count − 1: sort by random words, and draw all again if two are equal."""
+    while True:
+        words = randomness.words(count)
+        if len(np.unique(words)) == count:
+            return [int(k) for k in np.argsort(words)]

@@ -1,7 +1,7 @@
 """Shamir's secret sharing over the prime field of 2^256 + 297 elements.
 
-A secret is the value at 0 of a random polynomial of degree t − 1, a share its value at 1, 2, 3, …. Any t shares give
-the polynomial back; t − 1 of them say nothing, because for every secret exactly one polynomial fits them.
+A secret is the value at 0 of a random polynomial of degree t − 1. The shares are its values at 1, 2, 3, …. Any t shares
+determine the polynomial. Any t − 1 shares tell nothing, because for every secret exactly one polynomial fits them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,22 @@ _WORDS = 5
 
 
 def split(secret: int, needed: int, count: int, randomness: Randomness) -> list[int]:
-    """``count`` shares, at 1 … count, any ``needed`` of which give the secret back."""
+    """Split a secret into ``count`` shares, any ``needed`` of which determine it.
+
+    Args:
+        secret: An integer from 0 to ``PRIME`` − 1.
+        needed: How many shares determine the secret.
+        count: How many shares to make.
+        randomness: Where the coefficients come from.
+
+    Returns:
+        The shares at 1 … count.
+    """
     return evaluate([secret, *uniform(needed - 1, randomness)], count)
 
 
 def evaluate(coefficients: Sequence[int], count: int, prime: int = PRIME) -> list[int]:
-    """The polynomial at 1 … count, constant coefficient first.
+    """The values of a polynomial at 1 … count; its constant coefficient comes first.
 
     >>> evaluate([1, 2], 4, prime=7)
     [3, 5, 0, 2]
@@ -39,7 +49,7 @@ def evaluate(coefficients: Sequence[int], count: int, prime: int = PRIME) -> lis
 
 
 def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
-    """The secret from shares by their place, by Lagrange's formula at 0.
+    """The secret from shares by their place, with Lagrange's formula at 0.
 
         f(0) = Σ_i f(x_i) · Π_{j ≠ i} x_j / (x_j − x_i)
              = Π_j x_j · Σ_i f(x_i) / (x_i · Π_{j ≠ i} (x_j − x_i))
@@ -63,7 +73,7 @@ def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
 
 
 def uniform(count: int, randomness: Randomness) -> list[int]:
-    """Uniform field elements, exactly: 257 bits, drawn again if they are no element."""
+    """Exactly uniform field elements: 257 random bits, drawn again if they are no element."""
     found: list[int] = []
     while len(found) < count:
         # Nearly half of the draws are too large.
@@ -77,7 +87,7 @@ def uniform(count: int, randomness: Randomness) -> list[int]:
 
 
 def _inverses(numbers: Sequence[int], prime: int) -> list[int]:
-    """All inverses for the price of one: invert the product of all, then peel it."""
+    """The inverses of all numbers with one inversion, that of their product."""
     running = [1]
     for number in numbers:
         running.append(running[-1] * number % prime)
