@@ -149,7 +149,7 @@ BAD_WORDS = [
     (("--unit", "day"), "no unit 'day'"),
     (("--radius", "-1"), "radius is -1"),
     (("--mechanism", "local-hashing", "--radius", "2"), "--radius goes with"),
-    (("--lon", "10", "11"), "Not one position lies inside"),
+    (("--lon", "10", "11"), "No position lies inside"),
     (("--lat-column", "lon", "--lon-column", "lat"), "swapped"),
     (("--out", "nowhere/x.reports"), "nowhere"),
     (("--out", "visits.csv"), "visits.csv is also an input file"),

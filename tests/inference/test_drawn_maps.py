@@ -9,7 +9,7 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput
-from heathaze.inference.drawn_maps import DOUBT, DrawnMaps, DrawnPosterior
+from heathaze.inference.drawn_maps import INFLATION, DrawnMaps, DrawnPosterior
 from heathaze.privacy.randomness import Simulation
 
 GRID = Grid.plane(x=(0, 6), y=(0, 4), shape=(4, 6))
@@ -31,7 +31,7 @@ def posterior(side: int = 1, within: float = 0.0, grid: Grid = GRID, total: floa
 def believed(drawn: np.ndarray, estimate: np.ndarray | float, total: float = 1000.0) -> tuple[np.ndarray, np.ndarray]:
     """Centre and deviation of shares, written out: spread about the centre, widened, and the variance of a count."""
     centre = np.maximum(drawn.mean(axis=0), estimate)
-    variance = DOUBT**2 * ((drawn - centre) ** 2).mean(axis=0) + centre * (1 - centre) / total
+    variance = INFLATION**2 * ((drawn - centre) ** 2).mean(axis=0) + centre * (1 - centre) / total
     return centre, np.sqrt(variance)
 
 

@@ -13,15 +13,15 @@ from heathaze.errors import InvalidInput
 from heathaze.local.disk_area import (
     MAX_RADIUS,
     DiskArea,
+    best_area_ratio,
     best_radius,
     disk_share,
     disk_window,
-    in_over_out,
     largest_radius,
     paper_radius,
 )
 from heathaze.local.hybrid_uniform_exponential import HybridUniformExponential, ring_window
-from heathaze.local.weights import raised
+from heathaze.local.weights import floor_exp
 from tests.local.enumeration import plane, worst_loss
 
 UNIT = Grid.plane(x=(0, 1), y=(0, 1), size=1)
@@ -49,7 +49,7 @@ def test_the_continuous_radius_at_both_ends() -> None:
     assert paper_radius(UNIT, 1e-6) == pytest.approx(1.487263423230, abs=1e-6)
     assert 0 <= paper_radius(UNIT, 1000) < 1e-200
     # The series takes over where the formula begins to cancel, without a step.
-    assert in_over_out(0.01 - 1e-9) == pytest.approx(in_over_out(0.01 + 1e-9), rel=1e-8)
+    assert best_area_ratio(0.01 - 1e-9) == pytest.approx(best_area_ratio(0.01 + 1e-9), rel=1e-8)
 
 
 def test_the_continuous_probabilities() -> None:
@@ -69,7 +69,7 @@ def test_the_window_of_the_papers_default() -> None:
     assert window.half_width == (3, 3)
     assert window.outputs.size == 437
     assert window.low == 2**32
-    assert window.low + window.excess.max() == raised(2**32, Fraction(7, 2)) == 142229783154
+    assert window.low + window.excess.max() == floor_exp(2**32, Fraction(7, 2)) == 142229783154
     share = window.excess / window.excess.max()
     assert (share == 1).sum() == 29
     assert window.support.sum() == 29 + 16

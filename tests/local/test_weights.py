@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heathaze.local.weights import LARGEST_TOTAL, finest_low, most_useful, raised
+from heathaze.local.weights import LARGEST_TOTAL, finest_low, floor_exp, largest_exponent
 
 EXPONENTS = st.fractions(min_value=-50, max_value=1000, max_denominator=10**12)
 
@@ -38,7 +38,7 @@ def power(exponent: Fraction, digits: int = 80) -> tuple[Fraction, Fraction]:
 def test_a_weight_never_exceeds_its_power(low: int, exponent: Fraction) -> None:
     """And the next whole number does, as far as 50 digits tell."""
     least, most = power(exponent)
-    weight = raised(low, exponent)
+    weight = floor_exp(low, exponent)
     assert weight <= low * least or exponent == 0
     assert (weight + 1) * (1 + Fraction(1, 10**50)) > low * most
 
@@ -47,14 +47,14 @@ def test_a_weight_never_exceeds_its_power(low: int, exponent: Fraction) -> None:
 def test_decimals_of_eighty_digits_agree(low: int, exponent: Fraction) -> None:
     with localcontext(Context(prec=80, traps=[])):
         product = low * (Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
-        weight = Decimal(raised(low, exponent))
+        weight = Decimal(floor_exp(low, exponent))
         assert weight <= product * (1 + Decimal("1e-75"))
         assert (weight + 1) * (1 + Decimal("1e-50")) > product
 
 
 def test_the_golden_weight() -> None:
     """Errata part 6: ⌊2^32 e^3.5⌋."""
-    assert raised(2**32, Fraction(7, 2)) == 142229783154
+    assert floor_exp(2**32, Fraction(7, 2)) == 142229783154
     least, most = power(Fraction(7, 2))
     assert 142229783154 <= 2**32 * least <= 2**32 * most < 142229783155
 
@@ -69,24 +69,24 @@ def test_the_bounds_of_this_test_are_right() -> None:
 
 @pytest.mark.parametrize("low", [1, 7, 2**32, 2**64])
 def test_e_to_the_nothing_is_one(low: int) -> None:
-    assert raised(low, Fraction(0)) == low
-    assert raised(low, Decimal(0)) == low
-    assert raised(low, Fraction(1, 10**30)) == low
+    assert floor_exp(low, Fraction(0)) == low
+    assert floor_exp(low, Decimal(0)) == low
+    assert floor_exp(low, Fraction(1, 10**30)) == low
 
 
 def test_a_decimal_is_as_good_as_its_fraction() -> None:
-    assert raised(2**40, Decimal("3.5")) == raised(2**40, Fraction(7, 2))
+    assert floor_exp(2**40, Decimal("3.5")) == floor_exp(2**40, Fraction(7, 2))
 
 
 @given(st.integers(1, 2**24), st.integers(1, 2**24), st.fractions(Fraction(1, 10**6), 1000, max_denominator=10**6))
 def test_all_weights_fit_and_are_as_fine_as_can_be(cells: int, raised_cells: int, epsilon: Fraction) -> None:
     raised_cells = min(cells, raised_cells)
-    exponent = most_useful(raised_cells, cells, epsilon)
+    exponent = largest_exponent(raised_cells, cells, epsilon)
     assert 0 <= exponent <= epsilon
     low = finest_low(cells, raised_cells, exponent)
 
     def total(scale: int) -> int:
-        return cells * scale + raised_cells * (raised(scale, exponent) - scale)
+        return cells * scale + raised_cells * (floor_exp(scale, exponent) - scale)
 
     assert low in [2**place for place in range(33)]
     assert total(low) < LARGEST_TOTAL
@@ -95,8 +95,8 @@ def test_all_weights_fit_and_are_as_fine_as_can_be(cells: int, raised_cells: int
 
 def test_an_epsilon_without_room_is_cut_to_what_is_of_use() -> None:
     """Beyond it a report is the truth but for one in 10^9."""
-    assert most_useful(1, 100, Fraction(7, 2)) == Fraction(7, 2)
-    exponent = most_useful(1, 100, Fraction(1000))
+    assert largest_exponent(1, 100, Fraction(7, 2)) == Fraction(7, 2)
+    exponent = largest_exponent(1, 100, Fraction(1000))
     assert exponent == 42
     assert 100 / math.exp(exponent) < 1e-9
-    assert most_useful(2**24, 2**24, Fraction(1000)) < 42
+    assert largest_exponent(2**24, 2**24, Fraction(1000)) < 42

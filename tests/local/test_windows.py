@@ -10,7 +10,7 @@ import pytest
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, PromiseBroken, TooLarge
-from heathaze.local._window import Window, exact_sum, part_of
+from heathaze.local._window import Window, exact_sum, floor_product
 from heathaze.local.disk_area import DiskArea
 from heathaze.local.hybrid_uniform_exponential import HybridUniformExponential
 from heathaze.local.mechanism import WindowMechanism
@@ -154,7 +154,7 @@ def test_sums_and_parts_of_weights_are_exact() -> None:
     assert exact_sum(weights) == sum(int(weight) for weight in weights)
     for share in (0.0, 2.0**-31, 0.123456789, 0.5, 1 - 2.0**-30, 1.0):
         expected = [int(share * 2**30) * int(weight) // 2**30 for weight in weights]
-        assert part_of(np.full(4, share), weights).tolist() == expected
+        assert floor_product(np.full(4, share), weights).tolist() == expected
 
 
 def test_outputs_are_those_that_some_window_covers() -> None:

@@ -1,4 +1,4 @@
-"""``heathaze estimate``: files of reports become a map."""
+"""``heathaze estimate``: make a map from files of reports."""
 
 from __future__ import annotations
 
@@ -26,19 +26,25 @@ def estimate(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option("--state", help="A tally to go on from, if it is there, and to save: all reports so far."),
+        typer.Option(
+            "--state", help="A tally of earlier reports; it is loaded if it exists, and saved with the new reports."
+        ),
     ] = None,
     wanted: Annotated[
         str | None,
-        typer.Option("--fingerprint", help="Count reports of these parameters alone.", show_default="the most common"),
+        typer.Option(
+            "--fingerprint",
+            help="Count only reports with this fingerprint of their parameters.",
+            show_default="the most common",
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a map of reports.
+    """Make a map from reports.
 
-    A file that cannot be used is named and left out; the others count, and the exit code is 1.
+    A file that cannot be used is named and left out; the others are counted, and the exit code is 1.
 
     Example: heathaze estimate nyc.reports --out nyc.html
     """
@@ -54,12 +60,12 @@ def estimate(
         tally = Tally.load(state) if state is not None and state.exists() else None
         tally, refused = _added(tally, files, wanted)
         if tally is None:
-            raise UnreadableData("No file could be used, so there is no map.")
+            raise UnreadableData("No file of reports could be used, so there is no map.")
         if state is not None:
             tally.save(state)
         written: list[Path] = [] if state is None else [state]
         if outputs:
-            begin("Estimating the map, and how sure it is")
+            begin("Estimating the map and its uncertainty")
             release = from_reports(tally)
             begin("Writing")
             written += [release.save(path) for path in outputs]
@@ -77,7 +83,7 @@ def estimate(
 
 
 def _added(tally: Tally | None, files: list[Path], wanted: str | None) -> tuple[Tally | None, list[str]]:
-    """Everything that can be counted, and the names of the files that cannot: each is a sentence, none is lost."""
+    """The tally of all files that can be counted, and the names of the others; each of them gets a sentence."""
     loaded, refused = {}, []
     for path in files:
         try:
@@ -87,7 +93,7 @@ def _added(tally: Tally | None, files: list[Path], wanted: str | None) -> tuple[
             refused.append(str(path))
     parts = [] if tally is None else [tally]
     if tally is None and loaded:
-        # One stray file, whatever its name, must not decide for all.
+        # The most common parameters decide, so that one wrong file cannot.
         kinds = Counter(fingerprint(more.mechanism) for more in loaded.values())
         wanted = wanted or kinds.most_common(1)[0][0]
         loaded = dict(sorted(loaded.items(), key=lambda item: fingerprint(item[1].mechanism) != wanted))

@@ -1,4 +1,4 @@
-"""``heathaze randomize``: positions become reports, on the device that holds them."""
+"""``heathaze randomize``: turn positions into reports, on the device that holds them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def randomize(
         str | None, typer.Option("--mechanism", help="See `heathaze mechanisms`.", show_default=LOCAL_DEFAULT)
     ] = None,
     radius: Annotated[
-        int | None, typer.Option("--radius", help="Of the disc, in cells.", show_default="what tells most")
+        int | None, typer.Option("--radius", help="Radius of the disc, in cells.", show_default="the most informative")
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="On one person's device: pay from their own budget.")
@@ -65,7 +65,7 @@ def randomize(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Randomise positions where they are; only reports leave, and `heathaze estimate` makes a map of many.
+    """Turn positions into private reports, on the device that holds them; `heathaze estimate` makes a map of many.
 
     Example: heathaze randomize visits.parquet --lon -74.10 -73.78 --lat 40.58 40.90 --size 64 --person user_id
     --epsilon 3.5 --out nyc.reports
@@ -99,7 +99,7 @@ def randomize(
 
 
 def _whose(person: str | None, unit: str | None) -> str | None:
-    """The person column, or None where every row is a report."""
+    """The person column, or None if every row is a report."""
     if unit not in (None, "person", "visit"):
         raise InvalidInput(f"There is no unit {unit!r} for reports; choose 'person' (with --person COLUMN) or 'visit'.")
     if unit == "visit" and person is not None:
@@ -108,15 +108,14 @@ def _whose(person: str | None, unit: str | None) -> str | None:
 
 
 def _check_somewhere(grid: Grid, found: Floats) -> None:
-    """Whoever holds many people's positions is told about wrong bounds; a single device would tell where it is not."""
+    """Warn of wrong bounds; not for a single position, because an error would tell that it lies elsewhere."""
     inside = grid.cell_of(found[:, 0], found[:, 1])[2]
     if inside.any() and not inside.mean() > 0.5:
         err.print("More than half of the positions lie outside the map and count as its border; are the bounds right?")
-    # One row may be one device, whose silence would tell that it is elsewhere.
     if not inside.any() and len(found) > 1:
         swapped = grid.cell_of(found[:, 1], found[:, 0])[2].any()
         hint = "longitude and latitude are probably swapped" if swapped else "check the bounds and the columns"
-        raise InvalidInput(f"Not one position lies inside the map, so all would be moved to its border; {hint}.")
+        raise InvalidInput(f"No position lies inside the map, so all would be moved to its border; {hint}.")
 
 
 def _tell(reports: Reports, output: Path, *, json: bool, quiet: bool) -> None:

@@ -1,14 +1,14 @@
-"""The map that noisy sums over regions tell: every round of a survey at once, as detailed as they can show.
+"""One map from the noisy sums over regions of all rounds of a survey.
 
-Each round cut the map into other regions and learned how many people each holds, with noise. Here they all speak about
-one density, whose logarithm has the prior of log_pyramid.py:
+Each round divides the map into other regions and learns how many people each holds, with noise. All sums are
+measurements of one density, which is fitted by :mod:`heathaze.inference.linear_map`:
 
     y ~ N(n·F, σ² + n·F(1 − F)),   F = share of the density in a region, n = people asked, σ² = variance of the noise.
 
-The second part of the variance is chance: those asked are a sample of those the map is about. Rounds with little noise
-weigh more, and neighbouring regions inform each other. How quickly detail loses height is learned: the value under
-which part of the regions foretells the rest best. Where the last round knows better than the fit, it is right.
-Everything is post-processing of numbers that are private already.
+The second part of the variance is that of sampling: the people asked are a sample of those that the map describes.
+Rounds with little noise have more weight, and neighbouring regions inform each other. If a sum of the last round
+differs from the fit by more than its error explains, the sum is believed. Everything is post-processing of numbers that
+are private already.
 """
 
 from __future__ import annotations
@@ -30,23 +30,30 @@ from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.types import Booleans, Floats, Integers
 
 _FALLS = (0.5, 0.6, 0.65, 0.7)
-"""How quickly detail loses height; the best of these is learned."""
+"""How quickly detail loses height in the prior; the best of these is learned."""
 
 _COARSE = 6
-"""Level on which roughness is learned and maps are drawn: 64 squares a side."""
+"""The level on which the roughness is learned and maps are drawn: 64 squares a side."""
 
 _FINE = 8
-"""Level that is always fitted, if the grid is so fine: 256 squares a side. The prior smooths across regions there."""
+"""The level that is always fitted, if the grid is fine enough: 256 squares a side."""
 
 _FINEST = 9
-"""Finest level that is fitted, where regions are small. Still smaller ones divide their square as their sums say."""
+"""The finest level that is fitted, if regions are small. Smaller regions divide their square by their sums."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyRegions:
-    """What one round told: the noisy number of people in every region of a partition. Public.
+    """The result of one round: the noisy number of people in every region of a partition. Public.
 
-    ``variance`` is that of the noise of each number, ``people`` how many were asked and answered.
+    Args:
+        partition: The regions.
+        values: One noisy number for each region.
+        variance: Variance of the noise of each number.
+        people: How many people were asked and answered.
+
+    Raises:
+        InvalidInput: A value is missing or not finite, or variance or people are out of range.
     """
 
     partition: Partition
@@ -108,9 +115,9 @@ def region_map(rounds: Sequence[NoisyRegions]) -> SmoothMap[TreeDensity]:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """One round seen on the squares of a level: which region each square belongs to.
+    """One round on the squares of a level: which region each square belongs to.
 
-    A square that regions cut through is a region of its own here, and holds what the regions inside it hold.
+    A square that contains smaller regions counts as one region, with the sum of what they hold.
     """
 
     labels: Integers
@@ -128,7 +135,7 @@ class _View:
         inner = levels > level
         levels, names, entries = levels[inner], names[inner], entries[inner]
         cut, square = np.unique(names >> (2 * (levels - level)), return_inverse=True)
-        # A region of which a cut square holds a part, by area, has that part of its people there.
+        # A region that lies partly in such a square has the same part of its people there as of its area.
         pairs, pair = np.unique(entries * len(cut) + square, return_inverse=True)
         part = np.bincount(pair, square_areas(grid, levels, names) / partition.region_areas[entries])
         region, into = np.divmod(pairs, max(len(cut), 1))
@@ -159,11 +166,11 @@ class _View:
         return replace(self, values=self.values + deviation * _normals(randomness, len(self.values)))
 
     def expected(self, density: Floats) -> Floats:
-        """People in every region, if a density is the truth."""
+        """The expected number of people in every region under a density."""
         return np.asarray(self.people * np.bincount(self.labels, density.ravel(), len(self.values)))
 
     def variance(self, expected: Floats) -> Floats:
-        """Of every value: noise, and the chance of who was asked."""
+        """The variance of every value: that of the noise and that of sampling."""
         inside = np.clip(expected, 0.0, self.people)
         return self.noise + np.maximum(inside * (1 - inside / self.people), 1.0)
 
@@ -187,15 +194,15 @@ def _trials(views: Sequence[_View]) -> list[tuple[list[_View], Callable[[Floats]
 
 
 def _settled(last: _View, density: Floats) -> Floats:
-    """The last round has the final word where it knows better: regions that the fit misses by more than chance.
+    """Correct the fit by the last round, in regions where it differs by more than two standard deviations.
 
-    A miss beyond two standard deviations is made good by the part 1 − 4v/miss² of it (after James and Stein). Where
-    there are many people the noise is small and that is nearly all; where there are few the prior stands.
+    Such a difference is added in part, by 1 − 4v/difference² (after James and Stein). In regions with many people the
+    noise is small and the part is nearly 1; in regions with few people the fit stays.
     """
     expected = last.expected(density)
     miss = last.values - expected
     sure = np.maximum(0.0, 1 - 4 * last.variance(expected) / np.maximum(miss**2, 1e-300))
-    # Nobody can tell less than half a deviation of the noise from nothing; without this, bad luck leaves black holes.
+    # Half a standard deviation of the noise cannot be told from zero; without this bound, unlucky regions become empty.
     least = np.minimum(expected, 0.5 * np.sqrt(last.noise))
     factor = np.maximum(expected + sure * miss, least) / np.maximum(expected, 1e-300)
     settled = density * factor[last.labels].reshape(density.shape)
@@ -204,7 +211,7 @@ def _settled(last: _View, density: Floats) -> Floats:
 
 
 def _with_detail(last: NoisyRegions, level: int, shares: Floats) -> TreeDensity:
-    """Shares of squares as a density; a square cut by finer regions is divided as their sums say."""
+    """The shares of squares as a density; a square that contains smaller regions is divided by their sums."""
     grid = last.partition.grid
     codes = _square_codes(grid, level)
     order = np.argsort(codes)
@@ -218,7 +225,7 @@ def _with_detail(last: NoisyRegions, level: int, shares: Floats) -> TreeDensity:
     areas = square_areas(grid, levels, names)
     weight = (np.maximum(last.values, 0.0) / last.partition.region_areas)[entries] * areas
     whole = np.bincount(square, weight, len(codes))
-    # Where nothing was found the square is flat.
+    # A square in which all sums are zero is flat.
     flat = np.bincount(square, areas, len(codes))
     part = np.where(whole[square] > 0, weight / np.maximum(whole[square], 1e-300), areas / flat[square])
     cut = np.zeros(len(codes), dtype=np.bool_)
@@ -237,7 +244,7 @@ def _square_shape(grid: Grid, level: int) -> tuple[int, int]:
 
 
 def _square_codes(grid: Grid, level: int) -> Integers:
-    """Codes of the squares of a level, row by row."""
+    """The codes of the squares of a level, row by row."""
     return cell_codes(grid.resized(_square_shape(grid, level)))
 
 

@@ -1,13 +1,15 @@
-"""A window around the true cell: every output has the same small weight, those in the window weigh more.
+"""Whole-number weights in a window around the true cell: every output has the same low weight, those in it more.
 
     weight(output u | cell v) = low + excess[u − v],   Pr[u | v] = weight / total
 
-The outputs are all cells that some window reaches, so no window is cut off and ``total`` is the same for every v. Then
-the ratio of two inputs' probabilities is a ratio of two weights, and if every weight lies between low and high,
+The outputs are all cells that lie in the window of some cell of the grid. So no window is cut off, and ``total`` is the
+same for every v. The ratio of two cells' probabilities is then a ratio of two weights, and if every weight lies between
+low and high,
 
     Pr[u | v] / Pr[u | v'] ≤ high / low ≤ e^ε.
 
-All weights are whole numbers and one draw below ``total`` decides (errata E1-7): what is promised is what is sampled.
+All weights are whole numbers, and one uniform number below ``total`` decides (errata E1-7). So the probabilities that
+are promised are exactly those that are sampled.
 """
 
 from __future__ import annotations
@@ -25,15 +27,25 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Booleans, Floats, Integers
 
 MAX_MATRIX = 2**26
-"""Entries of a transition matrix that is still written out (512 MB)."""
+"""The most entries of a transition matrix (512 MB)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Whole-number weights of a window, and the cells it moves over.
+    """Whole-number weights of a window, and the grid that it moves over.
 
-    ``excess`` has an odd number of rows and columns, the true cell in the middle; ``support`` marks the offsets that
-    count as part of the window even where their excess is 0.
+    Args:
+        shape: Rows and columns of the grid.
+        low: The weight of every output outside of the window.
+        excess: What is added in the window, by offset; odd numbers of rows and columns, the true cell in the middle.
+        support: The offsets that are part of the window, also those whose excess is 0.
+
+    Raises:
+        PromiseBroken: A weight is below ``low``, or the weights do not fit into 62 bits.
+
+    >>> window = Window((1, 2), low=1, excess=np.array([[2]]), support=np.array([[True]]))
+    >>> window.transition_matrix().tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
     """
 
     shape: tuple[int, int]
@@ -54,21 +66,29 @@ class Window:
 
     @property
     def frame(self) -> tuple[int, int]:
-        """Rows and columns of the rectangle that holds every output; an output's id is its place in it, row by row."""
+        """Rows and columns of the rectangle that holds every output; outputs are numbered in it row by row."""
         return self.shape[0] + 2 * self.half_width[0], self.shape[1] + 2 * self.half_width[1]
 
     @functools.cached_property
     def outputs(self) -> Integers:
-        """The ids that occur: cells of the frame that the window reaches from some cell of the grid."""
+        """The numbers of the outputs: cells of the frame that lie in the window of some cell of the grid."""
         return np.flatnonzero(_dilated(self.shape, self.support))
 
     @functools.cached_property
     def total(self) -> int:
-        """Sum of the weights of all outputs: the same for every cell."""
+        """The sum of the weights of all outputs; it is the same for every cell."""
         return self.low * self.outputs.size + exact_sum(self.excess)
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """One output for each cell (numbered row by row); constant work a cell."""
+        """Draw one output for each cell.
+
+        Args:
+            cells: Numbers of the true cells, counted row by row.
+            randomness: The source of random bits.
+
+        Returns:
+            The number of an output for each cell.
+        """
         ticket = randomness.below(self.total, len(cells)).astype(np.int64)
         everywhere = self.low * self.outputs.size
         ids = self.outputs[np.minimum(ticket // self.low, self.outputs.size - 1)]
@@ -81,17 +101,21 @@ class Window:
 
     @functools.cached_property
     def _ladder(self) -> tuple[Integers, Integers]:
-        """Running sum of the excess, offset by offset, and each offset as a step between ids."""
+        """The running sum of the excess, offset by offset, and each offset as a difference of numbers in the frame."""
         rows, cols = np.nonzero(self.excess)
         steps = (rows - self.half_width[0]) * self.frame[1] + cols - self.half_width[1]
         return np.cumsum(self.excess[rows, cols]), steps
 
     def probabilities(self) -> Floats:
-        """The window's weights as probabilities, outside of it ``low / total``."""
+        """The weights of the window as probabilities; outside of it they are ``low / total``."""
         return (self.low + self.excess) / self.total
 
     def transition_matrix(self) -> Floats:
-        """Pr[output | cell]: a row for each cell of the grid, a column for each id in the frame (0 where none)."""
+        """Pr[output | cell]: one row for each cell of the grid, one column for each cell of the frame.
+
+        Raises:
+            TooLarge: The matrix does not fit into memory.
+        """
         rows, cols = self.shape
         if rows * cols * self.frame[0] * self.frame[1] > MAX_MATRIX:
             raise TooLarge(f"A transition matrix of {rows} × {cols} cells does not fit; ask for one on a small grid.")
@@ -104,40 +128,40 @@ class Window:
         return matrix.reshape(rows * cols, -1) / self.total
 
     def information_bound(self) -> float:
-        """An upper bound of what a report tells about its cell, in nats, whatever the map (errata E1-5).
+        """An upper bound on the information of a report about its cell, in nats, for any map (errata E1-5).
 
         log |outputs| − H(output | cell)
         """
         return float(np.log(self.outputs.size)) - self._noise()
 
     def information(self) -> float:
-        """What a report tells about its cell, in nats, when all cells of the map are equally likely.
+        """The information of a report about its cell, in nats, if all cells of the map are equally likely.
 
         H(output) − H(output | cell)
         """
-        # How likely an output is: the mean over the cells, whose windows are summed by running sums.
+        # The probability of an output is the mean over all cells; their windows are added by running sums.
         cells = self.shape[0] * self.shape[1]
         near = _box_sums(_box_sums(self.excess.astype(np.float64), self.shape[0], axis=0), self.shape[1], axis=1)
         shares = (self.low + np.maximum(near.ravel()[self.outputs], 0.0) / cells) / self.total
         return float(-(shares * np.log(shares)).sum()) - self._noise()
 
     def _noise(self) -> float:
-        """H(output | cell), the same for every cell: the entropy of the window and of the outputs outside of it."""
+        """H(output | cell): the entropy of the window and of the outputs outside of it; the same for every cell."""
         shares = (self.low + self.excess[self.support].astype(np.float64)) / self.total
         outside = self.low / self.total
         return float(-(shares * np.log(shares)).sum() - (self.outputs.size - shares.size) * outside * np.log(outside))
 
 
 def exact_sum(weights: Integers) -> int:
-    """Sum of whole numbers that may together leave 64 bits: upper and lower halves are summed on their own."""
+    """The sum of whole numbers, which may exceed 64 bits: the upper and the lower halves are added separately."""
     half = np.int64(31)
     return (int((weights >> half).sum()) << 31) + int((weights & np.int64(2**31 - 1)).sum())
 
 
-def part_of(share: Floats, weight: Integers | int) -> Integers:
-    """⌊share · weight⌋ for shares between 0 and 1, in whole numbers; a share of 1 gives the whole weight.
+def floor_product(share: Floats, weight: Integers | int) -> Integers:
+    """⌊share · weight⌋ for shares from 0 to 1, in whole numbers; a share of 1 gives the whole weight.
 
-    The share is first rounded down to s/2^30. With weight = 2^30 · a + c, no product leaves 64 bits:
+    The share is first rounded down to s/2^30. With weight = 2^30 · a + c, no product exceeds 64 bits:
 
         ⌊s · weight / 2^30⌋ = s · a + ⌊s · c / 2^30⌋
     """
@@ -147,13 +171,13 @@ def part_of(share: Floats, weight: Integers | int) -> Integers:
 
 
 def _dilated(shape: tuple[int, int], support: Booleans) -> Booleans:
-    """Which cells of the frame some window covers: those with an offset of the support back into the grid."""
+    """Which cells of the frame lie in the window of some cell of the grid."""
     down = _box_sums(support.astype(np.int32), shape[0], axis=0) > 0
     return np.asarray(_box_sums(down.astype(np.int32), shape[1], axis=1) > 0)
 
 
 def _box_sums(values: npt.NDArray[Any], length: int, axis: int) -> npt.NDArray[Any]:
-    """The sum of every ``length`` neighbours along an axis, those reaching over the ends included; by a running sum."""
+    """The sum of every ``length`` neighbours along an axis, with zeros beyond the ends; by a running sum."""
     padding = [(0, 0), (0, 0)]
     padding[axis] = (length, length - 1)
     running = np.swapaxes(np.cumsum(np.pad(values, padding), axis=axis, dtype=values.dtype), 0, axis)

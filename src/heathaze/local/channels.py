@@ -1,6 +1,7 @@
-"""From the distribution of cells to the distribution of what is tallied, and back: the two products that EM needs.
+"""Channels: from the distribution of cells to the distribution of outcomes, and the adjoint.
 
-A channel is a stochastic matrix M, cells × outcomes, that is never written out. ``forward`` is fᵀM, ``backward`` is Mr.
+A channel is a stochastic matrix M, cells × outcomes, that is not written out. ``forward`` is fᵀM, ``backward`` is Mr.
+Estimation needs only these two products.
 """
 
 from __future__ import annotations
@@ -28,28 +29,39 @@ class Channel(Protocol):
         """How many outcomes there are."""
 
     def forward(self, density: Floats) -> Floats:
-        """Probability of every outcome, for a density over the cells (rows × columns)."""
+        """fᵀM: the probability of each outcome.
+
+        Args:
+            density: The probability of each cell (rows × columns).
+        """
 
     def backward(self, ratio: Floats) -> Floats:
-        """For every cell, the expectation of a number that each outcome has."""
+        """Mr: for each cell, the expectation of a number that belongs to each outcome.
+
+        Args:
+            ratio: One number for each outcome.
+
+        Returns:
+            One number for each cell (rows × columns).
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Convolution:
-    """A kernel around the true cell, on top of the same small probability for every outcome; by FFT (errata E1-13).
+    """A kernel around the true cell on top of an equal probability of every outcome; by FFT (errata E1-13).
 
         Pr[u | v] = base + scale[v] · kernel[u − v]     for outcomes u of the frame that can occur, else 0
 
-    Padded to lengths with small factors: a prime length takes many times as long.
+    Lengths are padded to numbers with small factors, because the FFT of a prime length takes many times as long.
 
     Args:
         shape: Rows and columns of the grid.
-        kernel: Odd number of rows and columns, the true cell in the middle.
-        base: What every outcome has at least.
-        occurs: How many outcomes each cell of the frame stands for: 1 or 0, more where cells were merged. The frame is
-            the grid and, on each side, as much as ``margin`` says.
-        margin: How many cells the frame has beyond the grid, down and across.
-        scale: Factor of the kernel for every cell; 1 where left out.
+        kernel: The kernel; odd numbers of rows and columns, the true cell in the middle.
+        base: The least probability of each outcome.
+        occurs: How many outcomes each cell of the frame stands for: 1 or 0, or more if cells were merged. The frame is
+            the grid with a margin on each side.
+        margin: How many cells the frame has on each side of the grid, down and across.
+        scale: A factor of the kernel for each cell; 1 if left out.
     """
 
     shape: tuple[int, int]
@@ -61,11 +73,11 @@ class Convolution:
 
     @property
     def outcomes(self) -> int:
-        """Cells of the frame."""
+        """The number of cells of the frame."""
         return self.occurs.size
 
     def forward(self, density: Floats) -> Floats:
-        """Base plus convolution; what rounding leaves below zero is cut before the base is added."""
+        """Base plus convolution. Rounding errors below zero are set to zero before the base is added."""
         from scipy.fft import irfft2, rfft2
 
         lifted = density if self.scale is None else density * self.scale
@@ -88,12 +100,18 @@ class Convolution:
         return np.asarray((near if self.scale is None else near * self.scale) + everywhere)
 
     def merged(self, factor: int) -> tuple[Convolution, Integers]:
-        """The same channel seen coarsely: squares of ``factor`` × ``factor`` cells as one cell, outcomes likewise.
-
-        Exact for densities that are level within each square where ``factor`` divides the sides and nothing is scaled;
-        elsewhere nearly, with rows that sum to 1. The second result names the merged outcome of each one.
+        """The same channel on a coarser grid: squares of cells become one cell, and squares of outcomes one outcome.
 
             kernel'[Δ] = Σ_δ kernel[δ] · t(δ − factor·Δ),   t(x) = max(0, factor − |x|) / factor   on either axis
+
+        It is exact for densities that are constant within each square, if ``factor`` divides the sides and there is no
+        scale. Otherwise it is nearly exact, and its rows sum to 1.
+
+        Args:
+            factor: Cells on a side of a square.
+
+        Returns:
+            The coarse channel, and the number of the coarse outcome for each outcome.
         """
         shape = tuple(-(-side // factor) for side in self.shape)
         margin = tuple(-(-side // factor) for side in self.margin)
@@ -121,7 +139,7 @@ class Convolution:
 
     @property
     def _corner(self) -> tuple[int, int]:
-        """Where the frame begins in the full convolution, which reaches half a kernel beyond the grid."""
+        """Where the frame begins in the full convolution, which extends half a kernel beyond the grid."""
         return self.kernel.shape[0] // 2 - self.margin[0], self.kernel.shape[1] // 2 - self.margin[1]
 
     @functools.cached_property
@@ -146,7 +164,7 @@ def _tents(half_width: int, factor: int) -> Floats:
 
 
 def _block_means(values: Floats, factor: int) -> Floats:
-    """Mean of every square of ``factor`` × ``factor`` numbers; those at the far border may be smaller."""
+    """The mean of every square of ``factor`` × ``factor`` numbers; squares at the far border may be smaller."""
     rows, cols = (np.arange(0, side, factor) for side in values.shape)
     sums = np.add.reduceat(np.add.reduceat(values, rows, axis=0), cols, axis=1)
     sizes = np.add.reduceat(np.add.reduceat(np.ones_like(values), rows, axis=0), cols, axis=1)
@@ -155,7 +173,14 @@ def _block_means(values: Floats, factor: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Separable:
-    """Row and column are randomised on their own: Pr[(a, b) | (r, c)] = down[r, a] · across[c, b]."""
+    """The row and the column are randomised independently.
+
+        Pr[(a, b) | (r, c)] = down[r, a] · across[c, b]
+
+    Args:
+        down: Pr[outcome | row].
+        across: Pr[outcome | column].
+    """
 
     down: Floats
     across: Floats
@@ -167,28 +192,36 @@ class Separable:
 
     @property
     def outcomes(self) -> int:
-        """Pairs of a row's and a column's outcome."""
+        """The number of pairs of an outcome of a row and an outcome of a column."""
         return int(self.down.shape[1] * self.across.shape[1])
 
     def forward(self, density: Floats) -> Floats:
-        """Both sides, one after the other."""
+        """Multiply by one matrix, then by the other."""
         return (self.down.T @ density @ self.across).ravel()
 
     def backward(self, ratio: Floats) -> Floats:
-        """Both sides, one after the other."""
+        """Multiply by one matrix, then by the other."""
         return np.asarray(self.down @ ratio.reshape(self.down.shape[1], -1) @ self.across.T)
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """A matrix written out: for small grids, and to check the others."""
+    """A channel whose matrix is written out, for small grids and to check the others.
+
+    Args:
+        shape: Rows and columns of the grid.
+        matrix: Pr[outcome | cell], one row for each cell.
+
+    >>> Matrix((1, 2), np.array([[0.9, 0.1], [0.2, 0.8]])).forward(np.array([[0.5, 0.5]])).round(2).tolist()
+    [0.55, 0.45]
+    """
 
     shape: tuple[int, int]
     matrix: Floats
 
     @property
     def outcomes(self) -> int:
-        """Columns of the matrix."""
+        """The number of columns of the matrix."""
         return int(self.matrix.shape[1])
 
     def forward(self, density: Floats) -> Floats:
@@ -202,9 +235,13 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """Row or column is randomised, whichever a fair coin chooses; a row's outcomes a come first, a column's b follow.
+    """A fair coin chooses whether the row or the column is reported. Outcomes of rows come before those of columns.
 
-    Pr[a | (r, c)] = down[r, a] / 2,   Pr[b | (r, c)] = across[c, b] / 2
+        Pr[a | (r, c)] = down[r, a] / 2,   Pr[b | (r, c)] = across[c, b] / 2
+
+    Args:
+        down: Pr[outcome | row].
+        across: Pr[outcome | column].
     """
 
     down: Floats
@@ -217,15 +254,15 @@ class Marginals:
 
     @property
     def outcomes(self) -> int:
-        """A row's outcomes, then a column's."""
+        """The number of outcomes of rows and of columns together."""
         return int(self.down.shape[1] + self.across.shape[1])
 
     def forward(self, density: Floats) -> Floats:
-        """The sums along rows and along columns, each through its own matrix."""
+        """The density of the rows and that of the columns, each multiplied by its matrix."""
         return np.concatenate([density.sum(axis=1) @ self.down, density.sum(axis=0) @ self.across]) / 2
 
     def backward(self, ratio: Floats) -> Floats:
-        """A number for each row plus one for each column."""
+        """A number for each row plus a number for each column."""
         down, across = np.split(ratio, [self.down.shape[1]])
         return np.asarray((self.down @ down)[:, None] + (self.across @ across)[None, :]) / 2
 

@@ -15,29 +15,35 @@ import numpy.typing as npt
 from heathaze.checks import assign, whole
 from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
-from heathaze.local._window import Window, part_of
+from heathaze.local._window import Window, floor_product
 from heathaze.local.mechanism import WindowMechanism
-from heathaze.local.weights import finest_low, most_useful, raised
+from heathaze.local.weights import finest_low, floor_exp, largest_exponent
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.types import Booleans, Floats, Integers
 
 MAX_RADIUS = 2048
-"""Of a window that is written out: about 2^24 weights."""
+"""The largest radius in cells; the window of weights then has about 2^24 entries."""
 
 MAX_FRAME = 4 * MAX_DENSE_CELLS
-"""Cells of the map and of its margin, for which reports are tallied."""
+"""The most cells that the grid and its margin may have together; a tally has one count for each."""
 
 
 @dataclass(frozen=True, init=False)
 class DiskArea(WindowMechanism):
-    """The disk area mechanism of Du et al. on a grid; see ``disk_area.md``.
+    """The disk area mechanism (DAM) of Du et al. on a grid; see ``disk_area.md``.
+
+        Pr[u | v] ∝ e^ε   for cells u in a disc around the true cell v,   Pr[u | v] ∝ 1   for all others
 
     Args:
-        grid: The public frame; d × d cells in the paper, any rectangle here.
-        epsilon: PrivacyLoss of one report.
-        radius: Of the disc, in cells. Left out, the one that tells the server most (:func:`best_radius`); 0 is
-            randomised response. The paper's own choice is :func:`paper_radius`.
-        shrink: Give a cell that the circle cuts a part of the weight (the paper's DAM), or none (DAM-NS).
+        grid: The public grid; any rectangle.
+        epsilon: Privacy loss of one report.
+        radius: Radius of the disc, in cells. If left out, the radius with which a report tells the server most
+            (:func:`best_radius`). Radius 0 is randomised response. The paper's choice is :func:`paper_radius`.
+        shrink: Whether a cell that the circle cuts gets a part of the high weight (the paper's DAM) or none (DAM-NS).
+
+    Raises:
+        InvalidInput: ε is not positive, or the radius is not a whole number from 0 to :func:`largest_radius`.
+        TooLarge: The grid has too many cells.
 
     >>> mechanism = DiskArea(Grid.plane(x=(0, 1), y=(0, 1), size=15), 3.5)
     >>> mechanism.radius, mechanism.window.outputs.size
@@ -54,7 +60,7 @@ class DiskArea(WindowMechanism):
 
     @functools.cached_property
     def window(self) -> Window:
-        """The weights: e^ε in the disc, 1 outside, between them where the circle cuts a cell."""
+        """The weights: e^ε in the disc, 1 outside, and between the two where the circle cuts a cell."""
         return disk_window(self.grid.shape, self.epsilon, self.radius, shrink=self.shrink)
 
 
@@ -68,7 +74,7 @@ def parse_radius(radius: int, grid: Grid) -> int:
 
 
 def largest_radius(shape: tuple[int, int]) -> int:
-    """Twice the longer side, if the window and the frame of all outputs can be written out.
+    """The largest radius in cells: twice the longer side, if the window and the frame of all outputs fit into memory.
 
     >>> largest_radius((15, 15)), largest_radius((4096, 4096)), largest_radius((2**20, 16))
     (30, 2048, 23)
@@ -80,9 +86,13 @@ def largest_radius(shape: tuple[int, int]) -> int:
 
 
 def disk_window(shape: tuple[int, int], epsilon: Fraction, radius: int, *, shrink: bool = True) -> Window:
-    """Weights of the disc: high where :func:`disk_share` is 1, low where it is 0, between them where the circle cuts.
+    """The weights of the disc: high where :func:`disk_share` is 1, low where it is 0, between the two elsewhere.
 
-    Without ``shrink`` a cell that the circle cuts has the low weight, and is no part of the window.
+    Args:
+        shape: Rows and columns of the grid.
+        epsilon: Privacy loss of one report.
+        radius: Radius of the disc, in cells.
+        shrink: If False, a cell that the circle cuts has the low weight and is not part of the window.
     """
     x = np.arange(radius + 1)[:, None]
     share, support = disk_share(x, x.T, radius)
@@ -91,18 +101,26 @@ def disk_window(shape: tuple[int, int], epsilon: Fraction, radius: int, *, shrin
         share = support.astype(np.float64)
     support = mirrored(support)
     low, exponent = finest_scale(shape, epsilon, radius, support)
-    return Window(shape, low, mirrored(part_of(share, raised(low, exponent) - low)), support)
+    return Window(shape, low, mirrored(floor_product(share, floor_exp(low, exponent) - low)), support)
 
 
 def disk_share(x: Integers, y: Integers, radius: Integers | int) -> tuple[Floats, Booleans]:
     """How much of the high weight each cell gets, and whether it lies in the disc or is cut by its circle.
 
-    Cell (x, y), at distance r of the true one: in the disc (r ≤ b) it has the share 1, where the circle cuts it
+    Let the cell (x, y) be at distance r from the true one. In the disc (r ≤ b) its share is 1. If the circle cuts it,
 
-        S = 4 (δx + ½)(δy + ½),   δ = b/r − 1,   cut to [0, 1]
+        S = 4 (δx + ½)(δy + ½),   δ = b/r − 1,   clipped to [0, 1]
 
-    (Theorem VI.1; without the cut a share can be negative, and the mechanism leaks: errata E1-2). The circle cuts a
-    cell when the cell's nearest corner, at (x − ½, y − ½), lies inside; compared in whole numbers.
+    (Theorem VI.1). Without the clipping a share can be negative, and the mechanism leaks (errata E1-2). The circle cuts
+    a cell if the cell's nearest corner, at (x − ½, y − ½), lies inside. This is decided in whole numbers.
+
+    Args:
+        x: Offsets in rows, not negative.
+        y: Offsets in columns, not negative.
+        radius: Radius b of the disc, in cells.
+
+    Returns:
+        The shares, and whether each cell is part of the window.
     """
     inside = x**2 + y**2 <= radius**2
     cut = ~inside & (np.maximum(2 * x - 1, 0) ** 2 + np.maximum(2 * y - 1, 0) ** 2 < 4 * radius**2)
@@ -112,38 +130,41 @@ def disk_share(x: Integers, y: Integers, radius: Integers | int) -> tuple[Floats
 
 
 def mirrored(quarter: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A window from its quarter of offsets 0, 1, … down and across."""
+    """The whole window, from its quarter with offsets 0, 1, … down and across."""
     return np.pad(quarter, [(side - 1, 0) for side in quarter.shape], mode="reflect")
 
 
 def finest_scale(shape: tuple[int, int], epsilon: Fraction, radius: int, support: Booleans) -> tuple[int, Fraction]:
-    """What a weight of 1 is written as, and the exponent of the largest weight: ε, or what 62 bits have room for."""
+    """The whole number that stands for a weight of 1, and the exponent of the largest weight.
+
+    The exponent is ε, or the largest for which all weights fit into 62 bits.
+    """
     cells = math.prod(side + 2 * radius for side in shape)
     raised_cells = int(support.sum())
-    exponent = most_useful(raised_cells, cells, epsilon)
+    exponent = largest_exponent(raised_cells, cells, epsilon)
     return finest_low(cells, raised_cells, exponent), exponent
 
 
 def paper_radius(grid: Grid, epsilon: Number) -> float:
-    """The radius of eq. 11, in cells: the optimum of the continuous bound; the paper rounds it down.
+    """The radius of eq. 11, in cells. It maximises a bound on what a report tells, for a continuous map.
 
         b = (P m₂ + √(P² m₂² + 4π e^ε m₁ m₂ A)) / (2π e^ε m₁),   m₁ = e^ε − 1 − ε,   m₂ = 1 − e^ε + ε e^ε
 
-    A is the area of the map and P its perimeter, which for a square of side L is the paper's formula.
+    A is the area of the map and P its perimeter; for a square this is the paper's formula. The paper rounds b down.
 
     >>> round(paper_radius(Grid.plane(x=(0, 1), y=(0, 1), size=1), 3.5), 12)
     0.233247334375
     """
     loss = float(parse_epsilon(epsilon))
     area, perimeter = float(grid.cells), 2.0 * (grid.rows + grid.cols)
-    ratio = in_over_out(loss)
+    ratio = best_area_ratio(loss)
     # πb² = ratio · (P b + A), whatever the size of the map.
     return (ratio * perimeter + math.sqrt((ratio * perimeter) ** 2 + 4 * math.pi * ratio * area)) / (2 * math.pi)
 
 
-def in_over_out(loss: float) -> float:
-    """m₂ / (e^ε m₁): the area of the best disc over the area outside it."""
-    if loss < 1e-2:  # both cancel: the series in ε (errata E1-4)
+def best_area_ratio(loss: float) -> float:
+    """m₂ / (e^ε m₁): the area of the best disc divided by the area outside of it."""
+    if loss < 1e-2:  # m₁ and m₂ cancel here, so their series in ε are used (errata E1-4)
         m1 = sum(loss ** (k - 2) / math.factorial(k) for k in range(2, 12))
         m2 = sum(loss ** (k - 2) * (1 / math.factorial(k - 1) - 1 / math.factorial(k)) for k in range(2, 12))
         return m2 / (math.exp(loss) * m1)
@@ -153,30 +174,42 @@ def in_over_out(loss: float) -> float:
 
 
 def best_radius(grid: Grid, epsilon: Number, *, shrink: bool = True) -> int:
-    """The radius for which the discrete bound on what a report tells is largest (errata E1-5).
+    """The radius that maximises the bound on a report's information for the cells of this grid (errata E1-5).
 
-    On a single cell there is nothing to tell, whatever the bound says, and the radius is 0.
+    On a grid of one cell a report tells nothing, and the radius is 0.
+
+    Args:
+        grid: The public grid.
+        epsilon: Privacy loss of one report.
+        shrink: As in :class:`DiskArea`.
     """
     loss = parse_epsilon(epsilon)
     if grid.cells == 1:
         return 0
 
-    def told(radius: int) -> float:
+    def information(radius: int) -> float:
         return disk_window(grid.shape, loss, radius, shrink=shrink).information_bound()
 
-    return most_telling(told, start=math.floor(paper_radius(grid, loss)), step=1, largest=largest_radius(grid.shape))
+    start = math.floor(paper_radius(grid, loss))
+    return most_informative_radius(information, start=start, step=1, largest=largest_radius(grid.shape))
 
 
-def most_telling(told: Callable[[int], float], start: int, step: int, largest: int) -> int:
+def most_informative_radius(information: Callable[[int], float], start: int, step: int, largest: int) -> int:
     """The radius with which a report tells most; 0 is randomised response.
 
-    Climbs by steps that are halved where neither side is better. What is told rises and falls once, but for the
-    roughness of small discs, which a last look at the smallest and at the neighbours makes up for.
+    The search climbs by steps, which are halved where neither side is better. The information rises and falls once,
+    except for the roughness of small discs. So the smallest radii and the neighbours of the result are tried as well.
+
+    Args:
+        information: What a report tells, as a function of the radius.
+        start: The radius to start from.
+        step: The first step.
+        largest: The largest radius.
     """
 
     @functools.cache
     def gain(radius: int) -> float:
-        return told(radius) if 0 <= radius <= largest else -math.inf
+        return information(radius) if 0 <= radius <= largest else -math.inf
 
     best = min(largest, start)
     while step:

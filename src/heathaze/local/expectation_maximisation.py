@@ -1,11 +1,12 @@
-"""Expectation maximisation: the density under which the tallies were most likely.
+"""Expectation maximisation (EM): the density with the highest likelihood of the tallies.
 
-One step moves every cell's mass by how much better it explains the tallies than the whole density does:
+One step multiplies the mass of every cell by how much better it explains the tallies n than the whole density f does:
 
     f ← f · M (n / fᵀM) / Σ n
 
-The likelihood is concave and never falls, so this ends at a maximum of it. On a fine grid that maximum is no good map:
-what reports cannot tell apart, it sets against each other (smooth_map.py does better, and says how sure it is).
+The log-likelihood is concave, and no step lowers it, so the steps converge to its maximum. On a fine grid that maximum
+overfits: neighbouring cells that reports cannot tell apart get very different masses. The prior of
+:func:`heathaze.local.estimate.smooth_map` avoids this.
 """
 
 from __future__ import annotations
@@ -28,8 +29,15 @@ _SMOOTHING = np.array([0.25, 0.5, 0.25])
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """Where the steps ended: the density (rows × columns, sum 1), its log-likelihood, and how many steps it took."""
+class EMFit:
+    """The result of EM.
+
+    Args:
+        density: Rows × columns, sum 1.
+        log_likelihood: Of the density before the last step or extrapolation.
+        steps: How many steps were taken.
+        converged: Whether the likelihood settled within the allowed steps.
+    """
 
     density: Floats
     log_likelihood: float
@@ -46,19 +54,22 @@ def expectation_maximisation(
     tolerance: float = TOLERANCE,
     smooth: bool = False,
     accelerate: bool = True,
-) -> Fit:
-    """Run EM from a flat density until the likelihood hardly rises.
+) -> EMFit:
+    """Run EM until the likelihood hardly rises.
 
     Args:
-        channel: Which outcome a cell is tallied as, and how likely.
+        channel: The probability of each outcome for each cell.
         tallies: How often each outcome was found.
-        start: Where to begin; the same everywhere if left out.
-        steps: When to stop at the latest.
-        tolerance: When to stop: a step raised the log-likelihood by less than this part of it.
-        smooth: After every step spread each cell over its neighbours by [1 2 1]⊗[1 2 1]/16 (EMS). Then nothing is
-            maximised and steps are taken one by one until the likelihood settles.
-        accelerate: Take two steps and leap as far as they point (SQUAREM, Varadhan and Roland 2008, scheme S3); a leap
-            that lowers the likelihood is taken back.
+        start: The density to start from; a flat one if left out.
+        steps: The most steps.
+        tolerance: Stop when a step raises the log-likelihood by less than this part of it.
+        smooth: Whether to smooth the density after every step by the kernel [1 2 1]⊗[1 2 1]/16 (EMS). Then steps are
+            taken one by one until the likelihood settles; it is not maximised.
+        accelerate: Whether to extrapolate from two steps at a time (SQUAREM, Varadhan and Roland 2008, scheme S3). An
+            extrapolation that lowers the likelihood is taken back.
+
+    Returns:
+        The density, and how it was reached.
 
     >>> from heathaze.local.channels import Matrix
     >>> coin = Matrix((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
@@ -69,7 +80,7 @@ def expectation_maximisation(
     rows, cols = channel.shape
     density = np.full((rows, cols), 1.0 / (rows * cols)) if start is None else start / start.sum()
     if counts.sum() <= 0 or rows * cols == 1:
-        return Fit(density, 0.0, 0, True)
+        return EMFit(density, 0.0, 0, True)
     stepper = _Stepper(channel, counts)
     last, likelihood, taken = -math.inf, -math.inf, 0
     while taken < steps:
@@ -77,15 +88,15 @@ def expectation_maximisation(
         taken += used
         if smooth:
             density = _spread(density)
-        # Several steps at once may raise it by as much more.
+        # Several steps at once may raise it by the same factor more.
         if abs(likelihood - last) <= tolerance * abs(likelihood) * used:
-            return Fit(density, likelihood, taken, True)
+            return EMFit(density, likelihood, taken, True)
         last = likelihood
-    return Fit(density, likelihood, taken, False)
+    return EMFit(density, likelihood, taken, False)
 
 
 class _Stepper:
-    """The steps for one set of tallies."""
+    """The EM steps for one set of tallies."""
 
     def __init__(self, channel: Channel, counts: Floats) -> None:
         self.channel = channel
@@ -95,7 +106,7 @@ class _Stepper:
         self._ratio = np.zeros(channel.outcomes)
 
     def step(self, density: Floats) -> tuple[Floats, float]:
-        """One step, and the log-likelihood of where it started."""
+        """One step, and the log-likelihood of the density before it."""
         expected = self.channel.forward(density)[self.found]
         self._ratio[self.found] = self.counts / expected
         moved = density * self.channel.backward(self._ratio)
@@ -106,9 +117,9 @@ class _Stepper:
         return *self.step(density), 1
 
     def leap(self, density: Floats) -> tuple[Floats, float, int]:
-        """Two steps r and r + v, then as far as they point: f − 2αr + α²v with α = −|r| / |v|; and one step from there.
+        """Two steps r and r + v, the extrapolation f − 2αr + α²v with α = −|r| / |v|, and one step from there.
 
-        Likelihoods are those of where a step started, which is what a leap is judged by.
+        The extrapolation is judged by its own likelihood, which the last step gives.
         """
         first, before = self.step(density)
         second, _ = self.step(first)
@@ -119,7 +130,7 @@ class _Stepper:
             return second, before, 2
         step = max(1.0, _length(change) / size)
         leapt = density + 2 * step * change + step**2 * bend
-        # A leap may cross zero; the plain steps never do, so a sliver of theirs is kept.
+        # The extrapolation may be negative; plain steps never are, so a small part of them is kept as a lower bound.
         leapt = np.maximum(leapt, 1e-3 * second)
         third, after = self.step(leapt / leapt.sum())
         if after < before:
@@ -128,12 +139,12 @@ class _Stepper:
 
 
 def _length(change: Floats) -> float:
-    """Euclidean length; without BLAS, whose threads only get in each other's way here."""
+    """Euclidean length, without BLAS: its threads would only slow this down."""
     return math.sqrt(float((change * change).sum()))
 
 
 def _spread(density: Floats) -> Floats:
-    """Each cell over its neighbours; at the border the share that would leave stays."""
+    """Smooth over neighbouring cells; at the border the share that would leave the map stays."""
     for axis in (0, 1):
         padded = np.pad(density, [(1, 1) if side == axis else (0, 0) for side in (0, 1)], mode="edge")
         length = density.shape[axis]

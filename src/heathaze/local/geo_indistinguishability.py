@@ -1,7 +1,9 @@
-"""Weights that fall with the distance from the true cell: what geo-indistinguishable mechanisms share.
+"""Weights that fall with the distance from the true cell, which geo-indistinguishable mechanisms share.
 
-A price for each metre needs a distance that is a metric on cells, depends on the offset of two cells alone, and is
-never larger than the way between their middles; ``planar_laplace.md`` proves that :func:`cell_lengths` gives one.
+Geo-indistinguishability means that ε is a price for each unit of length: positions at distance d are
+(ε · d)-indistinguishable. It needs a distance that is a metric on cells, depends only on the offset of two cells, and
+is never larger than the true distance of their middles. ``planar_laplace.md`` proves that :func:`cell_lengths` gives
+one.
 """
 
 from __future__ import annotations
@@ -24,34 +26,38 @@ from heathaze.privacy.loss import Number, exact
 from heathaze.types import Booleans, Integers
 
 MAX_CUTOFF = 256
-"""Cells that the weights fall over, at most."""
+"""The longest cutoff, in cells."""
 
 LARGEST_BASE = 0.01
-"""Share of all weight that is spread evenly over all outputs, where no longer cutoff is needed to keep to it."""
+"""The default cutoff spreads at most this share of all weight evenly, if a cutoff of the allowed length can."""
 
 _FINEST, _COARSEST = 40, 28
 """The smallest weight is written as at most 2^40 and at least 2^28."""
 
 _ROUNDING = Fraction(2, 2**_COARSEST)
-"""η: rounding changes the difference of two weights' logarithms by no more than this."""
+"""η: rounding changes the difference of two weights' logarithms by at most this."""
 
 _DEEPEST = 43
-"""No weight is more than e^43 times the smallest: 62 bits have no room for it."""
+"""The largest weight is at most e^43 times the smallest, so that all fit into 62 bits."""
 
 
-def price_for_each(grid: Grid) -> Adjacency:
-    """A price for each metre on the globe, for each unit of length on a plane."""
+def adjacency_by_length(grid: Grid) -> Adjacency:
+    """A price for each metre on the globe, or for each unit of length on a plane."""
     return Adjacency.PER_METRE if grid.projection.is_geographic else Adjacency.PER_LENGTH
 
 
 def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
-    """Height h and width w for which √((i·h)² + (j·w)²) is at most the way between cells i rows and j columns apart.
+    """Height h and width w of a cell, such that √((i·h)² + (j·w)²) is at most the distance of two cells.
 
-    On a plane they are the cell's, exactly. On the globe they are those of the smallest cell, shortened by
+    The cells are i rows and j columns apart, and the distance is that of their middles. On a plane h and w are exact.
+    On the globe they are those of the smallest cell, multiplied by
 
         s = sin(D/2) / (D/2),   D the larger extent of the map in radians,
 
     because the straight line through the Earth between two points is shorter than the way on its surface.
+
+    Returns:
+        Height and width, in metres on the globe, in the unit of length on a plane.
 
     >>> [float(length) for length in cell_lengths(Grid.plane(x=(0, 30), y=(0, 10), size=10))]
     [1.0, 3.0]
@@ -63,9 +69,9 @@ def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
     shrunk = float(np.cos(latitudes).min())
     across = math.radians(grid.x[1] - grid.x[0]) / grid.cols
     if grid.projection is Projection.WEB_MERCATOR:
-        # A row is cos(latitude) times as high in degrees as it is on the map.
+        # The height of a row in latitude is cos(latitude) times its height on the map.
         south, north = grid.projection.forward(grid.y).tolist()
-        # On a map of centimetres the difference of two projected bounds has lost digits; what may be lost is taken off.
+        # The difference of two projected bounds loses digits on a very small map; the possible error is subtracted.
         lost = 8 * math.ulp(max(abs(south), abs(north)))
         down = max(north - south - lost, 0.0) / grid.rows * shrunk
     else:
@@ -76,32 +82,35 @@ def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
 
 
 def _rounded_down(length: float) -> Fraction:
-    """To 30 binary digits, after taking away more than the functions above can be off; equal on every machine."""
+    """Round down to 30 binary digits, by more than the error of the functions above; the same on every machine."""
     fraction, exponent = math.frexp(length * (1 - 2.0**-30))
     return Fraction(math.floor(fraction * 2.0**30)) * Fraction(2) ** (exponent - 30)
 
 
-def smallest_step(grid: Grid) -> Fraction:
-    """The smallest distance of two different cells; of a grid with one cell, its shorter side."""
+def smallest_distance(grid: Grid) -> Fraction:
+    """The smallest distance of two different cells; for a grid of one cell, its shorter side."""
     lengths = cell_lengths(grid)
     steps = [length for side, length in zip(grid.shape, lengths, strict=True) if side > 1]
     return min(steps or lengths)
 
 
-# ── where the weights stop falling ──────────────────────────────────────────────────────────────────────────────────
+# ── the cutoff: where the weights stop falling ──────────────────────────────────────────────────────────────────────
 
 
 def parse_cutoff(grid: Grid, epsilon: Fraction, cutoff: Number | None, *, margin: bool) -> Fraction:
-    """A usable cutoff, in the unit of length: the caller's, or where little weight is left beyond.
+    """A cutoff that can be used, in the unit of length.
 
     Args:
-        grid: The public frame.
+        grid: The public grid.
         epsilon: How fast the logarithm of the weights falls, for each unit of length.
-        cutoff: The caller's, or None.
-        margin: Do outputs lie around the grid too, or in it alone?
+        cutoff: The caller's choice, or None for the default.
+        margin: Whether outputs lie around the grid too, or only in it.
+
+    Raises:
+        InvalidInput: ε is too small for this grid, or the cutoff is not positive, too long, or needs too many bits.
     """
-    unit = price_for_each(grid).length
-    if epsilon * smallest_step(grid) < 2 * _ROUNDING:
+    unit = adjacency_by_length(grid).length
+    if epsilon * smallest_distance(grid) < 2 * _ROUNDING:
         raise InvalidInput(
             f"epsilon is so small for each {unit} that two neighbouring cells can hardly be told apart; use a coarser "
             "grid or a larger epsilon."
@@ -125,17 +134,17 @@ def parse_cutoff(grid: Grid, epsilon: Fraction, cutoff: Number | None, *, margin
 
 
 def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
-    """The shortest cutoff, in eighths of 1/ε, with at most :data:`LARGEST_BASE` of the weight in the even part.
+    """The shortest cutoff, in eighths of 1/ε, with at most :data:`LARGEST_BASE` of the weight spread evenly.
 
-    At most the longer side of the map, at most :data:`MAX_CUTOFF` cells, and no more than can be tallied.
+    It is at most the longer side of the map and at most :data:`MAX_CUTOFF` cells, and all outputs can be tallied.
     """
-    step = smallest_step(grid)
+    step = smallest_distance(grid)
     longer_side = max(side * length for side, length in zip(grid.shape, cell_lengths(grid), strict=True))
 
     def too_many(cells: int) -> bool:
         return _outputs(grid, _sides(grid, cells * step, margin=margin), margin=margin) > MAX_FRAME
 
-    # As many cells as fit; where not even one does, half a cell is below the next.
+    # As many cells as fit; if not even one fits, half a cell, which contains no other cell.
     cells = bisect.bisect_left(range(1, min(MAX_CUTOFF, math.floor(longer_side / step)) + 1), True, key=too_many)
     longest = cells * step if cells else step / 2
 
@@ -149,7 +158,7 @@ def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
 
 
 def _sides(grid: Grid, cutoff: Fraction, *, margin: bool) -> tuple[int, int]:
-    """Rows and columns that the weights fall over; along one cell there is nothing to hide, and nothing is reached."""
+    """How many rows and columns the weights fall over; along an axis of one cell there is nothing to hide, so none."""
     height, width = cell_lengths(grid)
     down, across = math.floor(cutoff / height), math.floor(cutoff / width)
     if not margin:
@@ -158,14 +167,14 @@ def _sides(grid: Grid, cutoff: Fraction, *, margin: bool) -> tuple[int, int]:
 
 
 def _outputs(grid: Grid, sides: tuple[int, int], *, margin: bool) -> int:
-    """How many outputs there are, at most."""
+    """The number of outputs, at most."""
     if not margin:
         return grid.cells
     return (grid.rows + 2 * sides[0]) * (grid.cols + 2 * sides[1])
 
 
 def _masses(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) -> tuple[float, float]:
-    """The weight spread evenly and the weight on top of it, the smallest weight being 1; to a float's precision."""
+    """The weight that is spread evenly and the weight on top of it, in units of the smallest weight; as floats."""
     sides = _sides(grid, cutoff, margin=margin)
     height, width = (float(length) for length in cell_lengths(grid))
     distance = np.hypot(*np.meshgrid(height * np.arange(sides[0] + 1), width * np.arange(sides[1] + 1), indexing="ij"))
@@ -178,9 +187,14 @@ def _masses(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) ->
 
 @dataclass(frozen=True, eq=False)
 class Decay:
-    """Whole-number weights, low + excess, of every offset: about low · exp(ε · max(0, cutoff − distance)).
+    """The whole-number weight of every offset, low + excess: about low · exp(ε · max(0, cutoff − distance)).
 
-    Between any two cells, whatever the output, the logarithms of the weights differ by at most ε times their distance.
+    For any output and any two cells, the logarithms of the weights differ by at most ε times the cells' distance.
+
+    Args:
+        low: The smallest weight.
+        excess: What is added to it for every offset; odd numbers of rows and columns, the true cell in the middle.
+        support: The offsets within the cutoff.
     """
 
     low: int
@@ -189,16 +203,25 @@ class Decay:
 
 
 def decay(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) -> Decay:
-    """The weights of every offset down to the cutoff, as fine as 62 bits allow.
+    """The weights of every offset up to the cutoff, as fine as 62 bits allow.
 
         weight at distance r = ⌊K · exp(ε' · max(0, cutoff − r))⌋,   ε' = ε − η / (smallest distance of two cells)
 
-    Rounding changes the difference of two logarithms by at most η, and two cells are at least the smallest distance d
-    apart: ε'd + η ≤ εd. Decimals, so that every machine finds the same weights.
+    Rounding changes the difference of two logarithms by at most η. Two different cells have at least the smallest
+    distance d, so ε'd + η ≤ εd. The weights are computed in decimals, so that every machine finds the same.
+
+    Args:
+        grid: The public grid.
+        epsilon: How fast the logarithm of the weights falls, for each unit of length.
+        cutoff: What :func:`parse_cutoff` returned.
+        margin: Whether outputs lie around the grid too, or only in it.
+
+    Raises:
+        PromiseBroken: The weights do not fit into 62 bits.
     """
     sides = _sides(grid, cutoff, margin=margin)
     with localcontext(Context(prec=40, rounding=ROUND_FLOOR, traps=[])):
-        slower, end = _decimal(epsilon - _ROUNDING / smallest_step(grid)), _decimal(cutoff)
+        slower, end = _decimal(epsilon - _ROUNDING / smallest_distance(grid)), _decimal(cutoff)
         down, across = (
             [_decimal((length * steps) ** 2) for steps in range(side + 1)]
             for side, length in zip(sides, cell_lengths(grid), strict=True)

@@ -11,29 +11,37 @@ import numpy as np
 
 from heathaze.checks import assign
 from heathaze.domain.grid import Grid
-from heathaze.local._window import Window, part_of
+from heathaze.local._window import Window, floor_product
 from heathaze.local.disk_area import (
     disk_share,
     finest_scale,
     largest_radius,
     mirrored,
-    most_telling,
+    most_informative_radius,
     paper_radius,
     parse_radius,
 )
 from heathaze.local.mechanism import WindowMechanism
-from heathaze.local.weights import raised
+from heathaze.local.weights import floor_exp
 from heathaze.privacy.loss import Number, parse_epsilon
 
 
 @dataclass(frozen=True, init=False)
 class HybridUniformExponential(WindowMechanism):
-    """The hybrid uniform-exponential mechanism of Du et al. on a grid; see ``hybrid_uniform_exponential.md``.
+    """The hybrid uniform-exponential mechanism (HUEM) of Du et al.; see ``hybrid_uniform_exponential.md``.
 
     Args:
-        grid: The public frame.
-        epsilon: PrivacyLoss of one report.
-        radius: Of the outermost ring, in cells. Left out, the one that tells the server most; 0 is randomised response.
+        grid: The public grid.
+        epsilon: Privacy loss of one report.
+        radius: Radius of the outermost ring, in cells. If left out, the radius with which a report tells the server
+            most (:func:`best_radius`). Radius 0 is randomised response.
+
+    Raises:
+        InvalidInput: ε is not positive, or the radius is not a whole number of the allowed range.
+        TooLarge: The grid has too many cells.
+
+    >>> HybridUniformExponential(Grid.plane(x=(0, 1), y=(0, 1), size=15), 3.5).window.half_width
+    (1, 1)
     """
 
     radius: int
@@ -52,30 +60,37 @@ class HybridUniformExponential(WindowMechanism):
 def best_radius(grid: Grid, epsilon: Number) -> int:
     """The radius with which a report tells most about its cell when all cells are equally likely.
 
-    Not the bound that :func:`heathaze.local.disk_area.best_radius` uses: rings that reach far beyond the map
-    raise the bound and tell nothing.
+    The bound that :func:`heathaze.local.disk_area.best_radius` uses cannot choose it: rings far beyond the map raise
+    the bound and tell nothing.
     """
     loss = parse_epsilon(epsilon)
     start = math.floor(paper_radius(grid, loss))
 
-    def told(radius: int) -> float:
+    def information(radius: int) -> float:
         return ring_window(grid.shape, loss, radius).information()
 
-    return most_telling(told, start=start, step=max(1, start // 4), largest=largest_radius(grid.shape))
+    return most_informative_radius(
+        information, start=start, step=max(1, start // 4), largest=largest_radius(grid.shape)
+    )
 
 
 def ring_window(shape: tuple[int, int], epsilon: Fraction, radius: int) -> Window:
-    """Weights of the rings (appendix A, errata E1-8).
+    """The weights of the rings (appendix A, errata E1-8).
 
-    A cell whose middle lies in ring j, between the circles of radius j − 1 and j, weighs
+    A cell whose middle lies in ring j, between the circles of radius j − 1 and j, has the weight
 
-        w_j = exp((1 − (j − 1)/b) ε)   for j = 1 … b,   w_{b+1} = 1 beyond the last circle,
+        w_j = exp((1 − (j − 1)/b) ε)   for j = 1 … b,   w_{b+1} = 1 beyond the last circle.
 
-    and where the circle j − 1 cuts it, the share S of it (:func:`disk_share`) belongs to the ring further in:
+    If the circle j − 1 cuts it, the share S of it (:func:`disk_share`) belongs to the next ring inside:
 
         weight = S · w_{j−1} + (1 − S) · w_j
 
-    With b = 0 the true cell alone weighs e^ε.
+    With b = 0 only the true cell has the weight e^ε.
+
+    Args:
+        shape: Rows and columns of the grid.
+        epsilon: Privacy loss of one report.
+        radius: Number b of rings.
     """
     x = np.arange(radius + 1)[:, None]
     # The square root of a whole number below 2^52 is whole in floats only where it is whole, so rings are exact.
@@ -83,10 +98,10 @@ def ring_window(shape: tuple[int, int], epsilon: Fraction, radius: int) -> Windo
     ring = np.minimum(ring, radius + 1)
     support = mirrored(disk_share(x, x.T, radius)[1])
     low, exponent = finest_scale(shape, epsilon, radius, support)
-    # Ring 0 is the true cell where there is no other; nothing lies further in.
-    inner = [raised(low, exponent * Fraction(radius - j + 1, radius)) for j in range(1, radius + 1)]
-    of_ring = np.array([raised(low, exponent), *inner, low], dtype=np.int64)
+    # Ring 0 is the true cell if the radius is 0; there is no ring inside of it.
+    inner = [floor_exp(low, exponent * Fraction(radius - j + 1, radius)) for j in range(1, radius + 1)]
+    of_ring = np.array([floor_exp(low, exponent), *inner, low], dtype=np.int64)
     further_in = np.maximum(ring - 1, 0)
     share = np.where(ring > 1, disk_share(x, x.T, further_in)[0], 0.0)
-    weight = of_ring[ring] + part_of(share, of_ring[further_in] - of_ring[ring])
+    weight = of_ring[ring] + floor_product(share, of_ring[further_in] - of_ring[ring])
     return Window(shape, low, mirrored(weight - low), support)

@@ -12,48 +12,60 @@ from heathaze.errors import TooLarge
 from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel, membership_channel
 from heathaze.local.mechanism import LocalMechanism, check_below, report_blocks
-from heathaze.local.weights import finest_low, most_useful, raised
+from heathaze.local.weights import finest_low, floor_exp, largest_exponent
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers, Words
 
 SEEDS = 2**32
-"""Hash functions to choose from."""
+"""The number of hash functions to choose from."""
 
 MAX_BUCKETS = 2**16
-"""More would make the hash functions less even and tell next to nothing more."""
+"""The most buckets. More would make the hash functions less even and tell next to nothing more."""
 
 PRIME = 2**31 - 1
 
 
 @dataclass(frozen=True, init=False)
 class LocalHashing(LocalMechanism):
-    """Optimised local hashing on the cells of a grid; see ``local_hashing.md``.
+    """Optimised local hashing (OLH) on the cells of a grid; see ``local_hashing.md``.
 
-    Pr[bucket of the true cell | seed] = e^ε / (e^ε + g − 1),   Pr[any other bucket] = 1 / (e^ε + g − 1)
+        Pr[bucket of the true cell | seed] = e^ε / (e^ε + g − 1),   Pr[any other bucket | seed] = 1 / (e^ε + g − 1)
+
+    Args:
+        grid: The public grid.
+        epsilon: Privacy loss of one report.
+
+    Raises:
+        InvalidInput: ε is not positive.
+        TooLarge: The grid has too many cells.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> LocalHashing(Grid.plane(x=(0, 1), y=(0, 1), size=64), 2).buckets
+    8
     """
 
     @functools.cached_property
     def buckets(self) -> int:
-        """g = e^ε + 1, with e^ε rounded to the nearest whole number, and at most :data:`MAX_BUCKETS`."""
-        return min(MAX_BUCKETS, (raised(2, self.epsilon) + 1) // 2 + 1)
+        """The number of buckets: g = e^ε + 1, with e^ε rounded to a whole number, and at most :data:`MAX_BUCKETS`."""
+        return min(MAX_BUCKETS, (floor_exp(2, self.epsilon) + 1) // 2 + 1)
 
     @functools.cached_property
     def weights(self) -> tuple[int, int]:
-        """Of any other bucket and of the true cell's, in whole numbers: high ≤ low · e^ε."""
-        exponent = most_useful(1, self.buckets, self.epsilon)
+        """The weights of any other bucket and of the true cell's bucket, in whole numbers: high ≤ low · e^ε."""
+        exponent = largest_exponent(1, self.buckets, self.epsilon)
         low = finest_low(self.buckets, 1, exponent)
-        return low, raised(low, exponent)
+        return low, floor_exp(low, exponent)
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def numbers(self) -> int:
-        """Seed and bucket."""
+        """A report is a seed and a bucket."""
         return 2
 
     @property
     def limit(self) -> int:
-        """Seeds are the larger numbers."""
+        """Seeds are the larger of the two numbers."""
         return SEEDS
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
@@ -61,7 +73,7 @@ class LocalHashing(LocalMechanism):
         low, high = self.weights
         seeds = randomness.below(SEEDS, len(cells))
         ticket = randomness.below(low * (self.buckets - 1) + high, len(cells)).astype(np.int64)
-        # Tickets below (g − 1) · low stand for the other buckets: one further, two further, … than the true one.
+        # Tickets below (g − 1) · low stand for the other buckets: the first after the true one, the second, and so on.
         further = np.where(ticket < low * (self.buckets - 1), ticket // low + 1, 0)
         bucket = (self._hash(seeds, cells.astype(np.uint64)).astype(np.int64) + further) % self.buckets
         return np.column_stack([seeds.astype(np.int64), bucket])
@@ -73,7 +85,7 @@ class LocalHashing(LocalMechanism):
         """
         mixed = _mixed(seeds)
         a, c = (mixed >> np.uint64(32)) % np.uint64(PRIME), (mixed & np.uint64(2**32 - 1)) % np.uint64(PRIME)
-        # Cells are below 2^24, so a·x + c stays below 2^56. Modulo 2^31 − 1, what lies above 31 bits counts once.
+        # Cells are below 2^24, so a·x + c stays below 2^56. Modulo 2^31 − 1, 2^31 is 1: the upper bits are added.
         value = a * cells + c
         value = (value & np.uint64(PRIME)) + (value >> np.uint64(31))
         value = np.where(value >= np.uint64(PRIME), value - np.uint64(PRIME), value)
@@ -83,11 +95,11 @@ class LocalHashing(LocalMechanism):
 
     @property
     def outcomes(self) -> int:
-        """A tally for every cell."""
+        """One count for each cell."""
         return self.grid.cells
 
     def tally(self, reports: Integers) -> Integers:
-        """In how many reports each cell has the reported bucket; every cell is hashed for every report."""
+        """Count in how many reports each cell has the reported bucket; every cell is hashed for every report."""
         check_below(reports[:, 0], SEEDS)
         check_below(reports[:, 1], self.buckets)
         everywhere = np.arange(self.grid.cells, dtype=np.uint64)
@@ -99,15 +111,20 @@ class LocalHashing(LocalMechanism):
         return counts
 
     def channel(self) -> Channel:
-        """Which share of all tallies a cell has; another cell falls into the reported bucket once in g times."""
+        """Each cell's share of all counts; a cell other than the true one has the reported bucket once in g times."""
         low, high = self.weights
         return membership_channel(self.grid.shape, high / (low * (self.buckets - 1) + high), 1 / self.buckets)
 
     def transition_matrix(self, seeds: Sequence[int] = range(16)) -> Floats:
-        """Pr[report | cell], if the seed were one of a few: all 2^32 cannot be written out.
+        """Pr[report | cell] if the seed were one of a few; all 2^32 seeds do not fit.
 
-        A column for each bucket of the first seed, then of the second, and so on. A seed is drawn without looking at
-        the cell, so what the mechanism promises it promises for every seed alone.
+        The seed is drawn without looking at the cell, so the mechanism keeps its promise for each seed alone.
+
+        Args:
+            seeds: The seeds to choose from.
+
+        Returns:
+            One row for each cell; one column for each bucket of the first seed, then of the second, and so on.
         """
         if self.grid.cells * self.buckets * len(seeds) > MAX_MATRIX:
             raise TooLarge(f"{self.buckets} buckets of {self.grid.cells} cells do not fit; ask for fewer seeds.")

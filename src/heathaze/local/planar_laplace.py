@@ -1,4 +1,4 @@
-"""PlanarLaplace: report a cell near the true one; the price is counted for each metre. Geo-indistinguishability."""
+"""PlanarLaplace: report a cell near the true one, with geo-indistinguishability: ε is a price for each metre."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 from heathaze.checks import assign
 from heathaze.domain.grid import Grid
 from heathaze.local._window import Window
-from heathaze.local.geo_indistinguishability import decay, parse_cutoff, price_for_each
+from heathaze.local.geo_indistinguishability import adjacency_by_length, decay, parse_cutoff
 from heathaze.local.mechanism import WindowMechanism
 from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.loss import Number
@@ -19,12 +19,20 @@ from heathaze.privacy.loss import Number
 class PlanarLaplace(WindowMechanism):
     """Planar Laplace noise on a grid; see ``planar_laplace.md``.
 
-        Pr[u | v] ∝ exp(−ε · min(distance of u and v, reach))
+        Pr[u | v] ∝ exp(−ε · min(distance of u and v, cutoff))
 
     Args:
-        grid: The public frame.
-        epsilon: Price for each metre on the globe, for each unit of length on a plane.
-        reach: Where the weights stop falling, in the same unit. Left out, where one in a hundred reports lies beyond.
+        grid: The public grid.
+        epsilon: Privacy loss for each metre on the globe, or for each unit of length on a plane.
+        cutoff: The distance from which on the weights stay equal, in the same unit. If left out, the shortest
+            with at most 1 % of all weight spread evenly, as far as the map allows.
+
+    Raises:
+        InvalidInput: ε is not positive or too small for this grid, or the cutoff cannot be used.
+        TooLarge: The grid has too many cells.
+
+    >>> PlanarLaplace(Grid.plane(x=(0, 10), y=(0, 10), size=10), epsilon=1).cutoff
+    Fraction(19, 2)
     """
 
     cutoff: Fraction
@@ -35,11 +43,11 @@ class PlanarLaplace(WindowMechanism):
 
     @property
     def adjacency(self) -> Adjacency:
-        """A price for each metre, or each unit of length."""
-        return price_for_each(self.grid)
+        """A price for each metre, or for each unit of length."""
+        return adjacency_by_length(self.grid)
 
     @functools.cached_property
     def window(self) -> Window:
-        """The weights: largest at the true cell, falling with the distance, and equal beyond the reach."""
+        """The weights: largest at the true cell, falling with the distance, and equal beyond the cutoff."""
         weights = decay(self.grid, self.epsilon, self.cutoff, margin=True)
         return Window(self.grid.shape, weights.low, weights.excess, weights.support)

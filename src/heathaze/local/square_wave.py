@@ -1,4 +1,4 @@
-"""SquareWave2D: report row and column on their own, each near the true one."""
+"""SquareWave2D: report the row and the column separately, each near the true one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local._window import MAX_MATRIX, Window
 from heathaze.local.channels import Channel, Marginals, Separable
-from heathaze.local.disk_area import in_over_out
+from heathaze.local.disk_area import best_area_ratio
 from heathaze.local.mechanism import LocalMechanism, check_below
-from heathaze.local.weights import finest_low, most_useful, raised
+from heathaze.local.weights import finest_low, floor_exp, largest_exponent
 from heathaze.privacy.loss import Number, exact
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
@@ -28,10 +28,17 @@ class SquareWave2D(LocalMechanism):
     """The square wave mechanism on both coordinates (MDSW); see ``square_wave.md``.
 
     Args:
-        grid: The public frame.
-        epsilon: PrivacyLoss of one report.
-        split: ``"budget"`` reports both coordinates with ε/2 each; ``"users"`` reports one of them, which a fair coin
-            chooses, with all of ε.
+        grid: The public grid.
+        epsilon: Privacy loss of one report.
+        split: ``"budget"`` reports both coordinates with ε/2 each. ``"users"`` reports one coordinate, which a fair
+            coin chooses, with all of ε.
+
+    Raises:
+        InvalidInput: ε is not positive, or the split is unknown.
+        TooLarge: The grid has too many cells.
+
+    >>> SquareWave2D(Grid.plane(x=(0, 1), y=(0, 1), size=8), 2).outcomes
+    144
     """
 
     split: Literal["budget", "users"]
@@ -44,12 +51,12 @@ class SquareWave2D(LocalMechanism):
 
     @functools.cached_property
     def down(self) -> Window:
-        """The weights of rows around the true one."""
+        """The weights of the rows around the true one."""
         return wave(self.grid.rows, self._epsilon_of_one)
 
     @functools.cached_property
     def across(self) -> Window:
-        """The weights of columns around the true one."""
+        """The weights of the columns around the true one."""
         return wave(self.grid.cols, self._epsilon_of_one)
 
     @property
@@ -60,16 +67,16 @@ class SquareWave2D(LocalMechanism):
 
     @property
     def numbers(self) -> int:
-        """One id."""
+        """A report is one number."""
         return 1
 
     @property
     def limit(self) -> int:
-        """Ids lie below the number of outcomes."""
+        """The number of outcomes."""
         return self.outcomes
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """The id of a row and a column, or of one of them: rows are numbered first, then columns."""
+        """The number of a pair of row and column, or of one of them: rows are numbered first, then columns."""
         rows, cols = np.divmod(cells, self.grid.cols)
         if self.split == "budget":
             down, across = self.down.draw(rows, randomness), self.across.draw(cols, randomness)
@@ -84,26 +91,26 @@ class SquareWave2D(LocalMechanism):
 
     @property
     def _outcomes(self) -> tuple[int, int]:
-        """Rows and columns that can be reported."""
+        """How many rows and how many columns can be reported."""
         return self.down.frame[0], self.across.frame[0]
 
     @property
     def outcomes(self) -> int:
-        """Pairs of a row and a column, or rows and columns together."""
+        """The number of pairs of a row and a column, or of rows and columns together."""
         return math.prod(self._outcomes) if self.split == "budget" else sum(self._outcomes)
 
     def tally(self, reports: Integers) -> Integers:
-        """How often each id was reported; every id can be."""
+        """Count how often each number was reported; every number can occur."""
         check_below(reports, self.outcomes)
         return np.bincount(reports[:, 0], minlength=self.outcomes)
 
     def channel(self) -> Channel:
-        """Both coordinates on their own, or one of them."""
+        """The channel of both coordinates, or of one that a coin chooses."""
         down, across = self.down.transition_matrix(), self.across.transition_matrix()
         return Separable(down, across) if self.split == "budget" else Marginals(down, across)
 
     def transition_matrix(self) -> Floats:
-        """Pr[report | cell]: a row for each cell, a column for each id."""
+        """Pr[report | cell]: one row for each cell, one column for each number."""
         if self.grid.cells * self.outcomes > MAX_MATRIX:
             raise TooLarge(f"A matrix of {self.grid.cells} cells does not fit; ask for one on a small grid.")
         down, across = self.down.transition_matrix(), self.across.transition_matrix()
@@ -113,21 +120,23 @@ class SquareWave2D(LocalMechanism):
 
 
 def wave(side: int, epsilon: Fraction) -> Window:
-    """Weights on a line of ``side`` cells: e^ε up to :func:`wave_radius` away from the true one, 1 elsewhere."""
+    """The weights on a line of ``side`` cells: e^ε up to :func:`wave_radius` away from the true one, 1 elsewhere."""
     radius = wave_radius(side, epsilon)
     width, outputs = 2 * radius + 1, side + 2 * radius
-    exponent = most_useful(width, outputs, epsilon)
+    exponent = largest_exponent(width, outputs, epsilon)
     low = finest_low(outputs, width, exponent)
-    excess = np.full((width, 1), raised(low, exponent) - low, dtype=np.int64)
+    excess = np.full((width, 1), floor_exp(low, exponent) - low, dtype=np.int64)
     return Window((side, 1), low, excess, np.ones((width, 1), dtype=np.bool_))
 
 
 def wave_radius(side: int, epsilon: Number) -> int:
-    """The half width that is best on a line of length 1, times its cells and rounded down; 0 is randomised response.
+    """The best half width of the wave, in cells; 0 is randomised response.
+
+    On a line of length 1 it is b; here b is multiplied by the number of cells and rounded down.
 
         b = (ε e^ε − e^ε + 1) / (2 e^ε (e^ε − 1 − ε))
 
     >>> wave_radius(100, 1), wave_radius(100, 1e-6), wave_radius(100, 20)
     (25, 49, 0)
     """
-    return math.floor(in_over_out(float(exact(epsilon))) / 2 * side)
+    return math.floor(best_area_ratio(float(exact(epsilon))) / 2 * side)

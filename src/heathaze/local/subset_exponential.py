@@ -1,4 +1,4 @@
-"""SubsetExponential: report a set of cells, one of them drawn near the true cell, the others anywhere."""
+"""SubsetExponential: report a set of cells; one is drawn near the true cell, the others anywhere."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel, Convolution
-from heathaze.local.geo_indistinguishability import Decay, decay, parse_cutoff, price_for_each, smallest_step
+from heathaze.local.geo_indistinguishability import Decay, adjacency_by_length, decay, parse_cutoff, smallest_distance
 from heathaze.local.mechanism import LocalMechanism, check_below
-from heathaze.local.weights import raised
+from heathaze.local.weights import floor_exp
 from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.loss import Number, parse_epsilon
 from heathaze.privacy.randomness import Randomness
@@ -28,15 +28,23 @@ from heathaze.types import Booleans, Floats, Integers
 class SubsetExponential(LocalMechanism):
     """The subset exponential mechanism with a price for each metre (SEM-Geo-I); see ``subset_exponential.md``.
 
-        Pr[member u | v] = w(u, v) / W(v),   w(u, v) = exp(−ε/2 · min(distance of u and v, reach)),   W(v) = Σ w(u, v)
+        Pr[first member u | v] = w(u, v) / W(v),   w(u, v) = exp(−ε/2 · min(distance, cutoff)),   W(v) = Σ w(u, v)
 
-    and the other k − 1 members are drawn uniformly from the remaining cells. A report is the set, sorted.
+    The other k − 1 members are drawn uniformly from the remaining cells. A report is the set, sorted.
 
     Args:
-        grid: The public frame.
-        epsilon: Price for each metre on the globe, for each unit of length on a plane.
-        size: Cells in a report, k. Left out, :func:`paper_size`.
-        reach: Where the weights stop falling, in the unit of length. Left out, where one draw in a hundred lies beyond.
+        grid: The public grid.
+        epsilon: Privacy loss for each metre on the globe, or for each unit of length on a plane.
+        size: The number k of cells in a report, at most half of the cells. If left out, :func:`paper_size`.
+        cutoff: The distance from which on the weights stay equal, in the same unit. If left out, the shortest
+            with at most 1 % of all weight spread evenly, as far as the map allows.
+
+    Raises:
+        InvalidInput: ε is not positive or too small for this grid, or size or cutoff cannot be used.
+        TooLarge: The grid has too many cells.
+
+    >>> SubsetExponential(Grid.plane(x=(0, 10), y=(0, 10), size=10), epsilon=1).size
+    36
     """
 
     size: int
@@ -53,28 +61,28 @@ class SubsetExponential(LocalMechanism):
 
     @property
     def adjacency(self) -> Adjacency:
-        """A price for each metre, or each unit of length."""
-        return price_for_each(self.grid)
+        """A price for each metre, or for each unit of length."""
+        return adjacency_by_length(self.grid)
 
     @functools.cached_property
     def weights(self) -> Decay:
-        """Of the first member, by its offset from the true cell; half of ε, because W differs from cell to cell."""
+        """The weights of the first member by its offset; with half of ε, because W differs from cell to cell."""
         return decay(self.grid, self.epsilon / 2, self.cutoff, margin=False)
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def numbers(self) -> int:
-        """The members."""
+        """One number for each member of the set."""
         return self.size
 
     @property
     def limit(self) -> int:
-        """Members are cells of the grid."""
+        """The number of cells of the grid."""
         return self.grid.cells
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """A sorted set of cells for each cell; the order says nothing about which was drawn first."""
+        """A sorted set of cells for each cell. The order does not tell which member was drawn first."""
         first = self._members(cells, randomness)
         others = randomness.below(self.grid.cells, len(cells) * (self.size - 1)).astype(np.int64)
         return _made_distinct(
@@ -82,7 +90,7 @@ class SubsetExponential(LocalMechanism):
         )
 
     def _members(self, cells: Integers, randomness: Randomness) -> Integers:
-        """The first member: drawn from the weights of all offsets, and again until it lies in the grid."""
+        """The first member. It is drawn from the weights of all offsets, again and again until it lies in the grid."""
         weights, (height, width) = self.weights, self.grid.shape
         rows, cols = np.nonzero(weights.support)
         ladder = np.cumsum(weights.excess[rows, cols])
@@ -103,11 +111,11 @@ class SubsetExponential(LocalMechanism):
 
     @property
     def outcomes(self) -> int:
-        """A tally for every cell."""
+        """One count for each cell."""
         return self.grid.cells
 
     def tally(self, reports: Integers) -> Integers:
-        """In how many reports each cell is a member."""
+        """Count in how many reports each cell is a member."""
         check_below(reports, self.limit)
         if (np.diff(reports, axis=1) <= 0).any():
             raise InvalidInput("The cells of a report are not sorted or not distinct; it is damaged or made up.")
@@ -134,7 +142,7 @@ class SubsetExponential(LocalMechanism):
         return np.asarray(sum(weights[:, sets[:, place]] for place in range(size)) / totals)
 
     def _by_chance(self) -> float:
-        """(k − 1)/(n − 1): how likely a cell that is not the first member is another."""
+        """(k − 1)/(n − 1): the probability that a cell other than the first member is in the set."""
         return (self.size - 1) / (self.grid.cells - 1) if self.size > 1 else 0.0
 
     def _everywhere(self) -> Floats:
@@ -146,7 +154,7 @@ class SubsetExponential(LocalMechanism):
         return np.pad(self.weights.excess, ((down, down), (across, across))).astype(np.float64) + self.weights.low
 
     def _pairs(self) -> Floats:
-        """w(u, v): a row for each v, a column for each u."""
+        """w(u, v): one row for each v, one column for each u."""
         rows, cols = self.grid.shape
         kernel = self._everywhere()
         row, col = np.divmod(np.arange(self.grid.cells), cols)
@@ -154,19 +162,19 @@ class SubsetExponential(LocalMechanism):
 
 
 def paper_size(grid: Grid, epsilon: Number) -> int:
-    """k = n / e^ε of the paper, ε being the price of the smallest step between two cells; from 1 to half of the cells.
+    """The paper's k = n / e^ε, from 1 to half of the cells; ε is the loss over the smallest distance of two cells.
 
     >>> paper_size(Grid.plane(x=(0, 10), y=(0, 10), size=10), 1)
     36
     """
-    price = parse_epsilon(epsilon) * smallest_step(grid)
-    return max(1, min(grid.cells // 2, raised(grid.cells, -price)))
+    price = parse_epsilon(epsilon) * smallest_distance(grid)
+    return max(1, min(grid.cells // 2, floor_exp(grid.cells, -price)))
 
 
 def _made_distinct(sets: Integers, cells: int, randomness: Randomness) -> Integers:
-    """Rows sorted, and whatever occurs twice in a row drawn again until nothing does.
+    """Sort each row, and draw again what occurs twice in it, until nothing does.
 
-    Exchanging the names of two cells exchanges their part in this, so no set is likelier than another.
+    The procedure treats all cells alike, so every set of other members is equally likely.
     """
     sets.sort(axis=1)
     rows = np.arange(len(sets))

@@ -11,51 +11,63 @@ from heathaze.errors import InvalidInput, TooLarge
 from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel, membership_channel
 from heathaze.local.mechanism import LocalMechanism, check_below, report_blocks
-from heathaze.local.weights import raised
+from heathaze.local.weights import floor_exp
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
 WORDS = 2**64
-"""A bit is set when a random word is below its threshold."""
+"""The number of random words. A bit is set if a random word is below its threshold."""
 
 
 @dataclass(frozen=True, init=False)
 class UnaryEncoding(LocalMechanism):
-    """Optimised unary encoding on the cells of a grid; see ``unary_encoding.md``.
+    """Optimised unary encoding (OUE) on the cells of a grid; see ``unary_encoding.md``.
 
-    Pr[bit of the true cell] = 1/2,   Pr[bit of another cell] = 1 / (e^ε + 1)
+        Pr[bit of the true cell is set] = 1/2,   Pr[bit of another cell is set] = 1 / (e^ε + 1)
+
+    Args:
+        grid: The public grid.
+        epsilon: Privacy loss of one report.
+
+    Raises:
+        InvalidInput: ε is not positive.
+        TooLarge: The grid has too many cells.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> UnaryEncoding(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), 1).transition_matrix().round(3).tolist()
+    [[0.366, 0.134, 0.366, 0.134], [0.366, 0.366, 0.134, 0.134]]
     """
 
     @functools.cached_property
     def threshold(self) -> int:
-        """A of Pr[bit of another cell] = A / 2^64, rounded up: (2^64 − A)/A ≤ e^ε.
+        """The number A in Pr[bit of another cell is set] = A / 2^64.
 
-        A = ⌈2^64 / (e^ε + 1)⌉, with e^ε rounded down
+        A = ⌈2^64 / (e^ε + 1)⌉   with e^ε rounded down, so that (2^64 − A)/A ≤ e^ε
         """
-        power = raised(WORDS, self.epsilon)
+        power = floor_exp(WORDS, self.epsilon)
         return -(-(WORDS**2) // (power + WORDS))
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def numbers(self) -> int:
-        """Eight cells a number."""
+        """One number holds the bits of eight cells."""
         return -(-self.grid.cells // 8)
 
     @property
     def limit(self) -> int:
-        """Numbers are bytes."""
+        """The numbers are bytes."""
         return 256
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """One bit for each cell of the grid, eight in a byte, the first in the highest place; padded with zeros."""
+        """One bit for each cell of the grid. A byte has eight, the first in the highest place; the last is padded."""
         reports = np.empty((len(cells), self.numbers), dtype=np.int64)
         block = report_blocks(len(cells), self.grid.cells)
         for start in block:
             here = cells[start : start + block.step]
             words = randomness.words(len(here) * self.grid.cells).reshape(len(here), -1)
             bits = words < np.uint64(self.threshold)
-            # The true cell's own word again, against one half.
+            # The word of the true cell is compared with one half instead.
             true = np.arange(len(here)), here
             bits[true] = words[true] < np.uint64(WORDS // 2)
             reports[start : start + block.step] = np.packbits(bits, axis=1)
@@ -65,11 +77,11 @@ class UnaryEncoding(LocalMechanism):
 
     @property
     def outcomes(self) -> int:
-        """A tally for every cell."""
+        """One count for each cell."""
         return self.grid.cells
 
     def tally(self, reports: Integers) -> Integers:
-        """In how many reports each cell's bit is set."""
+        """Count in how many reports each cell's bit is set."""
         check_below(reports, self.limit)
         counts = np.zeros(self.numbers * 8, dtype=np.int64)
         block = report_blocks(len(reports), self.grid.cells)
@@ -81,11 +93,11 @@ class UnaryEncoding(LocalMechanism):
         return counts[: self.outcomes]
 
     def channel(self) -> Channel:
-        """Which share of all set bits a cell has."""
+        """Each cell's share of all set bits."""
         return membership_channel(self.grid.shape, 0.5, self.threshold / WORDS)
 
     def transition_matrix(self) -> Floats:
-        """Pr[report | cell] for all 2^cells reports, numbered by their bits, the first cell's in the highest place."""
+        """Pr[report | cell] for all 2^cells reports, numbered by their bits; the first cell has the highest bit."""
         cells = self.grid.cells
         if cells * 2**cells > MAX_MATRIX:
             raise TooLarge(
@@ -94,5 +106,5 @@ class UnaryEncoding(LocalMechanism):
         bits = np.arange(2**cells)[:, None] >> np.arange(cells)[::-1] & 1
         set_, clear = self.threshold / WORDS, 1 - self.threshold / WORDS
         others = np.where(bits, set_, clear)
-        # One half for the true cell's bit, whatever it is, in place of another cell's probability.
+        # The true cell's bit has probability one half, set or not; it replaces the probability of another cell's bit.
         return np.asarray((others.prod(axis=1, keepdims=True) / others * 0.5).T)
