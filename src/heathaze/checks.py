@@ -1,36 +1,41 @@
-"""Checks of arguments that several modules share. Each raises one sentence: the argument, its value, what to give."""
+"""Checks of arguments that several modules share. Error sentences name the argument, its value and what to give."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from heathaze.errors import InvalidInput
 
 
 def shown(value: object) -> str:
-    """A value as an error sentence quotes it, cut off after 80 characters.
+    """Return a value as an error sentence quotes it: in one short line, and a fraction as numerator/denominator.
+
+    Args:
+        value: Anything; it may come from a file of unknown origin.
+
+    Returns:
+        The value's text, cut after 40 characters if it has more than 80.
 
     >>> shown("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa… (102 characters)"
     """
     try:
         text = str(value) if isinstance(value, Fraction) else repr(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits.
+    except ValueError:  # Python writes no number of more than 4,300 digits
         return "a number of thousands of digits"
     return text if len(text) <= 80 else f"{text[:40]}… ({len(text)} characters)"
 
 
 def whole(value: object, name: str, meaning: str = "", *, least: int = 1, most: int | None = None) -> int:
-    """A whole number in a range; booleans and floats are refused.
+    """Return a whole number in a range; booleans and floats are refused, integers of numpy are not.
 
     Args:
         value: What the caller gave.
-        name: Name of the argument, for the sentence.
-        meaning: What the number stands for, for the sentence.
+        name: Name of the argument, for the error sentence.
+        meaning: What the number counts, for the error sentence.
         least: The smallest value that is allowed.
         most: The largest value that is allowed; unlimited if left out.
 
@@ -45,19 +50,27 @@ def whole(value: object, name: str, meaning: str = "", *, least: int = 1, most: 
         ...
     heathaze.errors.InvalidInput: size is 0; give cells a side, a whole number from 1 to 1,024.
     """
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not is_whole or value < least or (most is not None and value > most):  # type: ignore[operator]
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is None or number < least or (most is not None and number > most):
         wanted = f"{meaning}, a whole number" if meaning else "a whole number"
         limits = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         raise InvalidInput(f"{name} is {shown(value)}; give {wanted} {limits}.")
-    return int(value)  # type: ignore[call-overload, no-any-return]
+    return number
 
 
 def positive(value: float, name: str, meaning: str) -> float:
-    """A positive finite number.
+    """Return a positive finite number as a float.
+
+    Args:
+        value: What the caller gave.
+        name: Name of the argument, for the error sentence.
+        meaning: What the number measures, for the error sentence.
 
     Raises:
-        InvalidInput: The value is not one.
+        InvalidInput: The value is not a positive finite number.
+
+    >>> positive(2, "width", "the width of a room in metres")
+    2.0
     """
     try:
         number = float(value)
@@ -69,6 +82,11 @@ def positive(value: float, name: str, meaning: str) -> float:
 
 
 def assign(target: object, **fields: Any) -> None:
-    """Set the fields of a frozen dataclass in its own ``__init__``."""
+    """Set fields of a frozen dataclass, in its own ``__init__`` or ``__post_init__``.
+
+    Args:
+        target: The object under construction.
+        fields: The values of its fields by name.
+    """
     for name, value in fields.items():
         object.__setattr__(target, name, value)

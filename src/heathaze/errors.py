@@ -1,32 +1,32 @@
 """Everything Heathaze raises on purpose.
 
     HeathazeError
-    ├── InvalidInput          a value the caller gave cannot be used (also a ValueError)
+    ├── InvalidInput          a value that the caller gave cannot be used (also a ValueError)
     │   ├── InvalidBounds     a box that is reversed, empty, outside the globe or probably swapped
     │   ├── UnreadableData    a file or table that cannot be read as visits
-    │   └── UnknownFormat     a file ending nobody knows
+    │   └── UnknownFormat     an unknown file type
     ├── TooLarge              the request is well formed but does not fit (a dense map of 2^40 cells)
     ├── CannotWrite           the disk or the directory refused a file; nothing half-written is left
     ├── MissingExtra          an optional package is needed and not installed
-    ├── PromiseBroken         going on would break the privacy promise
-    │   ├── SensitivityExceeded   one unit weighs more than the mechanism was calibrated for
-    │   └── SimulatedRelease      made with simulated randomness, so never to be saved as a release
+    ├── PromiseBroken         going on would break the privacy guarantee
+    │   ├── SensitivityExceeded   one unit has more mass than the noise is calibrated for
+    │   └── SimulatedRelease      made with simulated randomness, so it must not be saved as a release
     ├── ProtocolError         a secure sum cannot go on as asked
-    │   ├── UnexpectedMessage     garbled, foreign, of another version or out of turn; whoever got it is unharmed
+    │   ├── UnexpectedMessage     garbled, foreign, of another version or out of turn; the receiver is unharmed
     │   ├── StoppedForGood        a client saw the rules broken and will never reveal anything more
     │   └── ShardAborted          the server gives the sum up; it learned nothing
     └── LedgerError           the ledger refuses
         ├── BudgetExceeded    the charge would overspend; nothing was charged
-        ├── AlreadyCharged    what may be charged once was charged before; nothing was charged
-        ├── LedgerMismatch    opened with another total, or charged in another unit
+        ├── AlreadyCharged    something that may be charged once was charged before; nothing was charged
+        ├── LedgerMismatch    opened with another total, charged in another unit, or of another format
         └── LedgerCorrupt     the file is damaged or was edited
 
-One warning: ``WeakPrivacy``, for an ε above 10. Turned into an error, it stops before anything is charged.
+There is one warning, ``WeakPrivacy``, for an ε above 10. It comes before anything is charged.
 
-One stands apart: ``sensors.Refused`` is raised by a file that runs on sensors without the rest of Heathaze.
+``sensors.Refused`` is not in this tree, because the file that raises it runs on sensors without the rest of Heathaze.
 
-Every message is a sentence: what is wrong, with which value, what to do. No message carries a coordinate, an id or a
-count taken from the data.
+Every message is a sentence that says what is wrong, with which value, and what to do. No message contains a coordinate,
+an id or a count from the data.
 """
 
 
@@ -35,11 +35,19 @@ class HeathazeError(Exception):
 
 
 class InvalidInput(HeathazeError, ValueError):
-    """A value the caller gave cannot be used."""
+    """A value that the caller gave cannot be used."""
 
 
 def expect(kind: type | tuple[type, ...], value: object, what: str) -> None:
-    """Refuse a value of another kind, in a sentence.
+    """Refuse a value of another type.
+
+    Args:
+        kind: The type that is expected, or several.
+        value: What the caller gave.
+        what: What the value is, for the error sentence.
+
+    Raises:
+        InvalidInput: The value has another type.
 
     >>> expect(bytes, "no", "A message")
     Traceback (most recent call last):
@@ -61,7 +69,7 @@ class UnreadableData(InvalidInput):
 
 
 class UnknownFormat(InvalidInput):
-    """A file ending nobody knows."""
+    """An unknown file type."""
 
 
 class TooLarge(HeathazeError):
@@ -77,15 +85,15 @@ class MissingExtra(HeathazeError):
 
 
 class PromiseBroken(HeathazeError):
-    """Going on would break the privacy promise."""
+    """Going on would break the privacy guarantee."""
 
 
 class SensitivityExceeded(PromiseBroken):
-    """One unit weighs more than the mechanism was calibrated for."""
+    """One unit has more mass than the noise is calibrated for."""
 
 
 class SimulatedRelease(PromiseBroken):
-    """Made with simulated randomness, so never to be saved as a release."""
+    """Made with simulated randomness, so it must not be saved as a release."""
 
 
 class ProtocolError(HeathazeError):
@@ -93,7 +101,7 @@ class ProtocolError(HeathazeError):
 
 
 class UnexpectedMessage(ProtocolError):
-    """A message that is garbled, foreign, of another version or out of turn; whoever got it is unharmed.
+    """A message that is garbled, foreign, of another version or out of turn; the receiver is unharmed.
 
     Args:
         what: Which part of the message is not as it should be.
@@ -125,11 +133,11 @@ class BudgetExceeded(LedgerError):
 
 
 class AlreadyCharged(LedgerError):
-    """What may be charged once was charged before; nothing was charged."""
+    """Something that may be charged once was charged before; nothing was charged."""
 
 
 class LedgerMismatch(LedgerError):
-    """Opened with another total, or charged in another unit."""
+    """Opened with another total, charged in another unit, or of another format."""
 
 
 class LedgerCorrupt(LedgerError):
@@ -137,4 +145,4 @@ class LedgerCorrupt(LedgerError):
 
 
 class WeakPrivacy(UserWarning):
-    """An ε above 10 is about to be promised or budgeted; above 1000 it is refused."""
+    """An ε above 10 is about to be promised or budgeted. An ε above 1000 is refused."""

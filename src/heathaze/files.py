@@ -17,6 +17,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from heathaze.checks import shown
 from heathaze.errors import CannotWrite, UnreadableData
 
 _DECIMAL_COMMA = re.compile(r"[+\-]?\d*,\d+(e[+\-]?\d+)?", re.IGNORECASE)
@@ -25,19 +26,26 @@ _DECIMAL_COMMA = re.compile(r"[+\-]?\d*,\d+(e[+\-]?\d+)?", re.IGNORECASE)
 
 @contextlib.contextmanager
 def replacing(*paths: Path, keep: bool = True) -> Iterator[list[Path]]:
-    """Hidden files beside some targets, which take their places together when the block ends well.
+    """Create hidden files beside the targets, and rename them to the targets when the block ends without an error.
 
-    A reader sees the old files or the new ones, never half a file. When the block raises, the hidden files are removed.
+    A reader sees the old files or the new ones, never half a file. If the block raises, the hidden files are removed.
 
     Args:
         paths: The files to write.
-        keep: False removes the hidden files in any case, to see only whether writing is possible.
+        keep: False removes the hidden files in any case, to test only whether writing is possible.
 
     Yields:
         The hidden files, one for each target, in the same order.
 
     Raises:
         CannotWrite: The disk or the directory refuses; nothing is left behind.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder) / "a.txt") as (part,):
+    ...         _ = part.write_text("all of it")
+    ...     print((Path(folder) / "a.txt").read_text())
+    all of it
     """
     targets = [Path(os.path.realpath(path)) for path in paths]
     parts: list[Path] = []
@@ -63,11 +71,16 @@ def replacing(*paths: Path, keep: bool = True) -> Iterator[list[Path]]:
 
 
 def cannot_write(paths: Sequence[Path], problem: OSError) -> CannotWrite:
-    """The sentence for a file that cannot be written."""
+    """Return the error for files that cannot be written.
+
+    Args:
+        paths: The files.
+        problem: What the operating system reported.
+    """
     reason = (problem.strerror or "the disk refused").lower()
     return CannotWrite(
-        f"Cannot write {', '.join(map(str, paths))}: {reason}; free some space or choose another place. Nothing was left "
-        "behind."
+        f"Cannot write {', '.join(map(str, paths))}: {reason}; free some space or choose another place. Nothing was "
+        "left behind."
     )
 
 
@@ -93,7 +106,7 @@ def _check_place(path: Path, target: Path) -> None:
 
 
 def _create_hidden(target: Path) -> Path:
-    """A new empty file beside the target, with its ending, under a name that nobody has."""
+    """A new empty file beside the target, with its ending, under a name that no other file has."""
     for attempt in itertools.count():
         part = target.parent / f".heathaze-{os.getpid()}-{attempt}.part{target.suffix}"
         try:
@@ -130,8 +143,6 @@ class Row(dict[str, str]):
         text = self[column]
         found = _finite(text)
         if found is None:
-            from heathaze.checks import shown  # Loads numpy, which commands do without until a sentence needs it.
-
             whose = f" for the sensor {self['sensor']!r}" if "sensor" in self else ""
             has = f"{column} {shown(text)}" if text else f"no {column}"
             hint = " with a point, not a comma" if _DECIMAL_COMMA.fullmatch(text) else ""

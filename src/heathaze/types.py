@@ -1,4 +1,4 @@
-"""Names of array types that signatures use."""
+"""Short names of the array types in signatures. Words are unsigned 64-bit integers of random bits."""
 
 from __future__ import annotations
 
