@@ -1,4 +1,4 @@
-"""Publishing: from the counts of a trusted curator to a release."""
+"""Publishing in the central model: from the counts of a trusted curator to a release."""
 
 from __future__ import annotations
 
@@ -18,20 +18,34 @@ from heathaze.release.release import Release
 def publish(
     mechanism: Mechanism, counts: Counts, *, ledger: Ledger | None = None, randomness: Randomness | None = None
 ) -> Release:
-    """Charge the ledger, run the mechanism, wrap the result.
+    """Charge the ledger, run the mechanism, and make a release of the result.
 
-    The charge is on the disk before any noise exists: a crash may waste budget, never overspend it.
+    The charge is on the disk before any noise is drawn: a crash may waste budget, but never overspends it.
 
     Args:
-        mechanism: What to run, for example ``hz.central.Pyramid(grid, epsilon=1)``.
-        counts: The secret side, from :func:`heathaze.count`.
-        ledger: The budget to pay from. Without one the guarantee stands for this release alone.
+        mechanism: What to run, for example ``hz.central.default(grid, epsilon=1)``.
+        counts: The secret counts, from :func:`heathaze.count`.
+        ledger: The budget to pay from. Without one, the guarantee covers this release alone.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers; its releases cannot be saved.
 
-    An ε above 10 is warned of (:class:`heathaze.errors.WeakPrivacy`) before anything is charged.
+    Returns:
+        The release.
 
     Raises:
-        BudgetExceeded: The ledger has less left than the mechanism costs; nothing happened.
+        InvalidInput: The mechanism and the counts lie on different grids.
+        PromiseBroken: The mechanism promises nothing (an infinite epsilon), or costs more than it declares.
+        BudgetExceeded: The ledger has less left than the mechanism costs. Nothing was charged or drawn.
+
+    Warns:
+        WeakPrivacy: ε is above 10; before anything is charged.
+
+    >>> import heathaze as hz
+    >>> grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
+    >>> visits = {"person": ["ann", "bob", "eve"], "x": [1.5, 2.5, 6.5], "y": [1.5, 2.5, 6.5]}
+    >>> counts = hz.count(visits, grid, person="person")
+    >>> release = publish(hz.central.default(grid, epsilon=1), counts)
+    >>> release.density.values.shape, release.guarantee.unit.value
+    ((8, 8), 'person')
     """
     if not isinstance(counts, Counts):
         raise InvalidInput(f"publish takes a mechanism and then Counts (see count), not a {type(counts).__name__}.")
@@ -46,7 +60,16 @@ def publish(
 
 
 def promise(mechanism: Mechanism, counts: Counts) -> Guarantee:
-    """What will be promised, from public facts alone."""
+    """The guarantee of a release before it is made, from public facts alone.
+
+    Args:
+        mechanism: What will run.
+        counts: Of which only the grid and the unit are used.
+
+    Raises:
+        InvalidInput: The two lie on different grids.
+        PromiseBroken: Epsilon is infinite.
+    """
     if mechanism.grid != counts.grid:
         raise InvalidInput("The mechanism and the counts lie on different grids; make both with the same Grid.")
     if not math.isfinite(mechanism.epsilon):

@@ -100,7 +100,8 @@ _FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from heathaze.errors import CannotWrite
-from heathaze.release.formats import LOADABLE, ENDINGS
+from heathaze.release.formats import ENDINGS
+from heathaze.release.release import load
 
 release = load("source.npz")
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))

@@ -1,4 +1,4 @@
-"""Inference on the tree of halvings: a rough centre, the smoothness by evidence, then messages up and beliefs down."""
+"""Inference on the tree of halvings: a rough estimate, the smoothness by evidence, messages up, and beliefs down."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ENOUGH_NODES = 512
 """The smoothness of a level is learned from at most this many of its nodes, evenly spread."""
 
 _WORTH_A_THREAD = 2048
-"""Nodes of a stage; fewer are done sooner than a second thread starts."""
+"""Nodes of a stage from which a second thread saves time."""
 
 
 class Beliefs:
-    """What the counts say about every node and pair of a tree: first and second moments, and samples."""
+    """First and second moments of the mass of every node and pair of a tree, given the counts; and samples."""
 
     def __init__(self, tree: SplitTree) -> None:
         from heathaze.inference import _messages
@@ -44,7 +44,7 @@ class Beliefs:
 
     @classmethod
     def infer(cls, noisy: NoisyCounts) -> Beliefs:
-        """Learn the smoothness on part of the tree if it is large, then infer all of it."""
+        """Learn the smoothness, on part of the tree if it is large, then infer all of it."""
         whole = cls(build(noisy))
         part = whole._thinned()
         learner = whole if part is None else cls(build(part))
@@ -64,7 +64,7 @@ class Beliefs:
         return float(_messages.root(self._low, self._step, self._messages, self._weights, self.first, self.second))
 
     def at(self, level: int, numbers: Floats) -> Floats:
-        """Those of the quadtree nodes of a level, among numbers of all nodes and pairs."""
+        """The numbers of the quadtree nodes of a level, among numbers of all nodes and pairs."""
         return numbers[self.tree.place[level]]
 
     def draw(self, randomness: Randomness) -> Floats:
@@ -118,7 +118,7 @@ class Beliefs:
             [upper * west_north, upper * (1 - west_north), (1 - upper) * west_south, (1 - upper) * (1 - west_south)],
             axis=1,
         )
-        # Two children only: the first halving is theirs. One: it takes all.
+        # Of two children, the first halving divides them. A single child takes all.
         narrow = shares[:, 3] == 0
         drawn[narrow] = np.stack([upper, 1 - upper, 1 - upper, np.zeros(len(upper))], axis=1)[narrow]
         drawn = np.where(shares > 0, drawn, 0.0)
@@ -137,7 +137,7 @@ class Beliefs:
             _in_pieces(_messages.downward, start, stop, tree.left, tree.right, self._sharpness, self._log_odds, *arrays)
 
     def _thinned(self) -> NoisyCounts | None:
-        """Part of a large tree; where it is cut off, the best linear estimate stands for what lay below."""
+        """Part of a large tree; where it is cut off, the best linear estimate replaces the counts below."""
         tree = self.tree
         if sum(len(codes) for codes in tree.codes) <= 4 * _ENOUGH_NODES:
             return None
@@ -163,7 +163,7 @@ class Beliefs:
 
 
 def _in_pieces(kernel: Callable[..., None], start: int, stop: int, *arrays: npt.NDArray[Any]) -> None:
-    """Run a kernel over a stage, on all processors if it is long; the nodes of a stage do not need each other."""
+    """Run a kernel over a stage, on all processors if it is long; the nodes of a stage are independent."""
     pieces = min(os.cpu_count() or 1, (stop - start) // _WORTH_A_THREAD)
     if pieces < 2:
         kernel(start, stop, *arrays)
@@ -210,15 +210,15 @@ def _rough(tree: SplitTree, level: int, above: Floats, combined: Floats, varianc
 
     value, spread = combined[place], variance[place]
     free = ~np.isfinite(spread)
-    # What the others leave goes to those about whom nothing is known; else by how unsure each one is.
+    # What the known children leave goes to the unknown ones; if all are known, it is shared out by their variances.
     known = np.where(free, 0.0, value)
     number = total(free.astype(np.float64))
     finite = np.where(free, 0.0, spread)
     shared = total(finite)
     missing = above[parent] - total(known)
-    by_doubt = known + missing * np.divide(finite, shared, out=np.zeros_like(finite), where=shared > 0)
+    by_variance = known + missing * np.divide(finite, shared, out=np.zeros_like(finite), where=shared > 0)
     rest = np.where(free, missing / np.maximum(number, 1), known)
-    weight = np.maximum(np.where(number > 0, rest, by_doubt), 0) + np.where(
+    weight = np.maximum(np.where(number > 0, rest, by_variance), 0) + np.where(
         free, 0.025 * above[parent], 0.1 * np.sqrt(finite)
     )
     sums = total(weight)

@@ -20,11 +20,11 @@ from heathaze.types import Floats, Integers
 
 POINTS = 21
 QUANTILES = 5
-REACH = 6.0
-"""A message reaches this many standard deviations of what was measured at and below the node to either side."""
+SPAN = 6.0
+"""A message covers this many standard deviations of what was measured at and below the node to either side."""
 
 NEGLIGIBLE = 15.0
-"""exp(−15): a place so much less likely than the likeliest is left out."""
+"""A place less likely than the most likely one by a factor of exp(−15) is left out."""
 
 _ROOM = POINTS + QUANTILES + 2
 
@@ -54,12 +54,12 @@ def combine(left: Integers, right: Integers, value: Floats, scale: Floats, mean:
 
 @nb.njit(cache=True)
 def place_grids(left: Integers, right: Integers, mean: Floats, variance: Floats, low: Floats, step: Floats) -> None:
-    """Where each node keeps its message; a node about which nothing is known shares its parent's upper end."""
+    """The masses at which each node keeps its message; a node without counts takes its parent's largest mass."""
     for node in range(len(left)):
         if variance[node] < np.inf:
             deviation = math.sqrt(variance[node])
-            low[node] = max(0.0, mean[node] - REACH * deviation)
-            top = max(mean[node], 0.0) + REACH * deviation
+            low[node] = max(0.0, mean[node] - SPAN * deviation)
+            top = max(mean[node], 0.0) + SPAN * deviation
             step[node] = (top - low[node]) / (POINTS - 1)
             if low[node] == 0.0 and mean[node] > step[node]:
                 # The peak of Laplace noise is a corner: let a point fall on it.

@@ -28,7 +28,7 @@ class Estimate:
     >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 61, 22, 12, -2], [5, 1, 1, 1, 1])
     >>> found = Estimate.infer(counts)
     >>> round(found.total), found.posterior.deviations().round(2).tolist()
-    (95, [[0.02, 0.01], [0.01, 0.01]])
+    (96, [[0.02, 0.02], [0.02, 0.01]])
     """
 
     density: Density | TreeDensity

@@ -1,8 +1,8 @@
-"""Intervals from a mean and a standard deviation of an amount that cannot be negative.
+"""Intervals for an amount that cannot be negative, from its mean and standard deviation.
 
-The amount is taken as gamma distributed: a bell where the deviation is small against the mean, and a peak at zero
-with a tail where it is large. The interval is the shortest one that holds the wanted probability, so it starts at
-zero exactly when zero is the most likely amount.
+The amount is taken as gamma distributed: nearly normal where the deviation is small against the mean, and with a peak
+at zero where it is large. The interval is the shortest one with the wanted probability, so it starts at zero exactly
+when zero is the most likely amount.
 """
 
 from __future__ import annotations
@@ -20,7 +20,18 @@ _TAILS = 65
 
 
 def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -> tuple[Floats, Floats]:
-    """Lower and upper ends.
+    """Lower and upper ends of the shortest intervals.
+
+    Args:
+        mean: Means, not negative.
+        deviation: Standard deviations, not negative.
+        confidence: Probability that the interval contains the amount, between 0 and 1.
+
+    Returns:
+        The lower and the upper ends. The interval always contains the mean.
+
+    Raises:
+        InvalidInput: The confidence is not between 0 and 1.
 
     >>> low, high = interval([100.0, 1.0], [1.0, 2.0], 0.9)
     >>> low.round(1).tolist(), high.round(1).tolist()
@@ -33,12 +44,17 @@ def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -
     lows, highs = _table(confidence)
     at = np.log(np.clip(shape, _SHAPES[0], _SHAPES[-1]))
     low, high = (mean * np.interp(at, np.log(_SHAPES), ends) for ends in (lows, highs))
-    # What is nearly always zero and rarely large has most of its chance below its own mean; the interval holds both.
+    # An amount that is nearly always zero and rarely large is mostly below its mean; the interval contains the mean
+    # too.
     return np.minimum(low, mean), np.maximum(high, mean)
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse what is not a probability between 0 and 1."""
+    """Refuse a confidence that is not between 0 and 1.
+
+    Raises:
+        InvalidInput: It is not.
+    """
     if not 0 < confidence < 1:
         raise InvalidInput(f"The confidence is {confidence}; give a number between 0 and 1, for example 0.9.")
 

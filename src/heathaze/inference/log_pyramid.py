@@ -2,9 +2,9 @@
 
     log f = c + Σ_level s_level · up(z_level),   z independent standard normal,   s_level = height · fall^level
 
-A surface of level l has a knot for each of the 2^l × 2^l squares of the box and is bilinear between them. ``fall`` says
-how quickly detail loses height: small for hills, near 1 for spikes. The logarithm makes a harbour a thousand times as
-dense as the sea beside it as easily as the other way round.
+A surface of level l has a knot for each of the 2^l × 2^l squares of the box and is bilinear between them. ``fall`` is
+the factor by which the height decreases with each level: small for smooth maps, near 1 for maps with spikes. On a
+logarithmic scale a place can be a thousand times as dense as its neighbour.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from heathaze.types import Floats
 
 @dataclass(frozen=True)
 class LogPyramid:
-    """The prior on a grid of some shape: from knots to the logarithm of a density, and the adjoint of that map."""
+    """The prior on a grid of some shape: from knots to the logarithm of a density, and the adjoint of that linear map.
+
+    Args:
+        shape: Rows and columns of the grid.
+        height: Standard deviation of the coarsest surface.
+        fall: Ratio of the standard deviations of neighbouring levels.
+
+    >>> LogPyramid((2, 2), 1.0, 0.5).density(np.zeros(5)).tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
+    """
 
     shape: tuple[int, int]
     height: float
@@ -48,7 +57,11 @@ class LogPyramid:
         return [self.height * self.fall**level for level in range(self.depth + 1)]
 
     def surface(self, knots: Floats) -> Floats:
-        """The logarithm of a density, up to a constant."""
+        """The logarithm of a density, up to a constant.
+
+        Args:
+            knots: Standardised heights of all knots, level after level.
+        """
         total = np.zeros((1, 1))
         at = 0
         for level, (shape, scale) in enumerate(zip(self.shapes, self.scales, strict=True)):
@@ -58,7 +71,11 @@ class LogPyramid:
         return total
 
     def adjoint(self, slopes: Floats) -> Floats:
-        """What a change of every cell means for every knot."""
+        """The adjoint of :meth:`surface`: derivatives by the cells become derivatives by the knots.
+
+        Args:
+            slopes: A derivative for each cell.
+        """
         parts: list[Floats] = []
         shapes = self.shapes
         for level in range(self.depth, -1, -1):
@@ -68,13 +85,22 @@ class LogPyramid:
         return np.concatenate(parts[::-1])
 
     def density(self, knots: Floats) -> Floats:
-        """The density itself, summing to 1."""
+        """The density, summing to 1.
+
+        Args:
+            knots: Standardised heights of all knots, level after level.
+        """
         surface = self.surface(knots)
         mass = np.exp(surface - surface.max())
         return np.asarray(mass / mass.sum())
 
     def lifted(self, knots: Floats, coarser: LogPyramid) -> Floats:
-        """Knots of a pyramid on a coarser grid of the same box as knots of this one, finer levels flat."""
+        """Knots of a pyramid on a coarser grid of the same box, as knots of this one; finer levels are flat.
+
+        Args:
+            knots: Heights of the knots of the coarser pyramid.
+            coarser: That pyramid.
+        """
         lifted = np.zeros(self.size)
         at = beside = 0
         for level, (shape, there) in enumerate(zip(self.shapes, coarser.shapes, strict=False)):
@@ -87,7 +113,7 @@ class LogPyramid:
 
 
 def _finer(surface: Floats, shape: tuple[int, int]) -> Floats:
-    """Bilinear between the centres of squares half the size; beyond the outermost centres it stays level."""
+    """Bilinear interpolation at the centres of squares half the size; constant beyond the outermost centres."""
     return _finer_rows(_finer_rows(surface, shape[0]).T, shape[1]).T
 
 

@@ -1,4 +1,13 @@
-"""Noisy counts of quadtree nodes: what a mechanism learned about the data, and all it learned. Public."""
+"""Noisy counts of quadtree nodes, which are all that a mechanism learned about the data; and the tree they form.
+Public.
+
+**Tree of halvings.** A node of the quadtree divides its mass among four children by three halvings: north from south,
+then west from east in either half. The nodes of the tree of halvings are the nodes of the quadtree and these halves
+("pairs"). They are ordered in stages: the nodes of a level, then its pairs, then the nodes of the next level. The
+members of a stage do not depend on each other.
+
+The quadtree is closed first: it contains every ancestor of a measured node, with all its children, measured or not.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +21,26 @@ from heathaze.domain.quadtree import children, exists
 from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
+NONE = -1
+"""Stands for a half that does not exist."""
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
     """Counts of some nodes with discrete Laplace noise of known scale, in people (or presences).
 
-    Any set of nodes will do, each at most once: whole levels, the leaves of a tree, an adaptive tree with its inner
-    nodes. ``values[k]`` is the noisy count of node ``codes[k]`` of level ``levels[k]``; the noise has
-    Pr[x] ∝ exp(−|x| / scales[k]). A scale of 0 means no noise.
+    Any set of nodes is allowed, each at most once: whole levels, the leaves of a tree, an adaptive tree with its inner
+    nodes.
+
+    Args:
+        grid: The public frame.
+        levels: Level of each node.
+        codes: Morton code of each node.
+        values: Noisy count of each node.
+        scales: Scale of the noise of each node: Pr[x] ∝ exp(−|x| / scale). A scale of 0 means no noise.
+
+    Raises:
+        InvalidInput: The arrays do not fit together, or name a node twice or one that the grid does not have.
     """
 
     grid: Grid
@@ -49,31 +70,30 @@ class NoisyCounts:
                 raise InvalidInput("Noisy counts name a node in the padding, where there are no cells.")
 
     def at(self, level: int) -> tuple[Integers, Floats, Floats]:
-        """Codes, values and scales of one level, in order of the codes."""
+        """Codes, values and scales of one level, in order of the codes.
+
+        Args:
+            level: Level of the quadtree.
+        """
         first, last = np.searchsorted(self.levels, [level, level + 1])
         return self.codes[first:last], self.values[first:last], self.scales[first:last]
 
 
-# TODO-merged from inference._split_tree: The tree of halvings behind a set of noisy counts.
-#
-# A node of the quadtree divides its mass among four children by three halvings: north from south, then west from east in
-# either half. The nodes of this tree are the quadtree's nodes and these halves ("pairs"), in stages: the nodes of a
-# level, then its pairs, then the nodes of the next level. Within a stage nothing depends on anything else of the same
-# stage.
-#
-# The quadtree is closed first: whoever lies above a measured node is in it, with all its children, measured or not.
-
-NONE = -1
-
-
 @dataclass(frozen=True)
 class SplitTree:
-    """Nodes and pairs, parents first.
+    """The tree of halvings: nodes and pairs, parents first.
 
-    ``codes[i]`` are the quadtree nodes of level i, ascending, and ``place[i]`` where each stands in the arrays below.
-    ``left``, ``right``: the two halves of a node or pair, or NONE. ``value``, ``scale``: what was measured; an infinite
-    scale where nothing was. ``level``: the quadtree level being divided. ``kind``: 0 for the first halving of a node,
-    1 for its northern or only pair, 2 for its southern pair; ``owner``: the place of the quadtree node being divided.
+    Attributes:
+        grid: The public frame.
+        codes: ``codes[i]`` are the quadtree nodes of level i, ascending.
+        place: ``place[i]`` are their positions in the arrays below.
+        left: The first half of each node or pair, or NONE.
+        right: The second half, or NONE.
+        value: What was measured.
+        scale: Scale of the noise; infinite where nothing was measured.
+        level: The quadtree level that is divided.
+        kind: 0 for the first halving of a node, 1 for its northern or only pair, 2 for its southern pair.
+        owner: Position of the quadtree node that is divided.
     """
 
     grid: Grid
@@ -103,7 +123,7 @@ class SplitTree:
 
 
 def closed(noisy: NoisyCounts) -> list[Integers]:
-    """The nodes of each level: whatever was measured, all ancestors, and all their children."""
+    """The nodes of each level: those that were measured, all ancestors, and all their children."""
     deepest = int(noisy.levels.max())
     inner: list[Integers] = [np.zeros(0, np.int64)] * (deepest + 1)
     for level in range(deepest - 1, -1, -1):
@@ -117,7 +137,7 @@ def closed(noisy: NoisyCounts) -> list[Integers]:
 
 
 def build(noisy: NoisyCounts) -> SplitTree:
-    """Close the tree and cut every division into halvings."""
+    """Close the quadtree of some noisy counts and turn every division into halvings."""
     codes = closed(noisy)
     place: list[Integers] = []
     parts: list[tuple[Integers, ...]] = []

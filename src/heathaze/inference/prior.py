@@ -1,26 +1,27 @@
-"""What is believed before the noise is read: maps are smooth as far as the data allow, and rough where they are not.
+"""The prior over maps: a Pólya tree whose smoothness is learned from the noisy counts.
 
-**Shape.** A node hands its mass x to its children by halvings; the share s of the left half has log-logistic odds,
+**Shape.** A node divides its mass x among its children by halvings. The share s of the left half has log-logistic odds,
 
-    Pr[share ≤ s] = 1 / (1 + (odds · (1 − s) / s)^sharpness),
+    Pr[share ≤ s] = 1 / (1 + (odds · (1 − s) / s)^sharpness).
 
-a Pólya tree whose splits are Beta-like but have a closed distribution function. ``odds`` is where the share is expected
-and ``sharpness`` how surely: large where neighbouring places are alike, small where everyone is in one spot.
+This is a Pólya tree whose splits are similar to Beta distributions but have a closed distribution function. ``odds`` is
+where the share is expected. ``sharpness`` is how certain that is: large where neighbouring places are alike, small
+where everyone is in one spot.
 
-**Centre.** The odds come from the level above: the density is drawn as a surface, bilinear between the centres of the
-nodes, and a child expects what lies under its part. So the prior is smooth across the borders of nodes, and a leaf too
-thin to be measured is shaded towards its heavier neighbours.
+**Centre.** The odds come from the level above. The density is taken as a surface, bilinear between the centres of the
+nodes, and a child's expected share is what lies under its part of the surface. So the prior is smooth across the
+borders of nodes, and a leaf with too few people to be divided is shaded towards its denser neighbours.
 
 **Sharpness.** It is A/2 for the first halving of a node and A/4 for the second, as if A were the concentration of a
 Dirichlet split. Two things make a split uneven, and their variances add:
 
     1/A = 1/A_level + lump / mass,   log A_level = log 2 + shift + slope · (level − 3).
 
-Places differ, by as much as the level says; and people come in lumps: ten of them never spread evenly over a hundred
-cells. ``lump`` is 1 for people who are at one place each, and less the more places share a person. All three numbers
-are learned from the noisy counts, by the evidence; before that, shift ~ N(0, 1), slope ~ N(1/4, 0.3²): cities get
-smoother as one looks closer; and log lump ~ N(0, 0.7²): a person is at one place unless the counts say otherwise.
-Nothing here was set on private data.
+The first term says how much places differ on a level. The second says that people are discrete: ten of them never
+spread evenly over a hundred cells. ``lump`` is 1 for people who are at one place each, and less if a person is spread
+over several places. All three numbers are learned from the noisy counts by maximising the evidence. Their priors are
+shift ~ N(0, 1); slope ~ N(1/4, 0.3²), since cities get smoother at finer levels; and log lump ~ N(0, 0.7²), so a person
+is at one place unless the counts say otherwise. Nothing here was set on private data.
 """
 
 from __future__ import annotations
@@ -42,19 +43,31 @@ _MOST_LOG_ODDS = math.log(1e6)
 
 
 class Surface:
-    """Densities (mass per cell) of the levels drawn so far, and the value anywhere: coarser where nothing finer is."""
+    """Densities (mass per cell) of the levels added so far; where a level has no node, the coarser one counts."""
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self._levels: list[tuple[Integers, Floats]] = []
 
     def add(self, codes: Integers, mass: Floats) -> None:
-        """The next finer level: its nodes in order of their codes."""
+        """Add the next finer level.
+
+        Args:
+            codes: Its nodes, ascending.
+            mass: Their masses.
+        """
         level = len(self._levels)
         self._levels.append((codes, mass / areas(self.grid, level, codes)))
 
     def expected_shares(self, codes: Integers) -> Floats:
-        """How the nodes ``codes`` of the finest level divide among their four children; 0 where there is no child."""
+        """Expected shares of the four children of some nodes of the finest level; 0 where there is no child.
+
+        Args:
+            codes: The nodes.
+
+        Returns:
+            (nodes, 4) shares, each row summing to 1.
+        """
         level = len(self._levels) - 1
         own = self._at(level, codes)
         row, col = deinterleave(codes)
@@ -101,7 +114,10 @@ def areas(grid: Grid, level: int, codes: Integers) -> Floats:
 def log_odds(shares: Floats) -> tuple[Floats, Floats, Floats]:
     """Logarithm of the odds of the three halvings: north over south, and west over east in either half.
 
-    Where only two children exist, the first is theirs.
+    Where only two children exist, the first halving divides those two.
+
+    Args:
+        shares: (nodes, 4) shares of the children.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         north_west, north_east, south_west, south_east = shares.T
@@ -116,23 +132,28 @@ def log_odds(shares: Floats) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True)
 class Smoothness:
-    """What is learned about a map: see the top of this file."""
+    """The three numbers that are learned about a map; see the top of this file."""
 
     shift: float = 0.0
     slope: float = 0.25
     log_lump: float = 0.0
 
     def concentration(self, levels: Integers | int, mass: Floats) -> Floats:
-        """A of nodes: the smoothness of their level, and no smoother than so few people can be."""
+        """The concentration A of some nodes.
+
+        Args:
+            levels: Their levels.
+            mass: Their masses, in people.
+        """
         smooth = np.exp(math.log(2) + self.shift + self.slope * (np.asarray(levels) - 3.0))
         return np.asarray(1 / (1 / smooth + math.exp(self.log_lump) / np.maximum(mass, 1e-6)))
 
     def log_prior(self) -> float:
-        """Logarithm of how likely this is before anything is seen, up to a constant."""
+        """Logarithm of the prior density of the three numbers, up to a constant."""
         return -0.5 * (self.shift**2 + ((self.slope - 0.25) / 0.3) ** 2 + (self.log_lump / 0.7) ** 2)
 
     def moved(self, shift: float, slope: float, log_lump: float) -> Smoothness:
-        """A step away."""
+        """The same with each number changed by a step."""
         return Smoothness(self.shift + shift, self.slope + slope, self.log_lump + log_lump)
 
 
@@ -140,7 +161,11 @@ _STEPS = ((0.8, 0.0, 0.0), (0.0, 0.3, 0.0), (0.0, 0.0, 0.7))
 
 
 def learn(evidence: Callable[[Smoothness], float]) -> Smoothness:
-    """The smoothness with the largest evidence × prior: along each axis in turn, then again at half the step."""
+    """The smoothness with the largest evidence × prior: a search along each axis in turn, then again at half the step.
+
+    Args:
+        evidence: Logarithm of the probability of the noisy counts, given a smoothness.
+    """
     best = Smoothness()
     value = evidence(best) + best.log_prior()
     for size in (1.0, 0.5):
@@ -159,7 +184,12 @@ def learn(evidence: Callable[[Smoothness], float]) -> Smoothness:
 
 
 def squared_share_ratio(odds: Floats, sharpness: Floats) -> Floats:
-    """E[s²] / E[s]² of a share: how much a halving spreads what it hands on."""
+    """E[s²] / E[s]² of the share of a half.
+
+    Args:
+        odds: Logarithm of the expected odds.
+        sharpness: Sharpness of the halving.
+    """
     places = (np.arange(16) + 0.5) / 16
     first, second = np.zeros_like(odds), np.zeros_like(odds)
     for logit in np.log(places / (1 - places)):

@@ -1,1 +1,1 @@
-"""PUBLIC SIDE: what anyone may see."""
+"""The public side: releases, their error bars, and their files."""

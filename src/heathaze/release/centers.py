@@ -1,9 +1,9 @@
 """k-median clustering of weighted points under ℓ1: the centres of a release (Ghazi et al., appendix A).
 
-Corollary A.2 lets any non-private algorithm run on the released masses. This one is deterministic, so that the same
-release always gives the same centres: greedy seeding and single swaps on a sample of the points (Arya et al., SIAM J.
-on Computing 33(3), 2004: a local optimum of swaps costs at most 5 times the best, in practice a few percent more),
-then alternating between assignment and medians on all of them.
+By Corollary A.2 any non-private algorithm may run on the released masses. This one is deterministic, so that the same
+release always gives the same centres. It starts with greedy seeding and single swaps on a sample of the points: a local
+optimum of swaps costs at most 5 times the best (Arya et al., SIAM J. on Computing 33(3), 2004), in practice a few
+percent more. Then it alternates between assignment and medians on all points.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import whole
 from heathaze.domain.quadtree import interleave
 from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Indices
 
 CANDIDATES = 1200
-"""Seeds are sought among this many points at most; their pairwise distances take 12 MB."""
+"""Seeds are chosen among at most this many points; their pairwise distances take 12 MB."""
 
 ROUNDS = 200
-"""Swaps and alternations stop by themselves long before; this only bounds the time."""
+"""An upper limit of swaps and alternations, which usually stop much earlier."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def k_median(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> Floats:
 def cost(points: npt.ArrayLike, weights: npt.ArrayLike, centres: npt.ArrayLike) -> float:
     """Mean ℓ1 distance of the weight to its nearest centre.
 
+    Args:
+        points: (n, 2) positions.
+        weights: (n,) masses.
+        centres: (k, 2) centres.
+
     >>> cost([(0, 0), (4, 0)], [3, 1], [(0, 0)])
     1.0
     """
@@ -82,8 +88,7 @@ def _checked(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> _Weighted
         raise InvalidInput(f"k-median needs (n, 2) points and n weights; got shapes {places.shape} and {mass.shape}.")
     if not (np.isfinite(places).all() and np.isfinite(mass).all()) or (mass < 0).any():
         raise InvalidInput("k-median needs finite points and finite weights that are not negative.")
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InvalidInput(f"k is {k!r}; give the number of centres, a whole number from 1.")
+    whole(k, "k", "the number of centres")
     held = mass > 0
     distinct, which = np.unique(places[held], axis=0, return_inverse=True)
     if k > len(distinct):
@@ -93,7 +98,7 @@ def _checked(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> _Weighted
 
 
 def _sample(everything: _Weighted, size: int) -> _Weighted:
-    """At most ``size`` points that stand for all: one for each 1/size of the weight along a plane-filling curve."""
+    """At most ``size`` points that represent all: one for each 1/size of the weight along a plane-filling curve."""
     points, weights = everything.points, everything.weights
     if len(points) <= size:
         return everything
@@ -105,7 +110,7 @@ def _sample(everything: _Weighted, size: int) -> _Weighted:
     picked, times = np.unique(np.minimum(np.searchsorted(running, strata), len(order) - 1), return_counts=True)
     chosen = order[picked]
     if len(chosen) < size:
-        # A heavy point stands for many strata; the places left go to the heaviest points not yet in.
+        # A heavy point represents many strata; the places left go to the heaviest other points.
         rest = np.setdiff1d(np.argsort(-weights, kind="stable")[: 2 * size], chosen)
         extra = rest[np.argsort(-weights[rest], kind="stable")][: size - len(chosen)]
         return _Weighted(
@@ -138,7 +143,7 @@ def _best_swap(distance: Floats, weights: Floats, seeds: Indices) -> tuple[int, 
     """Which seed to replace by which point, or None when no swap saves more than a thousandth.
 
     After removing seed s and adding c, a point pays min(d_c, d₁), or min(d_c, d₂) when s was its nearest; so one pass
-    over all pairs prices every swap.
+    over all pairs gives the cost of every swap.
     """
     if len(seeds) == len(weights):
         return None
@@ -148,15 +153,15 @@ def _best_swap(distance: Floats, weights: Floats, seeds: Indices) -> tuple[int, 
     # A lone seed leaves nothing behind.
     second = np.partition(to_seeds, 1, axis=1)[:, 1] if len(seeds) > 1 else np.full(len(owner), np.inf)
     with_first = np.minimum(distance, first[:, None])
-    loss = (np.minimum(distance, second[:, None]) - with_first) * weights[:, None]
+    worse = (np.minimum(distance, second[:, None]) - with_first) * weights[:, None]
     members = np.zeros((len(seeds), len(owner)))
     members[owner, np.arange(len(owner))] = 1.0
-    price = weights @ with_first + members @ loss
-    price[:, seeds] = np.inf
-    best = int(np.argmin(price))
-    if price.flat[best] >= (1 - 1e-3) * (weights @ first):
+    total = weights @ with_first + members @ worse
+    total[:, seeds] = np.inf
+    best = int(np.argmin(total))
+    if total.flat[best] >= (1 - 1e-3) * (weights @ first):
         return None
-    return best // price.shape[1], best % price.shape[1]
+    return best // total.shape[1], best % total.shape[1]
 
 
 def _alternate(everything: _Weighted, centres: Floats) -> Floats:
@@ -186,7 +191,7 @@ def _assign(points: Floats, centres: Floats) -> tuple[Indices, Floats]:
 
 
 def _medians(points: Floats, weights: Floats, nearest: Indices, distance: Floats, k: int) -> Floats:
-    """Lower weighted medians, axis by axis: the best centre under ℓ1. An idle centre goes to the dearest point."""
+    """Lower weighted medians, axis by axis: the best centre under ℓ1. An idle centre moves to the most costly point."""
     centres = np.empty((k, 2))
     served = np.bincount(nearest, minlength=k)
     for axis in range(2):

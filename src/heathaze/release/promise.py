@@ -1,7 +1,8 @@
-"""Does the guarantee of a map follow from its event? Asked of every file that is loaded, since anyone may write one.
+"""Checks that the guarantee of a map follows from its event. Every file that is loaded is checked: anyone may write
+one.
 
-The event is priced again, by the function that the guarantee came from. A file may state a larger loss than that, since
-mechanisms round against themselves, and never a smaller one.
+The privacy loss is computed again from the event, by the function that the guarantee came from. A file may state a
+larger loss than that, because mechanisms round their noise up, but never a smaller one.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ _TERMS: dict[Trust, tuple[tuple[Unit, ...], tuple[Adjacency, ...]]] = {
     Trust.SECURE_SUM: ((Unit.PERSON,), (Adjacency.ZERO_OUT,)),
     Trust.LOCAL: ((Unit.PERSON, Unit.VISIT), (Adjacency.ANY_TWO, *_BY_LENGTH)),
 }
-"""What a map can promise, by who is trusted."""
+"""Units and adjacencies that a map can promise, by who is trusted."""
 
 
 def check_promise(guarantee: Guarantee, event: Event) -> None:
-    """Refuse a guarantee that promises more than its event gives, or another thing.
+    """Refuse a guarantee that does not follow from its event.
+
+    Args:
+        guarantee: What is stated.
+        event: What was done to the data.
 
     Raises:
-        PromiseBroken: with what is stated and what follows from the event.
+        PromiseBroken: The guarantee states a smaller loss, or another trust, unit or adjacency, than follows.
     """
     _check_terms(guarantee, flatten(event))
     if needs_delta(event) and guarantee.loss.delta == 0:
@@ -43,14 +48,21 @@ def check_promise(guarantee: Guarantee, event: Event) -> None:
 def check_sentence(guarantee: Guarantee, sentence: object) -> None:
     """Refuse a guarantee whose sentence in the file names another unit or adjacency than its fields.
 
-    No event says whose rows made up one unit, so this is all that shows an edited unit.
+    An event does not say which rows made up one unit, so only this check can show that a unit was edited.
+
+    Args:
+        guarantee: The fields.
+        sentence: The sentence, or anything else that a file has in its place.
+
+    Raises:
+        PromiseBroken: The two differ.
     """
-    told = re.search(r"unit: ([a-z-]+); adjacency: ([a-z-]+)", sentence) if isinstance(sentence, str) else None
+    named = re.search(r"unit: ([a-z-]+); adjacency: ([a-z-]+)", sentence) if isinstance(sentence, str) else None
     stated = (guarantee.unit.value, guarantee.adjacency.value)
-    if told is not None and told.groups() != stated:
+    if named is not None and named.groups() != stated:
         raise PromiseBroken(
-            f"It states unit {stated[0]} and adjacency {stated[1]}, and its sentence says {told[1]} and {told[2]}; do "
-            "not rely on it."
+            f"It states unit {stated[0]} and adjacency {stated[1]}, and its sentence says {named[1]} and {named[2]}; "
+            "do not rely on it."
         )
 
 
@@ -76,7 +88,7 @@ def _check_terms(guarantee: Guarantee, parts: list[Elementary]) -> None:
 
 
 def _trust(part: Elementary) -> Trust:
-    """Who has to be trusted where such an event makes a map."""
+    """Who has to be trusted with a map that such an event made."""
     if isinstance(part, RandomizedReport):
         return Trust.LOCAL
     return Trust.SECURE_SUM if isinstance(part, NoiseShares) else Trust.CENTRAL

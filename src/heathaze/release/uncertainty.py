@@ -1,4 +1,4 @@
-"""How sure a release is: shares with intervals, and the places that are real."""
+"""Shares with intervals, and hotspots."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from heathaze.types import Integers
 
 
 class Share(float):
-    """A share of the mass: a number like any other, that also knows its interval.
+    """A share of the mass: a float that also has an interval.
 
-    ``low`` and ``high`` hold the true share with probability ``confidence``, over the noise and what is believed about
-    maps; both are ``None`` where the mechanism does not say how sure it is.
+    Args:
+        value: The share, from 0 to 1.
+        low: Lower end of the interval, or None where the release has no error bars.
+        high: Upper end, or None.
+        confidence: Probability that the interval contains the true share, over the noise and the prior.
 
     >>> share = Share(0.25, 0.2, 0.31, 0.9)
     >>> share, f"{share:.1%}"
@@ -37,20 +40,28 @@ class Share(float):
 
     @classmethod
     def around(cls, value: float, deviation: float, confidence: float, mean: float | None = None) -> Share:
-        """The shortest interval for an amount between 0 and 1, from its mean and standard deviation.
+        """A share with the shortest interval for an amount between 0 and 1 of known mean and standard deviation.
 
-        The value is most often the mean itself; if not, the interval holds it too.
+        Args:
+            value: The share. The interval contains it, also where it is not the mean.
+            deviation: Standard deviation.
+            confidence: Probability of the interval, between 0 and 1.
+            mean: Mean; the value itself if left out.
         """
         check_confidence(confidence)
         mean = value if mean is None else mean
-        # What is not here is elsewhere: a share near 1 is as sure as the small rest.
+        # A share near 1 is as uncertain as the small rest.
         low, high = (float(end) for end in interval(min(mean, 1 - mean), deviation, confidence))
         if mean > 0.5:
             low, high = 1 - high, 1 - low
         return cls(value, max(0.0, min(low, value)), min(1.0, max(high, value)), confidence)
 
     def widened(self, untold: float) -> Share:
-        """The same share if so much mass may be inside or outside, and nothing tells which."""
+        """The same share with a wider interval.
+
+        Args:
+            untold: Share of which it is unknown whether it is inside or outside.
+        """
         assert self.low is not None
         assert self.high is not None
         low, high = max(0.0, min(self.low, self - untold)), min(1.0, max(self.high, self + untold))
@@ -67,9 +78,12 @@ class Share(float):
 
 @dataclass(frozen=True)
 class Hotspot:
-    """A square that is denser than the map's average, as surely as was asked for.
+    """A square that is denser than the average of the map, with the confidence that was asked for.
 
-    ``times`` is its expected density over the average.
+    Attributes:
+        box: The square, in the coordinates of the grid.
+        share: Its share of the mass, with an interval.
+        times: Its expected density divided by the average.
     """
 
     box: Box
@@ -78,7 +92,16 @@ class Hotspot:
 
 
 def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: float) -> list[Hotspot]:
-    """The finest measured squares that are ``times`` as dense as the average with that confidence, densest first."""
+    """The finest measured squares that are ``times`` as dense as the average with the given confidence.
+
+    Args:
+        posterior: The distribution over maps.
+        confidence: Probability for each square, between 0 and 1.
+        times: Density of a hotspot as a multiple of the average.
+
+    Returns:
+        The hotspots, densest first.
+    """
     from scipy.special import gammaincc, gammaincinv
 
     check_confidence(confidence)
@@ -99,7 +122,7 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
             surely &= (belief.drawn >= times * average).mean(axis=0) >= confidence
         real = np.flatnonzero(surely & belief.measured & ~np.isin(belief.codes, covered) & (mean > 0))
         shown = mean if belief.shown is None else belief.shown
-        # Equal tails: the shortest interval of what may be small starts at nothing, which says little of a hotspot.
+        # Equal tails, because the shortest interval of a small share starts at zero, which says little about a hotspot.
         low, high = (gammaincinv(shape, end) * scale for end in ((1 - confidence) / 2, (1 + confidence) / 2))
         found += [
             Hotspot(
@@ -114,7 +137,7 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
 
 
 def _share(shown: float, low: float, high: float, total: float, confidence: float) -> Share:
-    """Masses as shares; the interval holds what the map shows."""
+    """Masses as shares; the interval contains the share in the map."""
     ends = min(low, shown) / total, min(1.0, max(high, shown) / total)
     return Share(shown / total, *ends, confidence)
 

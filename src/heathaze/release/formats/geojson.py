@@ -1,7 +1,7 @@
 """A polygon for each cell (or square of the tree) that holds mass: RFC 7946, longitude and latitude of WGS 84.
 
-A polygon's properties are ``share`` of the total, ``estimate`` (about how many units) and its place: ``row``, ``col``
-or ``level``, ``code``; where the mechanism says how sure it is also ``sd``, the standard deviation of the share. The
+A polygon's properties are ``share`` of the total, ``estimate`` (the estimated number of units) and its place: ``row``,
+``col`` or ``level``, ``code``; and, where the release has error bars, ``sd``, the standard deviation of the share. The
 member ``heathaze`` has the rest. On a plane the coordinates are those of the plane.
 """
 
@@ -20,7 +20,7 @@ _LONGEST_FILE = 2**30
 
 
 def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
-    """Write a release, polygon by polygon, so that no size is too large."""
+    """Write a release, polygon by polygon, so that the text is never in memory as a whole."""
     cells, grid = cells_of(contents.estimate), contents.estimate.grid
     first, second = cells.keys
     places = _places(

@@ -1,10 +1,10 @@
 """A raster that every GIS reads: a band of float64, the share of the total in each cell (extra ``geo``).
 
-Where the mechanism says how sure it is, a second band has the standard deviation of that share.
+Where the release has error bars, a second band has the standard deviation of that share.
 
 Equirectangular grids are EPSG:4326 with north up, Web-Mercator grids EPSG:3857, planes have no reference system. A
-raster has one number for each cell, so a tree becomes dense; a grid of more than 2^24 cells is written coarser, at most
-4096 a side, and its provenance then says ``rendered_from``: it is not refused, because it has been paid for.
+raster has one number for each cell, so a tree becomes dense. A grid of more than 2^24 cells is written coarser, at most
+4096 a side, and its provenance then has ``rendered_from``. It is not refused, because it has been paid for.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
     }
     # In memory first: GDAL does not always say that a disk is full.
     with MemoryFile() as memory, warnings.catch_warnings():
-        # A plane of pixels lies where an unplaced picture would lie; that is meant.
+        # A plane has no reference system, of which rasterio warns.
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with memory.open(**profile) as dataset:
             for number, (description, values) in enumerate(bands.items(), start=1):
@@ -79,7 +79,7 @@ def read(path: Path) -> metadata.Contents:
         grid = metadata.grid_of(fields)
         fits = (dataset.height, dataset.width) == grid.shape and dataset.count in (1, 2)
         if not fits or set(dataset.dtypes) != {"float64"}:
-            raise UnreadableData(f"{path} is not the raster its grid speaks of; it is damaged or was edited.")
+            raise UnreadableData(f"{path} does not fit its grid; it is damaged or was edited.")
         values = dataset.read(1)
     return metadata.to_contents(fields, Density(grid, values))
 

@@ -1,4 +1,4 @@
-"""What every release file says besides its numbers, and the checks that a file from anyone must pass."""
+"""The fields of every release file besides the numbers of its map, and the checks that a loaded file must pass."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Contents(NamedTuple):
 
 
 def most_squares(grid: Grid) -> int:
-    """No more squares than cells, since no two share one."""
+    """The most squares that a tree on a grid can have: as many as cells, since no two squares overlap."""
     return min(MAX_SQUARES, grid.cells)
 
 
@@ -74,7 +74,11 @@ def from_json(text: str | bytes) -> dict[str, Any]:
 
 
 def check(fields: object) -> dict[str, Any]:
-    """The fields of a release this version can read."""
+    """The fields of a release, if this version can read it.
+
+    Raises:
+        UnreadableData: They are no fields of a release, or have another file version.
+    """
     if not isinstance(fields, dict) or type(fields.get("heathaze")) is not int:
         raise UnreadableData("The file is not a release of Heathaze; save one with release.save(…).")
     if fields["heathaze"] > FILE_VERSION:
@@ -93,7 +97,7 @@ def check(fields: object) -> dict[str, Any]:
 
 
 def _has_control_characters(fields: object) -> bool:
-    """Signs that would steer the terminal of whoever prints the file."""
+    """Whether a text has characters that would control the terminal on which it is printed."""
     if isinstance(fields, dict):
         return any(_has_control_characters(part) for pair in fields.items() for part in pair)
     if isinstance(fields, list):
@@ -102,7 +106,7 @@ def _has_control_characters(fields: object) -> bool:
 
 
 def grid_of(fields: Mapping[str, Any]) -> Grid:
-    """The grid a file speaks of; a dense map must fit."""
+    """The grid of a file; that of a dense map has at most 2^24 cells."""
     found = fields["grid"]
     if type(found["rows"]) is not int or type(found["cols"]) is not int:
         raise _unsound()
@@ -142,7 +146,17 @@ def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Co
 
 
 def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, shares: npt.ArrayLike) -> Density:
-    """A density from the cells that hold mass, each named once."""
+    """A density from the cells that hold mass.
+
+    Args:
+        grid: The grid of the file.
+        rows: Row of each cell.
+        cols: Column of each cell.
+        shares: Share of each cell.
+
+    Raises:
+        UnreadableData: A cell occurs twice, or is not on the grid.
+    """
     row, col, share = whole_numbers(rows), whole_numbers(cols), np.asarray(shares, dtype=np.float64)
     if (
         not row.shape == col.shape == share.shape
@@ -158,7 +172,17 @@ def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, share
 
 
 def tree_from_squares(grid: Grid, levels: npt.ArrayLike, codes: npt.ArrayLike, shares: npt.ArrayLike) -> TreeDensity:
-    """A tree density from its squares: all on the grid, no two sharing a cell."""
+    """A tree density from its squares.
+
+    Args:
+        grid: The grid of the file.
+        levels: Level of each square.
+        codes: Morton code of each square.
+        shares: Share of each square.
+
+    Raises:
+        UnreadableData: A square is not on the grid, or two squares overlap.
+    """
     density = TreeDensity(grid, whole_numbers(levels), whole_numbers(codes), np.asarray(shares, dtype=np.float64))
     for level in np.unique(density.levels):
         if not exists(grid, int(level), density.codes[density.levels == level]).all():
@@ -173,7 +197,11 @@ def tree_from_squares(grid: Grid, levels: npt.ArrayLike, codes: npt.ArrayLike, s
 
 
 def whole_numbers(values: npt.ArrayLike) -> Integers:
-    """Integers as they stand in a file; anything else is refused rather than rounded."""
+    """Integers from a file; other numbers are refused and not rounded.
+
+    Raises:
+        UnreadableData: There is another number.
+    """
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise _unsound()

@@ -1,7 +1,7 @@
-"""numpy's zipped arrays: exact, compact, read by ``numpy.load`` without Heathaze.
+"""numpy's zipped arrays: exact, compact, and read by ``numpy.load`` without Heathaze.
 
-A dense map is ``values``; a tree is ``levels``, ``codes`` and ``mass``. Where the mechanism says how sure it is, ``sd``
-has the standard deviation of each of these shares. ``heathaze.json`` holds the rest.
+A dense map is ``values``; a tree is ``levels``, ``codes`` and ``mass``. Where the release has error bars, ``sd`` is the
+standard deviation of each of these shares. ``heathaze.json`` holds the rest.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
 
 
 def read(path: Path) -> metadata.Contents:
-    """Read a release; sizes are checked before anything is unpacked, and nothing is unpickled."""
+    """Read a release. Sizes are checked before anything is unpacked, and nothing is unpickled."""
     with zipfile.ZipFile(path) as archive:
         if archive.getinfo("heathaze.json").file_size > LONGEST_TEXT:
-            raise UnreadableData(f"{path} describes itself at absurd length; it is not a release.")
+            raise UnreadableData(f"{path} has a description of absurd length; it is not a release.")
         fields = metadata.from_json(archive.read("heathaze.json"))
         grid = metadata.grid_of(fields)
         if fields["form"] == "dense":
@@ -55,7 +55,7 @@ def read(path: Path) -> metadata.Contents:
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, kind: str, most: int) -> npt.NDArray[Any]:
-    """One array: its kind and size are looked at before its numbers, and nothing is ever unpickled."""
+    """One array; its type and size are checked before its numbers are read."""
     with archive.open(f"{name}.npy") as file:
         version = np.lib.format.read_magic(file)
         shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
@@ -69,7 +69,7 @@ def _read_array(archive: zipfile.ZipFile, name: str, kind: str, most: int) -> np
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """An entry without a clock: the same release gives the same bytes, and nobody learns when it was written."""
+    """An entry without the time of writing: the same release gives the same bytes."""
     entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16

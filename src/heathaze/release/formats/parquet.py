@@ -1,9 +1,9 @@
 """A table with one row for each cell (or square of the tree) that holds mass, written and read by DuckDB.
 
 Columns: ``row``, ``col`` (dense) or ``level``, ``code`` (tree); ``west``, ``south``, ``east``, ``north`` in degrees, or
-``x0``, ``y0``, ``x1``, ``y1`` on a plane; ``share`` of the total; ``estimate``, about how many units;
-where the mechanism says how sure it is ``sd``, the standard deviation of the share. The file's key-value metadata has
-the rest under ``heathaze``.
+``x0``, ``y0``, ``x1``, ``y1`` on a plane; ``share`` of the total; ``estimate``, the estimated number of units; and,
+where the release has error bars, ``sd``, the standard deviation of the share. The file's key-value metadata has the
+rest under ``heathaze``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read(path: Path) -> metadata.Contents:
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """An empty database in memory that fetches nothing from anywhere."""
+    """An empty database in memory that downloads no extensions."""
     import duckdb
 
     return duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
