@@ -310,7 +310,7 @@ def _lab(results: Results, config: Config, path: Path) -> Path:
         trial = InRoom(1, GUESSES, int(epsilon))
         places, values, readings = read_room(trial, config)
         field = readings.field
-        found = find_sources(field, values, readings.deviation, guesses=GUESSES)
+        found = find_sources(field, values, readings.deviation, draws=GUESSES)
         width, height = field.size
         axis.imshow(
             found.shares.reshape(field.grid_shape) ** 0.5, origin="lower", extent=(0, width, 0, height), cmap="Greys",

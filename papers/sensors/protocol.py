@@ -115,10 +115,10 @@ def line_answers(trial: OnLine, values: np.ndarray, sigma: float) -> dict[str, n
     uniform = np.full(trial.n, 1 / trial.n)
     answers = {
         PURSUIT: _pursued(field, values, sigma, uniform),
-        POSTERIOR: find_sources(field, values, sigma, guesses=trial.guesses).shares,
+        POSTERIOR: find_sources(field, values, sigma, draws=trial.guesses).shares,
     }
     if trial.known:
-        known = find_sources(field, values, sigma, number=2, strengths=1.0, guesses=trial.guesses)
+        known = find_sources(field, values, sigma, number=2, strengths=1.0, draws=trial.guesses)
         answers[KNOWN] = known.shares
     return answers | {UNIFORM: uniform}
 
@@ -183,8 +183,8 @@ def graph_answers(field: Field, values: np.ndarray, sigma: float, guesses: int) 
     return {
         PURSUIT: basis_pursuit(field, values, sigma).strengths,
         PRINTED: printed.strengths,
-        POSTERIOR: find_sources(field, values, sigma, guesses=guesses).shares,
-        KNOWN: find_sources(field, values, sigma, number=1, strengths=1.0, guesses=guesses).shares,
+        POSTERIOR: find_sources(field, values, sigma, draws=guesses).shares,
+        KNOWN: find_sources(field, values, sigma, number=1, strengths=1.0, draws=guesses).shares,
         BEST: one_source_posterior(field, values[:, None], sigma)[:, 0],
     }
 
@@ -225,11 +225,11 @@ def _in_room(trial: InRoom, config: Mapping[str, Any]) -> dict[str, dict[str, fl
     places, values, readings = read_room(trial, config)
     field, sigma = readings.field, readings.deviation
     uniform = np.full(field.shape[1], 1 / field.shape[1])
-    found = find_sources(field, values, sigma, guesses=trial.guesses)
+    found = find_sources(field, values, sigma, draws=trial.guesses)
     answers = {
         PURSUIT: _pursued(field, values, sigma, uniform),
         POSTERIOR: found.shares,
-        KNOWN: find_sources(field, values, sigma, number=2, strengths=1.0, guesses=trial.guesses).shares,
+        KNOWN: find_sources(field, values, sigma, number=2, strengths=1.0, draws=trial.guesses).shares,
         UNIFORM: uniform,
     }
     weights = np.ones(len(places))

@@ -16,8 +16,8 @@ from heathaze.sensors.physics.network import Network
 from heathaze.sensors.recovery._answer import median_shares, nearest_shares, transport
 from heathaze.sensors.recovery._moves import Moves
 from heathaze.sensors.recovery._prior import Prior
-from heathaze.sensors.recovery._problem import problem
-from heathaze.sensors.recovery._space import Box, Guesses, Space, normals
+from heathaze.sensors.recovery._problem import prepare
+from heathaze.sensors.recovery._space import Cuboid, Particles, Space, normals
 from heathaze.sensors.recovery.posterior import Sources, find_sources
 from heathaze.testing.statistics import chi_square, two_sample
 
@@ -43,7 +43,7 @@ def small_graph() -> Graph:
 def space_of(name: str, noise: float = 0.4) -> Space:
     field = {"line": Line(20, 12, 0.01), "plate": Plate((3, 2), SENSORS, 0.1), "graph": small_graph()}[name]
     rows = field.shape[0]
-    return problem(field, np.zeros(rows), np.full(rows, noise), Simulation(0)).space
+    return prepare(field, np.zeros(rows), np.full(rows, noise), Simulation(0)).space
 
 
 def emd(one: np.ndarray, other: np.ndarray) -> float:
@@ -54,50 +54,50 @@ def emd(one: np.ndarray, other: np.ndarray) -> float:
 # ── moves ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def joint(space: Space, prior: Prior, count: int, bits: Simulation) -> Guesses:
-    """Sources drawn from the prior, each guess with readings of its own drawn from them."""
+def joint(space: Space, prior: Prior, count: int, bits: Simulation) -> Particles:
+    """Sources drawn from the prior, each particle with readings of its own drawn from them."""
     directions = space.table.shape[0]
-    guesses = Guesses.drawn(space, prior, np.zeros(directions), count, bits)
-    guesses.readings = normals(bits, count, directions) - guesses.residual
-    guesses.settle()
-    return guesses
+    particles = Particles.drawn(space, prior, np.zeros(directions), count, bits)
+    particles.readings = normals(bits, count, directions) - particles.residual
+    particles.settle()
+    return particles
 
 
 def kept(space: Space, prior: Prior, moves: list[str] | None = None, count: int = 3000) -> float:
     """Smallest p-value of: sources and readings drawn together, then sources moved, still are as if drawn together.
 
-    Guesses are independent, since each has its readings; a move that does not keep the posterior shows.
+    Particles are independent, since each has its readings; a move that does not keep the posterior shows.
     """
-    guesses, other = (joint(space, prior, count, Simulation(seed)) for seed in (3, 4))
+    particles, other = (joint(space, prior, count, Simulation(seed)) for seed in (3, 4))
     moving = Moves(space, prior, Simulation(5), tuned=False, lengths=dict(LENGTHS))
     for _ in range(4):
         for move in [getattr(moving, name) for name in moves] if moves else moving.kinds():
-            move(guesses)
-    before = guesses.residual.copy()
-    guesses.settle()
-    assert np.abs(before - guesses.residual).max() < 1e-8
+            move(particles)
+    before = particles.residual.copy()
+    particles.settle()
+    assert np.abs(before - particles.residual).max() < 1e-8
     found = []
     if not prior.counted:
         expected = count * np.exp(prior.number[1:])
-        found.append(chi_square(np.bincount(guesses.number, minlength=prior.most + 1)[1:], expected))
+        found.append(chi_square(np.bincount(particles.number, minlength=prior.most + 1)[1:], expected))
     # What sources leave unexplained is the noise: its squares are chi-square, all together too.
-    squares = float(guesses.misfit().sum())
-    freedom = guesses.residual.size
+    squares = float(particles.misfit().sum())
+    freedom = particles.residual.size
     found.append(2 * min(float(chi2.sf(squares, freedom)), float(chi2.cdf(squares, freedom))))
     for statistic in STATISTICS:
-        one, two = (np.round(1000 * statistic(each)).astype(np.int64) for each in (guesses, other))
+        one, two = (np.round(1000 * statistic(each)).astype(np.int64) for each in (particles, other))
         if len(np.unique(one)) > 1 or len(np.unique(two)) > 1:
             found.append(two_sample(one, two))
     return min(found)
 
 
-def present(guesses: Guesses) -> np.ndarray:
-    return np.arange(guesses.strengths.shape[1]) < guesses.number[:, None]
+def present(particles: Particles) -> np.ndarray:
+    return np.arange(particles.strengths.shape[1]) < particles.number[:, None]
 
 
-def places(guesses: Guesses) -> np.ndarray:
+def places(particles: Particles) -> np.ndarray:
     """One number for each place."""
-    flat = guesses.places if guesses.places.ndim == 2 else guesses.places[..., 0] + 2 * guesses.places[..., -1]
+    flat = particles.places if particles.places.ndim == 2 else particles.places[..., 0] + 2 * particles.places[..., -1]
     return np.asarray(flat, dtype=np.float64)
 
 
@@ -118,7 +118,9 @@ def test_a_sweep_keeps_the_posterior(space: str, prior: str) -> None:
     assert kept(space_of(space), PRIORS[prior]) >= ALPHA
 
 
-@pytest.mark.parametrize("move", ["walk", "jump", "birth_or_death", "apart", "trade", "split_or_merge", "liken"])
+@pytest.mark.parametrize(
+    "move", ["walk", "jump", "birth_or_death", "apart", "trade", "split_or_merge", "rescale_strengths"]
+)
 def test_each_move_keeps_the_posterior(move: str) -> None:
     assert kept(space_of("line"), PRIORS["alike"], [move]) >= ALPHA
     # Strengths far from 1 and faint readings: moves succeed often, and a determinant that is forgotten shows.
@@ -157,7 +159,7 @@ def test_one_or_two_known_strengths_against_every_case() -> None:
     matrix = rng.random((5, 9))
     field = Linear(matrix, np.arange(9.0)[:, None])
     readings = matrix[:, [2, 6]].sum(axis=1) + 0.5 * rng.normal(size=5)
-    found = find_sources(field, readings, 0.5, at_most=2, strengths=1.0, guesses=4000)
+    found = find_sources(field, readings, 0.5, at_most=2, strengths=1.0, draws=4000)
     # Probabilities of one and two sources are as 0.3 to 1; places are uniform, and two may be the same.
     weights = np.zeros((2, 9))
     for k, prior in ((1, 0.3), (2, 1.0)):
@@ -167,7 +169,7 @@ def test_one_or_two_known_strengths_against_every_case() -> None:
                 weights[k - 1, place] += prior / 9**k * math.exp(-misfit / 2) / k
     weights /= weights.sum()
     assert found.number[1:] == pytest.approx(weights.sum(axis=1), abs=0.03)
-    number, where, _ = found.guesses
+    number, where, _ = found.draws
     for k in (1, 2):
         share = np.bincount(where[number == k, :k].ravel(), minlength=9) / k / len(number)
         assert share == pytest.approx(weights[k - 1], abs=0.03)
@@ -183,7 +185,7 @@ def test_one_source_on_a_line_against_a_fine_grid() -> None:
     weight /= weight.sum()
     mean = weight @ fine
     sd = math.sqrt(weight @ (fine - mean) ** 2)
-    drawn = found.guesses[1][:, 0, 0]
+    drawn = found.draws[1][:, 0, 0]
     assert drawn.mean() == pytest.approx(mean, abs=0.15 * sd)
     assert drawn.std() == pytest.approx(sd, rel=0.15)
     assert found.found[0].position_error == pytest.approx(1.645 * sd, rel=0.2)
@@ -194,7 +196,7 @@ def test_readings_that_say_nothing_leave_the_prior() -> None:
     found = find_sources(FIGURE_1, readings, 1e6, strengths=1.0)
     odds = np.array([1, 1, 1 / 4, 1 / 16, 1 / 64])
     assert found.number == pytest.approx(np.concatenate([[0.5], odds / odds.sum() / 2]), abs=0.05)
-    _, where, _ = found.guesses
+    _, where, _ = found.draws
     first = np.sort(where[:, 0, 0])
     # Kolmogorov: beyond 2.7/√n with probability 1e-6.
     assert np.abs(first - (np.arange(len(first)) + 0.5) / len(first)).max() < 2.7 / math.sqrt(len(first))
@@ -203,8 +205,8 @@ def test_readings_that_say_nothing_leave_the_prior() -> None:
 
 def test_the_same_readings_give_the_same_answer() -> None:
     readings = FIGURE_1.responses([[0.3], [0.8]]).sum(axis=1)
-    once, again = (find_sources(FIGURE_1, readings, 0.5, guesses=200) for _ in range(2))
-    other = find_sources(FIGURE_1, readings, 0.5, guesses=200, randomness=Simulation(9))
+    once, again = (find_sources(FIGURE_1, readings, 0.5, draws=200) for _ in range(2))
+    other = find_sources(FIGURE_1, readings, 0.5, draws=200, randomness=Simulation(9))
     assert np.array_equal(once.shares, again.shares)
     assert not np.array_equal(once.shares, other.shares)
 
@@ -272,7 +274,7 @@ def test_a_graph_tells_the_community() -> None:
         rng = np.random.default_rng(run)
         node = int(rng.integers(120))
         readings = graph.responses([node])[:, 0] + 0.01 * rng.normal(size=120)
-        found = find_sources(graph, readings, 0.01, number=1, strengths=1.0, guesses=300)
+        found = find_sources(graph, readings, 0.01, number=1, strengths=1.0, draws=300)
         right += (found.shares[:60].sum() > 0.5) == (node < 60)
         assert found.found[0].position is None
         assert 0 <= found.found[0].node < 120
@@ -294,15 +296,15 @@ def test_too_many_nodes_and_sensors_leave_promising_ones(monkeypatch: pytest.Mon
     monkeypatch.setattr("heathaze.sensors.recovery._problem._PROMISING", 40)
     graph = communities(2)
     readings = graph.responses([7])[:, 0]
-    posed = problem(graph, readings, np.full(120, 1e-4), Simulation(0))
+    posed = prepare(graph, readings, np.full(120, 1e-4), Simulation(0))
     assert posed.space.table.shape[1] == 40
     # A source at the best 40 of 120 places is no surer for that: each costs a third.
     assert np.exp(posed.number(np.zeros(3))) == pytest.approx([1, 1 / 3, 1 / 9])
-    found = find_sources(graph, readings, 1e-4, number=1, guesses=300)
+    found = find_sources(graph, readings, 1e-4, number=1, draws=300)
     assert found.found[0].node == 7
 
 
-def test_the_median_answer_is_nearest_to_all_guesses() -> None:
+def test_the_median_answer_is_nearest_to_all_draws() -> None:
     rng = np.random.default_rng(7)
     places, shares = rng.random((30, 2)), rng.dirichlet([1, 1], 30)
     candidates = (np.arange(50) + 0.5) / 50
@@ -320,7 +322,7 @@ def test_the_median_answer_is_nearest_to_all_guesses() -> None:
         assert mean_distance(shaken / shaken.sum()) >= best - 1e-9
 
 
-def test_the_answer_in_the_plane_is_no_further_than_the_mean_of_guesses() -> None:
+def test_the_answer_in_the_plane_is_no_further_than_the_mean_of_draws() -> None:
     rng = np.random.default_rng(8)
     number = np.full(400, 2)
     places = rng.normal((0.3, 0.6), 0.1, (400, 2, 2))
@@ -347,7 +349,7 @@ def test_transport_by_hand() -> None:
 # ── error bars ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def covered(runs: int, guesses: int) -> tuple[float, float]:
+def covered(runs: int, draws: int) -> tuple[float, float]:
     """Part of true places and strengths inside their nine-in-ten intervals; two sources well apart."""
     inside = np.zeros(2)
     for run in range(runs):
@@ -356,7 +358,7 @@ def covered(runs: int, guesses: int) -> tuple[float, float]:
         strengths = rng.uniform(0.5, 1.5, 2)
         readings = FIGURE_1.responses(places[:, None]) @ strengths + 0.2 * rng.normal(size=50)
         found: Sources = find_sources(
-            FIGURE_1, readings, 0.2, number=2, strengths=(0.5, 1.5), guesses=guesses, randomness=Simulation(run)
+            FIGURE_1, readings, 0.2, number=2, strengths=(0.5, 1.5), draws=draws, randomness=Simulation(run)
         )
         for place, strength, source in zip(
             places, strengths, sorted(found.found, key=lambda source: source.position), strict=True
@@ -393,7 +395,7 @@ FINE = np.zeros(50)
         (FINE, np.ones(3), {}, r"sigma has shape \(3,\); give one number, or one for each of 50"),
         (FINE[:9], 1, {}, r"readings of shape \(9,\); the field has 50"),
         (np.full(50, np.nan), 1, {}, "50 of 50 readings are missing or infinite; drop those rows from the field first"),
-        (FINE, 1, {"at_most": 0}, "at_most is 0; give a whole number of sources from 1 to 20"),
+        (FINE, 1, {"at_most": 0}, "at_most is 0; give the largest number of sources, a whole number from 1 to 20"),
         (FINE, 1, {"at_most": 2.5}, "at_most is 2.5"),
         (FINE, 1, {"at_most": True}, "at_most is True"),
         (FINE, 1, {"number": 6}, "number is 6, more than at_most, which is 5; raise at_most"),
@@ -402,7 +404,7 @@ FINE = np.zeros(50)
         (FINE, 1, {"strengths": 0.0}, "strengths are 0.0"),
         (FINE, 1, {"strengths": (2.0, 1.0)}, "strengths range from 2 to 1; give the lower end first"),
         (FINE, 1, {"strengths": (1.0, 2.0, 3.0)}, r"strengths have shape \(3,\)"),
-        (FINE, 1, {"guesses": 10}, "guesses is 10; give a whole number from 100"),
+        (FINE, 1, {"draws": 10}, "draws is 10; give a whole number of at least 100"),
     ],
 )
 def test_refusals(readings: np.ndarray, sigma: object, more: dict[str, object], sentence: str) -> None:
@@ -410,11 +412,11 @@ def test_refusals(readings: np.ndarray, sigma: object, more: dict[str, object], 
         find_sources(FIGURE_1, readings, sigma, **more)
 
 
-def test_a_box_has_nearly_square_cells() -> None:
-    box = space_of("plate")
-    assert isinstance(box, Box)
-    assert box.cells == (15, 10)
-    assert box.target_of(box.at(np.arange(150), Simulation(1))).tolist() == list(range(150))
+def test_a_cuboid_has_nearly_square_cells() -> None:
+    cuboid = space_of("plate")
+    assert isinstance(cuboid, Cuboid)
+    assert cuboid.cells == (15, 10)
+    assert cuboid.target_of(cuboid.at(np.arange(150), Simulation(1))).tolist() == list(range(150))
 
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0])
@@ -424,17 +426,17 @@ def test_readings_of_nothing_have_no_source(sigma: float) -> None:
     none, some = [], []
     for _ in range(6):
         noise = sigma * normals(source, 50)
-        none.append(find_sources(FIGURE_1, noise, sigma, guesses=300))
+        none.append(find_sources(FIGURE_1, noise, sigma, draws=300))
         loud = 10 * sigma / np.linalg.norm(FIGURE_1.responses([[0.3]]))
-        some.append(find_sources(FIGURE_1, noise + loud * FIGURE_1.responses([[0.3]])[:, 0], sigma, guesses=300))
+        some.append(find_sources(FIGURE_1, noise + loud * FIGURE_1.responses([[0.3]])[:, 0], sigma, draws=300))
     assert sum(not found.found for found in none) >= 5
     assert all(found.number.sum() == pytest.approx(1) for found in none)
     assert all(found.found and found.number[0] < 0.01 for found in some)
-    assert find_sources(FIGURE_1, noise, sigma, number=1, guesses=300).number[0] == 0
+    assert find_sources(FIGURE_1, noise, sigma, number=1, draws=300).number[0] == 0
 
 
 def test_one_source_is_found_as_one() -> None:
     clear = FIGURE_1.responses([[0.4]])[:, 0]
-    found = [find_sources(FIGURE_1, clear + 0.1 * normals(Simulation(seed), 50), 0.1, guesses=300) for seed in range(6)]
+    found = [find_sources(FIGURE_1, clear + 0.1 * normals(Simulation(seed), 50), 0.1, draws=300) for seed in range(6)]
     assert sum(len(one.found) == 1 for one in found) >= 5
     assert "found; how many there are: 1:" in repr(found[0])

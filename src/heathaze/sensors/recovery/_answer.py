@@ -1,41 +1,110 @@
-"""From guesses of sources to an answer: shares of the candidates that lie nearest to all guesses, and sources by name.
+"""From draws of the posterior to an answer: shares of the candidates, and sources matched across draws.
 
-Nearest means least mean earth mover's distance, the posterior's expected error. On a line that is solved exactly; in
-the plane and on a graph by a linear program over some places and some guesses.
+The shares minimise the mean earth mover's distance to the draws, which is the posterior's expected error. On a line the
+minimum is exact. In the plane and on a graph it is a linear program over some places and some draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import field as member
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.sensors.physics.field import Field
 from heathaze.types import Floats, Integers
 
 ANCHORS = 40
-"""Places among which the answer divides its mass, in the plane and on a graph."""
+"""The number of places that get a share, in the plane and on a graph."""
 
 _FITTED = 40
-"""Guesses to which the answer is fitted; as many others judge it."""
+"""The number of draws that the shares are fitted to; as many other draws compare the results."""
 
-_POOLED = 240
-"""Places of guesses from which anchors are chosen."""
+_LIKELY = 8
+"""The middle of nodes of a network is sought among this many of the most frequent."""
 
 Distances = Callable[[npt.NDArray[np.generic], npt.NDArray[np.generic]], Floats]
-"""Between each of some places and each of others."""
+"""Distances from each of some places to each of others."""
+
+
+@dataclass(eq=False)
+class Metric:
+    """Distances between places of a field: straight, or along the edges of a network.
+
+    Args:
+        field: The field.
+        line: Coordinates of the candidates, where space has one dimension.
+        pooled: The number of places of draws among which :func:`nearest_shares` chooses.
+    """
+
+    field: Field
+    line: Floats | None
+    pooled: int
+    _known: dict[int, Floats] = member(default_factory=dict)
+
+    @classmethod
+    def of(cls, field: Field) -> Self:
+        """The distances of a field's own space."""
+        line = None
+        if field.network is None and field.positions is not None and np.shape(field.positions)[1] == 1:
+            line = np.asarray(field.positions, dtype=np.float64)[:, 0]
+        # A search of a network takes time for each place.
+        large = field.network is not None and field.shape[1] > 5000
+        return cls(field, line, 60 if large else 240)
+
+    def between(self, ones: npt.NDArray[np.generic], others: npt.NDArray[np.generic]) -> Floats:
+        """Distances from each of some places to each of others."""
+        if self.field.network is not None:
+            self._search(np.unique(ones))
+            return np.stack([self._known[int(one)][others] for one in ones])
+        here, there = self._coordinates(ones), self._coordinates(others)
+        return np.asarray(np.sqrt(((here[:, None, :] - there[None, :, :]) ** 2).sum(axis=2)))
+
+    def middle(self, places: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """The mean of coordinates; among candidates, the frequent one with the least mean distance to all."""
+        if self.field.bounds is not None:
+            return np.asarray(places.mean(axis=0))
+        distinct, times = np.unique(places, return_counts=True)
+        likely = distinct[np.argsort(-times, kind="stable")[:_LIKELY]]
+        return np.asarray(likely[np.argmin(self.between(likely, distinct) @ times)])
+
+    def candidate(self, places: npt.NDArray[np.generic]) -> Integers:
+        """The candidate nearest to each place."""
+        if self.field.bounds is None:
+            return np.asarray(places, dtype=np.int64)
+        from scipy.spatial import cKDTree
+
+        assert self.field.positions is not None
+        return np.asarray(cKDTree(self.field.positions).query(places)[1])
+
+    def _coordinates(self, places: npt.NDArray[np.generic]) -> Floats:
+        if self.field.bounds is not None:
+            return np.asarray(places, dtype=np.float64)
+        assert self.field.positions is not None
+        return np.asarray(np.asarray(self.field.positions, dtype=np.float64)[places])
+
+    def _search(self, starts: Integers) -> None:
+        from scipy.sparse.csgraph import dijkstra
+
+        assert self.field.network is not None
+        new = [int(start) for start in starts if int(start) not in self._known]
+        if new:
+            rows = dijkstra(self.field.network.adjacency(), directed=False, indices=new)
+            self._known.update(zip(new, rows, strict=True))
 
 
 def median_shares(candidates: Floats, places: Floats, shares: Floats) -> Floats:
-    """On a line: the running sum of the answer is at every point the median of those of the guesses.
+    """The shares on a line with the least mean distance to the draws.
 
-    The distance is ∫ |F − G| of running sums, so its mean is least where F is the median of G at every point.
+    The distance is ∫ |F − G| of running sums. Its mean is least if F is the median of the draws' G at every point.
 
     Args:
         candidates: (n,) coordinates, in any order.
-        places: (guesses, sources) coordinates.
-        shares: (guesses, sources), each guess summing to 1.
+        places: (draws, sources) coordinates.
+        shares: (draws, sources), each draw summing to 1.
 
     >>> median_shares(np.array([0.0, 1, 2]), np.array([[0.1], [1.2], [1.9]]), np.ones((3, 1))).tolist()
     [0.0, 1.0, 0.0]
@@ -65,9 +134,9 @@ class Anchored:
 def nearest_shares(
     number: Integers, places: npt.NDArray[np.generic], shares: Floats, distances: Distances, most: int
 ) -> Anchored:
-    """In the plane and on a graph: the better of two answers, judged by guesses that neither was fitted to.
+    """The shares in the plane and on a graph: the better of two answers, compared on draws that neither was fitted to.
 
-    One is the mean of guesses. The other has the least mean distance from some of them, a linear program:
+    One answer is the mean of the draws. The other has the least mean distance to some of them, by a linear program:
 
         minimise  Σ_i Σ_aj γ_i(a, j) · d(a, x_ij)   with  Σ_j γ_i(a, j) = f(a),  Σ_a γ_i(a, j) = share of source j.
     """
@@ -94,7 +163,7 @@ def nearest_shares(
 
 
 def transport(cost: Floats, here: Floats, there: Floats) -> float:
-    """The least cost of bringing the masses of rows to those of columns; both sum to 1."""
+    """The least cost of moving the masses of rows to those of columns; both sum to 1."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, kron, vstack
 
@@ -110,7 +179,7 @@ def transport(cost: Floats, here: Floats, there: Floats) -> float:
 
 
 def _least(costs: list[Floats], masses: list[Floats]) -> Floats:
-    """Shares of the anchors with the least mean distance from guesses."""
+    """Shares of the anchors with the least mean distance from draws."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 
@@ -125,7 +194,7 @@ def _least(costs: list[Floats], masses: list[Floats]) -> Floats:
         ours = kron(eye_array(anchors), np.ones((1, cols)))
         blocks_rows.append(hstack([before, ours, after, -eye_array(anchors)]))
         before, after = csr_array((cols, start)), csr_array((cols, total - start - cost.size + anchors))
-        # All shares sum to 1 by the first guess, so the last sum of every other one follows.
+        # All shares sum to 1 by the first draw, so the last sum of every other one follows.
         kept = cols if start == 0 else cols - 1
         blocks_cols.append(csr_array(hstack([before, kron(np.ones((1, anchors)), eye_array(cols)), after]))[:kept])
         right.append((mass / mass.sum())[:kept])
@@ -153,34 +222,41 @@ def _spread_out(distance: Floats, weights: Floats, count: int) -> Integers:
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
-    """One source through all guesses of the likeliest number: its places and strengths there, and its middle."""
+class Matched:
+    """One source in all draws with the likeliest number: its places, its strengths, and the middle of its places."""
 
     middle: npt.NDArray[np.generic]
     places: npt.NDArray[np.generic]
     strengths: Floats
 
 
-def named(
+def match_sources(
     places: npt.NDArray[np.generic],
     strengths: Floats,
     first: int,
     distances: Distances,
     middle: Callable[[npt.NDArray[np.generic]], npt.NDArray[np.generic]],
-) -> list[Named]:
-    """Which source of one guess is which of another: matched so that all lie close about a middle each.
+) -> list[Matched]:
+    """Match the sources of all draws with each other, since their order in a draw means nothing.
 
-    Guesses say nothing of order. Beginning with one guess, sources are matched to the middles by the least sum of
-    distances, and middles found anew, until that no longer changes anything.
+    The sources of one draw are the first middles. Sources of every draw are assigned to the middles with the least sum
+    of distances, and the middles are computed again, until the assignment no longer changes.
+
+    Args:
+        places: Of the sources, (draws, sources) or (draws, sources, dimensions).
+        strengths: (draws, sources).
+        first: The draw to begin with.
+        distances: From each of some places to each of others.
+        middle: The middle of some places.
     """
     from scipy.optimize import linear_sum_assignment
 
-    guesses, sources = strengths.shape
+    draws, sources = strengths.shape
     middles = places[first]
-    order = np.tile(np.arange(sources), (guesses, 1))
+    order = np.tile(np.arange(sources), (draws, 1))
     for _ in range(20):
-        apart = distances(middles, places.reshape(guesses * sources, *places.shape[2:]))
-        apart = apart.reshape(sources, guesses, sources).transpose(1, 0, 2)
+        apart = distances(middles, places.reshape(draws * sources, *places.shape[2:]))
+        apart = apart.reshape(sources, draws, sources).transpose(1, 0, 2)
         matched = np.stack([linear_sum_assignment(cost)[1] for cost in apart])
         if (matched == order).all():
             break
@@ -189,4 +265,4 @@ def named(
         middles = np.stack([middle(chosen[:, j]) for j in range(sources)])
     chosen = np.take_along_axis(places, order.reshape(*order.shape, *[1] * (places.ndim - 2)), axis=1)
     powers = np.take_along_axis(strengths, order, axis=1)
-    return [Named(middle(chosen[:, j]), chosen[:, j], powers[:, j]) for j in range(sources)]
+    return [Matched(middle(chosen[:, j]), chosen[:, j], powers[:, j]) for j in range(sources)]

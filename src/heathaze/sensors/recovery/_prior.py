@@ -1,12 +1,12 @@
-"""What is believed of sources before any reading: how many there are, and how strong each is.
+"""The prior: how many sources there are, and how strong each is.
 
-Strengths that are not known are believed to be alike, more or less: each is normal about a common ``centre`` c with
-standard deviation ``spread`` · c, cut to what is positive. Centre and spread are unknown themselves and found with the
-sources, so equal sources are recognised as equal, and unequal ones as what they are.
+The prior of unknown strengths is hierarchical. Each strength is normal with a common mean, the ``centre`` c, and
+standard deviation ``spread`` · c, truncated to positive numbers. Centre and spread are unknown and sampled with the
+sources, so that equal sources are found to be equal and unequal ones unequal.
 
-Given everything else, the strength of one source enters the likelihood as exp(s·b − s²·g/2), a normal law too. Its
-product with the prior is a normal law cut to an interval: a strength can be integrated out and drawn exactly, and moves
-in place need not care for strength.
+Given everything else, the likelihood of one strength is proportional to exp(s·b − s²·g/2). Its product with the prior
+is a truncated normal distribution. So a strength can be integrated out and drawn exactly, and moves of places do not
+depend on it.
 """
 
 from __future__ import annotations
@@ -19,30 +19,33 @@ import numpy as np
 from heathaze.types import Floats, Integers
 
 SPREADS = np.array([0.1, 0.3, 1.0])
-"""How alike strengths may be: nearly equal, similar, or anything from nothing to a few times the usual."""
+"""Possible spreads: strengths are nearly equal, similar, or anything from 0 to a few times the centre."""
 
-ODDS = np.array([4.0, 1.0, 1.0]) / 6
-"""How likely each is: sources are of one kind unless readings tell otherwise."""
+SPREAD_PROBABILITIES = np.array([4.0, 1.0, 1.0]) / 6
+"""Prior probability of each spread: sources are of one kind unless the readings say otherwise."""
 
 WIDE = 1.0
-"""Standard deviation of the logarithm of the centre about what readings suggest."""
+"""Prior standard deviation of the logarithm of the centre."""
 
 _NARROW = 1e-5
-"""An interval of so many standard deviations is flat."""
+"""The density on an interval of this many standard deviations counts as constant."""
 
 _FAR = 1e4
-"""So many standard deviations beyond the mean a normal law is an exponential one, to eight digits."""
+"""This many standard deviations beyond the mean the normal tail is exponential, to eight digits."""
 
 _TINY = 1e-280
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Number and strengths of sources.
+    """The prior of number and strengths.
 
-    ``number[k]`` is the logarithm of the probability of k sources, −∞ where there cannot be so many. A strength is
-    ``low`` if that equals ``high``; uniform between them if ``high`` is finite; otherwise like the others, and their
-    sum is about ``total``.
+    Args:
+        number: ``number[k]`` is the logarithm of the probability of k sources; −∞ for impossible numbers.
+        low: The smallest strength.
+        high: The largest strength. Strengths are known if it equals ``low``, uniform from ``low`` to ``high`` if it is
+            finite, and hierarchical if it is infinite.
+        total: For hierarchical strengths, a rough estimate of their sum.
     """
 
     number: Floats
@@ -62,7 +65,7 @@ class Prior:
 
     @property
     def alike(self) -> bool:
-        """Whether strengths are unknown, and so drawn about a common centre."""
+        """Whether strengths are unknown, with a common centre."""
         return math.isinf(self.high)
 
     @property
@@ -71,28 +74,28 @@ class Prior:
         return int(np.isfinite(self.number).sum()) == 1
 
     def draw(self, number: Integers, uniforms: Floats) -> tuple[Floats, Floats, Floats]:
-        """Centres, spreads and strengths for uniform numbers of shape (particles, most + 2); 0 beyond the number."""
+        """Centres, spreads and strengths, from uniform numbers of shape (particles, most + 2); 0 beyond the number."""
         from scipy.special import ndtri
 
         centre, spread = np.ones(len(number)), np.ones(len(number))
         if self.alike:
             about = ndtri(uniforms[:, 0].clip(2.0**-54, 1 - 2.0**-53))
             centre = self.total / number * np.exp(WIDE * about)
-            spread = SPREADS[np.searchsorted(np.cumsum(ODDS)[:-1], uniforms[:, 1], side="right")]
+            spread = SPREADS[np.searchsorted(np.cumsum(SPREAD_PROBABILITIES)[:-1], uniforms[:, 1], side="right")]
         flat = np.zeros(uniforms[:, 2:].size)
         many, wide = np.repeat(centre, self.most), np.repeat(spread, self.most)
         strengths = self.conditional(many, wide, flat, flat, uniforms[:, 2:].ravel()).reshape(-1, self.most)
         return centre, spread, np.where(np.arange(self.most) < number[:, None], strengths, 0.0)
 
     def log_number(self, number: Integers, centre: Floats) -> Floats:
-        """Of the number of sources and, where they are alike, of the logarithm of the centre."""
+        """Log prior of the number of sources and, where strengths are unknown, of the logarithm of the centre."""
         if not self.alike:
             return self.number[number]
         about = np.log(centre * np.maximum(number, 1) / self.total) / WIDE
         return np.asarray(self.number[number] - about**2 / 2)
 
     def log_strengths(self, centre: Floats, spread: Floats, strengths: Floats) -> Floats:
-        """Of all strengths, shape (particles, any); zeros are no sources."""
+        """Log prior of all strengths, shape (particles, any); zeros are not sources."""
         from scipy.special import log_ndtr
 
         present = strengths > 0
@@ -108,14 +111,14 @@ class Prior:
         return np.asarray(-squares.sum(axis=1) / 2 - present.sum(axis=1) * each)
 
     def _combined(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> tuple[Floats, Floats]:
-        """The normal law of the prior times exp(s·b − s²·g/2) is exp(s·b' − s²·g'/2): b' and g'."""
+        """b' and g' of the product: prior density times exp(s·b − s²·g/2) is proportional to exp(s·b' − s²·g'/2)."""
         if not self.alike:
             return pull, np.maximum(weight, _TINY)
         precise = 1 / (centre * spread) ** 2
         return pull + centre * precise, weight + precise
 
     def best(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> Floats:
-        """The logarithm of the same at the best strength: quick, and nearly proportional to :meth:`log_integral`."""
+        """The logarithm of that product at the best strength: a quick substitute for :meth:`log_integral`."""
         if self.fixed:
             return np.asarray(self.low * pull - self.low**2 * weight / 2)
         b, g = self._combined(centre, spread, pull, weight)
@@ -125,7 +128,7 @@ class Prior:
     def log_integral(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> Floats:
         """log ∫ p(s) exp(s·b − s²·g/2) ds for b = ``pull`` and g = ``weight``: the evidence for one source.
 
-        Where sources are alike it is, with b' and g' of the product and z = −b'/√g',
+        For unknown strengths it is, with b' and g' of the product and z = −b'/√g',
 
             log √(2π/g') + log(e^{z²/2} Φ(−z))  −  the same without data.
         """
@@ -159,7 +162,7 @@ class Prior:
             return np.maximum(np.where(far, tail, body / root), _TINY)
         middle = b / g
         low, high = (self.low - middle) * root, (self.high - middle) * root
-        # Of two mirror images the one whose mass lies below zero keeps its digits.
+        # Floats are more exact in the lower tail, so the interval is mirrored if it lies in the upper one.
         mirrored = low + high > 0
         a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
         log_a, log_b = log_ndtr(a), log_ndtr(b)
@@ -170,7 +173,7 @@ class Prior:
 
 
 def _log_tail(z: Floats) -> Floats:
-    """log(e^{z²/2} Φ(−z)); the power overflows on one side and is lost against Φ on the other."""
+    """log(e^{z²/2} Φ(−z)), in a form that does not overflow on either side."""
     from scipy.special import erfcx, log_ndtr
 
     above, below = np.maximum(z, 0), np.minimum(z, 0)

@@ -1,4 +1,4 @@
-"""Readings and a field made ready for the sampler: scaled to noise 1, with places to draw and columns at hand."""
+"""Readings and a field prepared for the sampler: scaled to noise 1, projected, with the columns of candidates."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.physics.field import Field
-from heathaze.sensors.recovery._space import Box, Nodes, Space, View
+from heathaze.sensors.recovery._space import Cuboid, Nodes, Space, View
 from heathaze.types import Floats, Integers
 
 FLOOR = 1e-7
-"""Noise is never taken to be smaller than this part of the largest reading: no physics is known more exactly."""
+"""The least noise, as a part of the largest reading: no physics is known more exactly."""
 
 _CELLS = 128, 144
 """Targets of jumps on a line, and in more dimensions."""
@@ -23,10 +23,10 @@ _TARGETS = 400
 """Targets of jumps among candidates."""
 
 _MAX_TABLE = 2**25
-"""Numbers in a table of all columns: 256 MB."""
+"""The largest table of all columns, in numbers: 256 MB."""
 
 _FEW = 1000
-"""With more readings and more candidates than this, only promising candidates are kept."""
+"""Promising candidates alone are kept where there are more readings and more candidates than this."""
 
 _PROMISING = 160
 _BLOCK = 32
@@ -35,7 +35,15 @@ _PROBES = 24
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What the sampler is given."""
+    """What the sampler needs.
+
+    Attributes:
+        space: Where sources may be.
+        readings: Scaled and projected.
+        rows: The number of readings before the projection.
+        unseen: Squared length of the scaled readings outside the projection.
+        kept: The part of all candidates that is considered.
+    """
 
     space: Space
     readings: Floats
@@ -44,18 +52,19 @@ class Problem:
     kept: float = 1.0
 
     def number(self, log: Floats) -> Floats:
-        """The prior of the number of sources, where only a part of all candidates is considered.
+        """The logarithm of the prior of the number of sources, where only a part of all candidates is considered.
 
-        Candidates were kept because they resemble the readings. A source is as likely at any of the others, so each
-        source costs the part that was kept; else noise would be found at the best of many places and taken for sources.
+        A source is as likely at a candidate that was left out as at one that was kept. So the prior of k sources is
+        multiplied by the k-th power of the part that was kept. Without this factor, noise at the best of many
+        candidates would be taken for sources.
         """
         return np.asarray(log + np.arange(len(log)) * math.log(self.kept))
 
     def total(self) -> float:
-        """About how strong all sources are together.
+        """A rough estimate of the strength of all sources together.
 
-        Least squares for sources spread over all places says it well where readings are many times their noise.
-        Where not, what a single best source would have is a better guess, and noise bounds both from below.
+        It is the least-squares strength of sources spread over all places if that exceeds twice its error. Otherwise
+        the strength of the best single source bounds it from above, and the error from below.
         """
         table = self.space.table
         even = table.mean(axis=1)
@@ -71,19 +80,26 @@ class Problem:
         return min(max(spread_out, noise), single)
 
 
-def problem(field: Field, readings: Floats, sigma: Floats, bits: Randomness) -> Problem:
-    """Make ready. On a large graph that is most of the work: a few hundred products with the field."""
+def prepare(field: Field, readings: Floats, sigma: Floats, bits: Randomness) -> Problem:
+    """The problem of some readings. On a large graph this is most of the work: a few hundred products with the field.
+
+    Args:
+        field: How sources reach sensors.
+        readings: One for each row of the field.
+        sigma: Standard deviation of the noise of each.
+        bits: Random bits, to find promising candidates.
+    """
     smallest = FLOOR * float(np.abs(readings).max(initial=0.0))
     view = View(np.maximum(sigma, smallest), None)
     if field.bounds is not None:
         dimensions = np.asarray(field.bounds).shape[1]
-        space: Space = Box.over(field, view, _CELLS[min(dimensions, 2) - 1])
+        space: Space = Cuboid.over(field, view, _CELLS[min(dimensions, 2) - 1])
         return Problem(space, view.of(readings), len(readings), 0.0)
     candidates, table = _columns(field, view, readings, bits)
-    turned = _turned(table)
+    basis = _principal_directions(table)
     seen = view.of(readings)
-    if turned is not None:
-        table, whole, seen = turned.T @ table, seen, turned.T @ seen
+    if basis is not None:
+        table, whole, seen = basis.T @ table, seen, basis.T @ seen
         unseen = max(float(whole @ whole - seen @ seen), 0.0)
     else:
         unseen = 0.0
@@ -103,11 +119,11 @@ def problem(field: Field, readings: Floats, sigma: Floats, bits: Randomness) -> 
 
 
 def _columns(field: Field, view: View, readings: Floats, bits: Randomness) -> tuple[Integers, Floats]:
-    """Numbers of candidates and their scaled columns: all of them, or the promising ones where there are too many."""
+    """Numbers and scaled columns of all candidates, or of the promising ones where there are too many."""
     rows, places = field.shape
     if rows * places <= _MAX_TABLE and min(rows, places) <= _FEW:
         if rows < places:
-            # A row of M is what its adjoint makes of a unit reading; there are fewer rows than columns.
+            # The adjoint of a unit reading is a row of M; there are fewer rows than columns.
             table = np.empty((rows, places))
             for start in range(0, rows, _BLOCK):
                 some = np.arange(start, min(start + _BLOCK, rows))
@@ -123,11 +139,10 @@ def _columns(field: Field, view: View, readings: Floats, bits: Randomness) -> tu
 
 
 def _promising(field: Field, view: View, readings: Floats, bits: Randomness) -> Integers:
-    """Candidates whose columns resemble the readings most, and then what the best so far leave unexplained.
+    """Candidates whose columns fit the readings best, then those that fit the residual of the best so far.
 
-    Resemblance is Mᵀy over the length of a column. Lengths are estimated: the mean square of Mᵀz for z of random signs
-    is the square of each. A source at any other candidate is then found at a neighbour of it, or missed where its
-    column resembles the readings less than hundreds of others do.
+    The fit is Mᵀy divided by the length of a column. Lengths are estimated: the mean of (Mᵀz)² over random signs z is
+    the squared length. A source at another candidate is then found at a neighbour, or missed.
     """
     rows, places = field.shape
     signs = np.where(bits.uniforms(rows * _PROBES).reshape(rows, _PROBES) < 0.5, 1.0, -1.0) / view.sigma[:, None]
@@ -148,8 +163,8 @@ def _promising(field: Field, view: View, readings: Floats, bits: Randomness) -> 
     return chosen
 
 
-def _turned(table: Floats) -> Floats | None:
-    """Orthonormal directions that hold all columns but a millionth of the noise; nothing if that saves little."""
+def _principal_directions(table: Floats) -> Floats | None:
+    """Orthonormal directions that contain all columns up to a millionth of the noise; None for up to 128 readings."""
     rows, places = table.shape
     if rows <= 128:
         return None
@@ -157,14 +172,14 @@ def _turned(table: Floats) -> Floats | None:
         values, vectors = np.linalg.eigh(table @ table.T)
         kept = values > max(values[-1] * 1e-14, 1e-12)
         return np.ascontiguousarray(vectors[:, kept]) if kept.any() else None
-    turned, triangle = np.linalg.qr(table)
+    basis, triangle = np.linalg.qr(table)
     left, values, _ = np.linalg.svd(triangle)
     kept = values > max(values[0] * 1e-7, 1e-6)
-    return turned @ left[:, kept] if kept.any() else None
+    return basis @ left[:, kept] if kept.any() else None
 
 
 def _neighbours(field: Field, candidates: Integers) -> tuple[Integers, Integers]:
-    """Where the neighbours of each kept candidate begin in a list of them all, and that list."""
+    """Where the neighbours of each candidate begin in the list of all neighbours, and that list."""
     from scipy.sparse import csr_array
 
     count = len(candidates)
@@ -178,9 +193,9 @@ def _neighbours(field: Field, candidates: Integers) -> tuple[Integers, Integers]
         if field.positions is None:
             raise InvalidInput("The field has neither positions nor a network; say where its candidates are.")
         places = np.asarray(field.positions, dtype=np.float64)[candidates]
-        ways = min(2 * places.shape[1] + 1, count)
-        other = cKDTree(places).query(places, k=np.arange(1, ways + 1))[1]
-        here = np.repeat(np.arange(count), ways)
+        nearest = min(2 * places.shape[1] + 1, count)
+        other = cKDTree(places).query(places, k=np.arange(1, nearest + 1))[1]
+        here = np.repeat(np.arange(count), nearest)
         one = csr_array((np.ones(here.size), (here, other.ravel())), shape=(count, count))
         near = csr_array(one + one.T)
         near.setdiag(0)

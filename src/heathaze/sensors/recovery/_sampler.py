@@ -1,7 +1,8 @@
-"""Guesses of sources from the posterior: annealed sequential Monte Carlo (Del Moral, Doucet and Jasra 2006).
+"""Particles from the posterior: annealed sequential Monte Carlo (Del Moral, Doucet and Jasra 2006).
 
-Guesses begin as draws from the prior. Readings are then heard louder and louder, each time by as much as half of the
-guesses can bear; guesses that fit badly are replaced by copies of those that fit well, and moves tell copies apart.
+A particle is one set of sources. Particles begin as draws from the prior. The likelihood is then raised to a power β
+that grows from 0 to 1. Each stage raises β until the effective sample size is half the number of particles, resamples
+the particles by their weights, and moves them so that copies differ.
 """
 
 from __future__ import annotations
@@ -14,25 +15,28 @@ import numpy as np
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.recovery._moves import Moves
 from heathaze.sensors.recovery._prior import Prior
-from heathaze.sensors.recovery._space import Guesses, Space
+from heathaze.sensors.recovery._space import Particles, Space
 from heathaze.types import Floats, Integers
 
-_BORNE = 0.5
-"""Part of the guesses that must still count after readings are heard louder (effective sample size)."""
+_LEAST_EFFECTIVE = 0.5
+"""The effective sample size after a stage is at least this part of the particles."""
 
 _SURPRISE = 6.0
-"""Standard deviations by which the misfit of the best guess may exceed what noise explains."""
+"""The misfit of the best particle may exceed its mean under the noise by this many standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Guesses from the posterior, and by how much the noise was taken to be larger than said.
+    """Particles from the posterior.
 
-    ``evidence`` is the logarithm of how much likelier the readings are with sources, on average over the prior, than
-    with none.
+    Attributes:
+        particles: The particles.
+        widened: The factor by which the noise was increased, 1 or larger.
+        stages: How often β was raised.
+        evidence: Logarithm of the Bayes factor of "some sources" against "no source".
     """
 
-    guesses: Guesses
+    particles: Particles
     widened: float
     stages: int
     evidence: float
@@ -44,47 +48,48 @@ def sample(
     readings: Floats,
     bits: Randomness,
     *,
-    guesses: int,
+    count: int,
     unseen: float,
     rows: int,
     sweeps: int = 2,
     last: int = 6,
 ) -> Sampled:
-    """Draw guesses.
+    """Draw particles from the posterior.
+
+    It may be that no sources explain the readings, because the physics is not exact or there are more sources than
+    allowed. The noise is then taken to be larger, so that intervals are not too narrow. Annealing ends at the β < 1
+    with
+
+        β · (misfit of the best particle) = m + 6·√(2m) + 36   for m readings.
 
     Args:
         space: Where sources may be.
         prior: How many and how strong they may be.
-        readings: As the space's columns are: scaled to noise 1, shape (directions,).
-        bits: Where random bits come from.
-        guesses: How many.
-        unseen: Squared length of what turning the readings left out; no source explains that.
-        rows: Number of readings before turning.
-        sweeps: Rounds of moves for each stage.
+        readings: Scaled to noise 1 and projected like the space's columns, shape (directions,).
+        bits: Random bits.
+        count: The number of particles.
+        unseen: Squared length of the readings outside the projection, which no source explains.
+        rows: The number of readings before the projection.
+        sweeps: Rounds of moves in each stage.
         last: Rounds of moves at the end.
-
-    It may be that no sources explain the readings: the physics are not quite so, or more sources are at work. Rather
-    than be falsely sure, noise is then taken to be larger, just so large that it may well leave that much unexplained:
-
-        β · (misfit of the best guess) = m + 6·√(2m) + 36   for m readings; annealing ends at this β < 1.
     """
-    found = Guesses.drawn(space, prior, readings, guesses, bits)
-    moves = Moves(space, prior, bits, heat=0.0)
+    found = Particles.drawn(space, prior, readings, count, bits)
+    moves = Moves(space, prior, bits, beta=0.0)
     silent = float(readings @ readings)
     stages, evidence = 0, 0.0
-    while moves.heat < 1:
+    while moves.beta < 1:
         misfit = found.misfit()
-        # How many standard deviations a chi-square of so many readings may vary, and what it then allows.
+        # An upper limit of chi-square with as many degrees of freedom as readings.
         allowed = rows + _SURPRISE * math.sqrt(2 * rows) + _SURPRISE**2
         least = float(misfit.min()) + unseen
-        if moves.heat * least > allowed:
+        if moves.beta * least > allowed:
             break
-        louder = _louder(misfit, moves.heat, min(1.0, allowed / least * 1.01 if least > allowed else 1.0))
-        weights = (moves.heat - louder) / 2 * (misfit - misfit.min())
-        # Without sources all of the readings is misfit.
-        evidence += float(np.log(np.exp(weights).mean()) + (louder - moves.heat) / 2 * (silent - misfit.min()))
+        next_beta = _next_beta(misfit, moves.beta, min(1.0, allowed / least * 1.01 if least > allowed else 1.0))
+        weights = (moves.beta - next_beta) / 2 * (misfit - misfit.min())
+        # Without sources the misfit is ‖readings‖².
+        evidence += float(np.log(np.exp(weights).mean()) + (next_beta - moves.beta) / 2 * (silent - misfit.min()))
         found = found.chosen(_resampled(weights, bits))
-        moves.heat = louder
+        moves.beta = next_beta
         found.settle()
         for _ in range(sweeps):
             moves.sweep(found)
@@ -92,30 +97,30 @@ def sample(
     for _ in range(last):
         moves.sweep(found)
     found.settle()
-    return Sampled(found, 1 / math.sqrt(moves.heat), stages, evidence)
+    return Sampled(found, 1 / math.sqrt(moves.beta), stages, evidence)
 
 
-def _louder(misfit: Floats, heat: float, most: float) -> float:
-    """The next heat, at most ``most``: as far as part of the guesses still counts."""
+def _next_beta(misfit: Floats, beta: float, most: float) -> float:
+    """The largest β up to ``most`` that keeps the effective sample size."""
     above = misfit - misfit.min()
 
-    def counting(step: float) -> float:
+    def effective(step: float) -> float:
         weights = np.exp(-step / 2 * above)
         return float(weights.sum() ** 2 / (weights**2).sum() / len(above))
 
-    if counting(most - heat) >= _BORNE:
+    if effective(most - beta) >= _LEAST_EFFECTIVE:
         return most
-    # Halving the exponent: steps may be many orders of magnitude smaller than 1.
-    big = math.log(most - heat)
+    # Bisection of the logarithm: steps may be many orders of magnitude smaller than 1.
+    big = math.log(most - beta)
     small = big - 80
     for _ in range(60):
         middle = (small + big) / 2
-        small, big = (middle, big) if counting(math.exp(middle)) >= _BORNE else (small, middle)
-    return min(most, heat + math.exp(small))
+        small, big = (middle, big) if effective(math.exp(middle)) >= _LEAST_EFFECTIVE else (small, middle)
+    return min(most, beta + math.exp(small))
 
 
 def _resampled(log_weights: Floats, bits: Randomness) -> Integers:
-    """Which guesses go on, evenly spaced along the running sum of their weights."""
+    """Systematic resampling: particles at evenly spaced points of the running sum of weights."""
     running = np.cumsum(np.exp(log_weights - log_weights.max()))
     count = len(running)
     marks = (np.arange(count) + bits.uniforms(1)[0]) / count * running[-1]

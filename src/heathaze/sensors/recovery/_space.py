@@ -1,7 +1,7 @@
-"""Where sources may be, as the sampler sees it: places to draw, steps to take, and what a source at a place adds.
+"""What the sampler works on: the space of places, and the particles.
 
-Readings are scaled to noise of standard deviation 1, and turned so that only directions count in which sources differ
-from nothing; a column is what a unit source adds to these.
+Readings are scaled to noise of standard deviation 1 and projected onto the directions in which sources change them. A
+column is what a unit source adds to the projected readings.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Places = npt.NDArray[Any]
 
 
 class Space(Protocol):
-    """Either of the two below."""
+    """Where sources may be: :class:`Cuboid` or :class:`Nodes`."""
 
     @property
     def table(self) -> Floats:
-        """Columns of the places at which jumps aim, shape (directions, targets)."""
+        """Columns of the targets of jumps, shape (directions, targets)."""
 
     @property
     def share(self) -> float:
-        """Which part of all places the targets stand for."""
+        """The part of all places that the targets stand for."""
 
     @property
     def continuous(self) -> bool:
@@ -52,34 +52,34 @@ class Space(Protocol):
         """A row for each place."""
 
     def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
-        """A place near each, and the logarithm of how much likelier the step back is than the step there."""
+        """A place near each, and the logarithm of the proposal ratio: step back over step there."""
 
     def at(self, target: Integers, bits: Randomness) -> Places:
         """A uniform place of each target."""
 
     def target_of(self, where: Places) -> Integers:
-        """The target to which each place belongs, −1 if none."""
+        """The target that each place belongs to, −1 if none."""
 
-    def named(self, where: Places) -> Places:
-        """Places as the field knows them."""
+    def field_places(self, where: Places) -> Places:
+        """Places in the field's coordinates or numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How readings are seen: divided by ``sigma`` (one for each), then turned onto ``basis`` if that saves work."""
+    """Scaling of readings by ``sigma``, one for each, and projection onto ``basis`` if there is one."""
 
     sigma: Floats
     basis: Floats | None
 
     def of(self, readings: Floats) -> Floats:
-        """Columns of readings, or one vector of them, as the sampler sees them: (directions, …)."""
+        """Readings, one vector or columns, scaled and projected: shape (directions, …)."""
         scaled = (readings.T / self.sigma).T
         return scaled if self.basis is None else self.basis.T @ scaled
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
-    """Any point of a box; jumps aim at the cells of a regular grid over it."""
+class Cuboid:
+    """Any point between two corners, in any number of dimensions. Targets of jumps are the cells of a regular grid."""
 
     field: Field
     view: View
@@ -91,8 +91,8 @@ class Box:
     continuous: bool = True
 
     @classmethod
-    def over(cls, field: Field, view: View, cells: int) -> Box:
-        """About so many cells, nearly cubes."""
+    def over(cls, field: Field, view: View, cells: int) -> Cuboid:
+        """The space of a field, with about so many nearly cubic cells."""
         assert field.bounds is not None
         low, high = np.asarray(field.bounds, dtype=np.float64)
         side = (np.prod(high - low) / cells) ** (1 / len(low))
@@ -107,7 +107,7 @@ class Box:
         return self.view.of(self.field.responses(where)).T
 
     def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
-        # The scale is a part of the longest side. What leaves the box is mirrored back, so steps stay symmetric.
+        # The scale is a part of the longest side. Steps that leave the space are reflected, so they stay symmetric.
         length = self.high - self.low
         moved = where + normals(bits, *where.shape) * scale[:, None] * length.max()
         folded = np.mod((moved - self.low) / length, 2.0)
@@ -122,15 +122,20 @@ class Box:
         cell = ((where - self.low) / (self.high - self.low) * self.cells).astype(np.int64)
         return np.asarray(np.ravel_multi_index(tuple(np.clip(cell, 0, np.array(self.cells) - 1).T), self.cells))
 
-    def named(self, where: Places) -> Places:
+    def field_places(self, where: Places) -> Places:
         return where
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """One of finitely many candidates, each with its neighbours; jumps aim at ``targets``, some or all of them.
+    """Finitely many candidates, numbered 0, 1, 2, … here, each with its neighbours.
 
-    ``candidates`` are the numbers by which the field knows them; here they are 0, 1, 2, …
+    Args:
+        candidates: Their numbers in the field.
+        every: Columns of all candidates, shape (directions, candidates).
+        first: Where the neighbours of each candidate begin in ``neighbours``.
+        neighbours: Neighbours of all candidates, one after the other.
+        targets: Candidates that are targets of jumps.
     """
 
     candidates: Integers
@@ -163,9 +168,9 @@ class Nodes:
         return self.every[:, where].T
 
     def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
-        """A walk of one to eight steps, each to a neighbour.
+        """A random walk of one to eight steps, each to a neighbour.
 
-        Walks from a place to another and back are as likely as the degrees of the places they start at are large.
+        The probabilities of a walk and of its reverse are in the inverse ratio of the degrees of their starts.
         """
         here = where
         steps = np.clip(scale * 8, 1, 8)
@@ -180,19 +185,19 @@ class Nodes:
         ends = [np.maximum(self.first[place + 1] - self.first[place], 1) for place in (where, here)]
         return here, np.log(ends[0]) - np.log(ends[1])
 
-    def at(self, target: Integers, bits: Randomness) -> Places:  # noqa: ARG002 (a box draws a point of its cell)
+    def at(self, target: Integers, bits: Randomness) -> Places:  # noqa: ARG002 (a Cuboid draws a point of its cell)
         return self.targets[target]
 
     def target_of(self, where: Places) -> Integers:
         place = np.minimum(np.searchsorted(self.targets, where), len(self.targets) - 1)
         return np.where(self.targets[place] == where, place, -1)
 
-    def named(self, where: Places) -> Places:
+    def field_places(self, where: Places) -> Places:
         return self.candidates[where]
 
 
 def normals(bits: Randomness, *shape: int) -> Floats:
-    """Standard normal numbers."""
+    """Independent standard normal numbers for sampling; never for noise."""
     from scipy.special import ndtri
 
     return np.asarray(ndtri(_uniforms(bits, *shape).clip(2.0**-54, 1 - 2.0**-53)))
@@ -202,25 +207,33 @@ def _uniforms(bits: Randomness, *shape: int) -> Floats:
     return bits.uniforms(int(np.prod(shape))).reshape(shape)
 
 
-# TODO-merged from sensors.recovery._source_guesses: Many guesses of sources at once: how many, where, how strong, and what they leave of the readings.
-
-
 @dataclass(eq=False)
-class Guesses:
-    """N guesses of at most K sources each. Beyond the number of a guess, strengths and columns are 0."""
+class Particles:
+    """N particles, each a set of at most K sources.
 
-    number: Integers  # (N,)
-    places: Places  # (N, K, dimensions) or (N, K)
-    strengths: Floats  # (N, K)
-    centre: Floats  # (N,), about which strengths lie where they are alike
-    spread: Floats  # (N,), how far, as a part of the centre
-    columns: Floats  # (N, K, directions)
-    readings: Floats  # (directions,), or (N, directions) to give each guess its own
-    residual: Floats  # (N, directions)
+    Attributes:
+        number: The number of sources, (N,). Strengths and columns beyond it are 0.
+        places: (N, K, dimensions) or (N, K).
+        strengths: (N, K).
+        centre: Where strengths are unknown, the centre of their distribution, (N,).
+        spread: The standard deviation of that distribution as a part of the centre, (N,).
+        columns: (N, K, directions).
+        readings: (directions,), or (N, directions) if each particle has its own.
+        residual: Readings minus what the sources add, (N, directions).
+    """
+
+    number: Integers
+    places: Places
+    strengths: Floats
+    centre: Floats
+    spread: Floats
+    columns: Floats
+    readings: Floats
+    residual: Floats
 
     @classmethod
-    def drawn(cls, space: Space, prior: Prior, readings: Floats, count: int, bits: Randomness) -> Guesses:
-        """From the prior."""
+    def drawn(cls, space: Space, prior: Prior, readings: Floats, count: int, bits: Randomness) -> Particles:
+        """Particles from the prior."""
         running = np.cumsum(np.exp(prior.number - prior.number.max()))
         number = np.searchsorted(running, bits.uniforms(count) * running[-1], side="right").astype(np.int64)
         places = space.draw(count * prior.most, bits)
@@ -228,17 +241,17 @@ class Guesses:
         columns = space.columns(places).reshape(count, prior.most, -1)
         columns[np.arange(prior.most) >= number[:, None]] = 0.0
         shaped = places.reshape(count, prior.most, *places.shape[1:])
-        guesses = cls(number, shaped, strengths, centre, spread, columns, readings, columns[:, 0])
-        guesses.settle()
-        return guesses
+        particles = cls(number, shaped, strengths, centre, spread, columns, readings, columns[:, 0])
+        particles.settle()
+        return particles
 
     def settle(self) -> None:
-        """Compute the residual anew: many small changes leave rounding behind."""
+        """Compute the residual again, since many small changes leave rounding behind."""
         self.residual = self.readings - np.einsum("nk,nkr->nr", self.strengths, self.columns)
 
-    def chosen(self, which: Integers) -> Guesses:
-        """Some guesses, in order; readings must be common to all."""
-        return Guesses(
+    def chosen(self, which: Integers) -> Particles:
+        """Copies of some particles, in order; readings must be common to all."""
+        return Particles(
             self.number[which],
             self.places[which],
             self.strengths[which],
@@ -250,5 +263,5 @@ class Guesses:
         )
 
     def misfit(self) -> Floats:
-        """‖residual‖² of each guess."""
+        """‖residual‖² of each particle."""
         return np.asarray(np.einsum("nr,nr->n", self.residual, self.residual))
