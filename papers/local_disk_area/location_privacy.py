@@ -11,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
-from heathaze.metrics.wasserstein import Unit
+from heathaze.metrics.pair import LengthUnit
 from heathaze.types import Floats
 
 
 def sampling_adversary(
-    transitions: npt.ArrayLike, shape: tuple[int, int], prior: npt.ArrayLike | None = None, *, unit: Unit = "cells"
+    transitions: npt.ArrayLike,
+    shape: tuple[int, int],
+    prior: npt.ArrayLike | None = None,
+    *,
+    unit: LengthUnit = "cells",
 ) -> float:
     """Mean distance between the true cell and one drawn from the posterior: the adversary of the paper (eq. 15).
 
@@ -45,7 +49,11 @@ def sampling_adversary(
 
 
 def bayes_adversary(
-    transitions: npt.ArrayLike, shape: tuple[int, int], prior: npt.ArrayLike | None = None, *, unit: Unit = "cells"
+    transitions: npt.ArrayLike,
+    shape: tuple[int, int],
+    prior: npt.ArrayLike | None = None,
+    *,
+    unit: LengthUnit = "cells",
 ) -> float:
     """Mean distance between the true cell and the cell for which it is least: the strongest adversary (errata E1-12).
 
@@ -61,7 +69,7 @@ def bayes_adversary(
 
 
 def _joint_and_distances(
-    transitions: npt.ArrayLike, shape: tuple[int, int], prior: npt.ArrayLike | None, unit: Unit
+    transitions: npt.ArrayLike, shape: tuple[int, int], prior: npt.ArrayLike | None, unit: LengthUnit
 ) -> tuple[Floats, Floats]:
     """Pr[cell, output], and the distance of every two cells."""
     if unit not in ("box", "cells"):
@@ -82,7 +90,7 @@ def _joint_and_distances(
     return matrix * (weights / weights.sum())[:, None], cell_distances(shape, unit=unit)
 
 
-def cell_distances(shape: tuple[int, int], *, unit: Unit = "cells") -> Floats:
+def cell_distances(shape: tuple[int, int], *, unit: LengthUnit = "cells") -> Floats:
     """Euclidean distance of every two cells of a grid, numbered row by row.
 
     >>> cell_distances((1, 3)).tolist()
