@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +21,6 @@ THRESHOLD = 10.0
 """T: a region of more people is split, one of at most a quarter of them is given back."""
 
 
-@dataclass(frozen=True, eq=False)
 class FixedThreshold(AdaptiveQuadtree):
     """Scheduled ε, non-adaptive: the budgets of the algorithm, and T = 10 whatever the noise."""
 
@@ -30,7 +28,6 @@ class FixedThreshold(AdaptiveQuadtree):
         return THRESHOLD, THRESHOLD / 4
 
 
-@dataclass(frozen=True, eq=False)
 class FixedBudget(FixedThreshold):
     """Fixed ε, non-adaptive: a round for each level of the quadtree, an equal part of ε for each, and T = 10."""
 
@@ -42,7 +39,6 @@ class FixedBudget(FixedThreshold):
         return NextQuestion((Part(Regions(partition), each),), len(rounds) + 1 == self.grid.depth, self.mass)
 
 
-@dataclass(frozen=True, eq=False)
 class PrintedGrid(AdaptiveGrid):
     """n = √(N'(1 − α)ε/c2) rounded down, whatever the number of shards: as the integers in table 1 show."""
 
