@@ -1,47 +1,76 @@
-# The two commands of a newcomer are `make demo` and `make test`; both install all they need into .venv.
+# The two commands of a newcomer are `make demo` and `make test`; each installs what it needs into .venv.
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
+DOCS   := .venv/.docs-ready
+DEV    := .venv/.dev-ready
+CODE   := src tests papers benchmarks examples mutants docs
+UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt
 
-.PHONY: help demo test check slow mutants bench papers clean
+.PHONY: help demo check test docs slow mutants bench papers release-check clean
 help:
 	@echo "make demo    publish a synthetic city and draw it (demo/city.png, demo/city.html)"
-	@echo "make test    every check: style, types, layers, tests, papers (quick), the wheel"
+	@echo "make check   style, types, layers and the tests of changed folders, in 90 seconds"
+	@echo "make test    every check: style, types, layers, tests with coverage, papers (quick), the wheel"
+	@echo "make docs    build the documentation as a site (site/index.html)"
 	@echo "make slow    the checks that take longer, mutants among them"
 	@echo "make mutants known bugs put back one at a time; a named test must catch each"
 	@echo "make bench   ratios against the named peers, in one run on this machine"
 	@echo "make papers  the papers' figures in full"
+	@echo "make release-check  version, changelog and citation agree (docs/releasing.md)"
 
-# pip keeps the wheel it builds of pyspark, which comes as source only; uv would build it, and keep 1.4 GB, each time.
+# What a user of the library needs, and uv to install it. uv links files from its cache, so that clones share them.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Heathaze needs Python 3.11 or newer; found `$(PYTHON) --version`. Try: make PYTHON=python3.12 ..."; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv pyspark
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
-	@touch $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	$(UV) --editable .
+	@touch $@
+
+$(DOCS): $(READY)
+	$(UV) --editable '.[docs]'
+	@touch $@
+
+# pip keeps the wheel it builds of pyspark, which comes as source only; uv would build it, and keep 1.4 GB, each time.
+$(DEV): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pyspark
+	$(UV) --editable '.[dev]'
+	@touch $@ $(DOCS)
 
 demo: $(READY)
 	$(BIN)/heathaze demo --out demo
 
-test: $(READY)
-	$(BIN)/ruff format --check src tests papers benchmarks examples mutants
-	$(BIN)/ruff check src tests papers benchmarks examples mutants
+test: $(DEV)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" --cov
 
-slow: $(READY)
+check: $(DEV)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tests.changed --seconds 45
+
+# Offline: nothing is fetched, and the site asks no other server.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "wrote site/index.html"
+
+slow: $(DEV)
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 	$(BIN)/python -m mutants
 
 # The bugs and how they are judged: mutants/. Two at a time, in copies of this tree.
-mutants: $(READY)
+mutants: $(DEV)
 	$(BIN)/python -m mutants
 
-bench: $(READY)
+bench: $(DEV)
 	$(BIN)/python -m benchmarks
 
-papers: $(READY)
+papers: $(DEV)
 	$(BIN)/python papers/central_heatmaps/run.py
 	$(BIN)/python papers/central_heatmaps/better.py
 	$(BIN)/python papers/local_disk_area/run.py
@@ -50,5 +79,8 @@ papers: $(READY)
 	$(BIN)/python papers/sensors/run.py
 	$(BIN)/python papers/marketplace/run.py
 
+release-check: $(DEV)
+	$(BIN)/pytest -q tests/project/test_release.py --release
+
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv demo build dist site

@@ -10,6 +10,30 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+SCRIPT = """
+import heathaze as hz
+
+grid: hz.Grid = hz.Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
+counts: hz.Counts = hz.count("visits.parquet", grid, person="user_id", at_most=20)
+ledger: hz.Ledger = hz.Ledger.open("visits.ledger", total=2.0)
+release: hz.Release = hz.publish(hz.central.default(grid, epsilon=1.0), counts, ledger=ledger)
+pyramid = hz.central.Pyramid(grid, epsilon="1/2", w=20)
+disk = hz.local.DiskArea(grid, 3.5)
+reveal_type(release.guarantee)
+reveal_type(pyramid.w)
+reveal_type(hz.metrics.emd)
+"""
+"""A user's script; mypy must know every name in it, and the types of what it asks about."""
+
+WRONG = """
+import heathaze as hz
+
+hz.Grid.over(lon=(-74.10, -73.78), lat=40.58, size=256)
+hz.publsh
+hz.central.Pyramid(w=20)
+"""
+"""Three mistakes; mypy must find each of them."""
+
 
 def test_the_wheel_works_in_a_bare_environment(tmp_path: Path, capfd: object) -> None:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "COV"))}
@@ -37,3 +61,16 @@ def test_the_wheel_works_in_a_bare_environment(tmp_path: Path, capfd: object) ->
     assert (tmp_path / "nyc.html").stat().st_size > 10_000
     assert "AdaptiveTree" in do(command, "show", "nyc.npz")
     assert "Theorem" in do(command, "mechanisms", "pyramid")
+    # The wheel carries its types: mypy in this environment, on the packages of the bare one.
+    assert next((tmp_path / "bare").glob("lib/python*/site-packages/heathaze/py.typed")).is_file()
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    (tmp_path / "wrong.py").write_text(WRONG, encoding="utf-8")
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "--cache-dir", tmp_path / "cache")
+    said = do(*mypy, "script.py")
+    assert 'Revealed type is "heathaze.privacy.guarantee.Guarantee"' in said
+    assert 'Revealed type is "int"' in said.replace("builtins.int", "int")
+    assert "Any" not in said
+    failed = subprocess.run(
+        list(map(str, (*mypy, "wrong.py"))), cwd=tmp_path, env=clean, capture_output=True, text=True, check=False
+    )
+    assert {int(line.split(":")[1]) for line in failed.stdout.splitlines() if ": error:" in line} == {4, 5, 6}

@@ -1,0 +1,77 @@
+"""``python -m tests.changed``: run the tests of what changed since the branch left main, or since the last commit.
+
+A change in ``src/heathaze/local`` runs ``tests/local`` and the examples of the changed files; a changed test file runs
+itself. Tests that have not begun after some seconds are skipped, and counted at the end: ``make test`` runs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main() -> int:
+    """Run them; the exit code is pytest's, and 0 if nothing changed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=45, help="begin no test later than this")
+    seconds = parser.parse_args().seconds
+    paths = paths_for(changed_files())
+    if not paths:
+        print("No file with tests changed.")
+        return 0
+    print("Tests of what changed:", *paths)
+    command = ["-n", "2", "--dist", "loadgroup", "-q", "-m", "not slow", "--seconds", str(seconds), *paths]
+    code = subprocess.run([sys.executable, "-m", "pytest", *command], cwd=ROOT, check=False).returncode
+    return 0 if code == 5 else code  # 5: a changed file without tests
+
+
+def changed_files() -> list[str]:
+    """Files that differ from where this branch left main, or from the commit before on main itself; new ones too."""
+    head = _git("rev-parse", "HEAD")
+    base = next((found for name in ("origin/main", "main") if (found := _git("merge-base", "HEAD", name))), head)
+    if base == head and not _git("status", "--porcelain"):
+        base = _git("rev-parse", "HEAD~1") or head
+    changed = _git("diff", "--name-only", base).splitlines()
+    return sorted({*changed, *_git("ls-files", "--others", "--exclude-standard").splitlines()})
+
+
+def paths_for(files: Iterable[str]) -> list[str]:
+    """Paths to run for changed files: changed tests first, then examples of changed modules, then their folders' tests.
+
+    >>> paths_for(["src/heathaze/privacy/noise.py", "tests/domain/test_grid.py", "README.md"])
+    ['tests/domain/test_grid.py', 'src/heathaze/privacy/noise.py', 'tests/privacy', 'tests/project/test_public_face.py']
+    """
+    first: list[str] = []
+    then: list[str] = []
+    last: set[str] = set()
+    for file in files:
+        parts = Path(file).parts
+        if parts[0] == "tests" and parts[-1].startswith("test_") and (ROOT / file).is_file():
+            first.append(file)
+        elif parts[0] == "tests" and parts[-1] == "conftest.py" and len(parts) > 2:
+            last.add(str(Path(*parts[:-1])))
+        elif parts[:2] == ("src", "heathaze"):
+            if file.endswith(".py") and (ROOT / file).is_file():
+                then.append(file)
+            last.add(f"tests/{parts[2]}" if len(parts) > 3 else f"tests/test_{parts[2]}")
+        elif parts[0] == "papers" and len(parts) > 2:
+            last.add(f"tests/papers/test_{parts[1]}.py")
+        elif file.endswith(".md"):
+            last.add("tests/project/test_public_face.py")
+    found = [path for path in sorted(last) if (ROOT / path).exists()]
+    return [*first, *then, *(path for path in found if path not in first)]
+
+
+def _git(*words: str) -> str:
+    """What a command of git prints; nothing if it fails."""
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
