@@ -150,7 +150,9 @@ def test_private_greedy(town: Heathaze) -> None:
     said = _fine(town(*BUY, "--epsilon", 8, "--private-greedy", "--json"))
     report = json.loads(said.out)
     share = 100 * max(report["noise_to_signal"])
-    expected = f"noise of private greedy is up to {share:.0f} % of the greatest possible signal; herding, the default, needs"
+    expected = (
+        f"noise of private greedy is up to {share:.0f} % of the greatest possible signal; herding, the default, needs"
+    )
     assert expected in said.err
     assert report["plan"]["protocol"] == "private-greedy"
     assert report["points"] == 60

@@ -22,8 +22,10 @@ from heathaze.errors import HeathazeError
 COMMANDS = {
     "plan": "Say what map to expect, from synthetic cities alone: no data is read and nothing is charged.",
     "publish": "Turn a file of visits into a private map.",
-    "randomize": "Randomise positions where they are; only reports leave, and `heathaze estimate` makes a map of many.",
-    "estimate": "Make a map of reports.",
+    "randomize": (
+        "Turn positions into private reports, on the device that holds them; `heathaze estimate` makes a map of many."
+    ),
+    "estimate": "Make a map from reports.",
     "rehearse": (
         "Say what a survey by secure sums would ask, send and find, on a made-up city: no data is read, nobody is "
         "asked."
