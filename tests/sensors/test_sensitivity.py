@@ -17,13 +17,13 @@ from heathaze.sensors.physics.graph import squared_norms
 from heathaze.sensors.physics.network import Network
 from heathaze.sensors.sensitivity import _discrete as _edges
 from heathaze.sensors.sensitivity import sensitivity
-from heathaze.sensors.sensitivity._box_kernels import plate_bounds
 from heathaze.sensors.sensitivity._continuous import (
     absolute,
     box_bounds,
     euclidean,
     largest_stretch,
     largest_sum,
+    plate_bounds,
     steepest,
 )
 from heathaze.sensors.sensitivity._discrete import lowest_share, normals
@@ -287,7 +287,7 @@ def test_screening_finds_the_steepest_edge(tau: float, screened: pytest.MonkeyPa
     assert found.where == tuple(pairs[truth.argmax()].tolist())
     assert found.l1 >= np.abs(kernel[:, pairs[:, 0]] - kernel[:, pairs[:, 1]]).sum(axis=0).max()
     assert found.rate_l1.kind == "bound"
-    assert found.failure == (0.0 if tau == 0.1 else 2.0**-64)
+    assert found.failure_probability == (0.0 if tau == 0.1 else 2.0**-64)
 
 
 def test_a_bound_where_too_many_edges_are_alike(screened: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def test_a_bound_where_too_many_edges_are_alike(screened: pytest.MonkeyPatch) ->
     found = sensitivity(ring, 1, randomness=Simulation(1))
     screened.undo()
     truth = sensitivity(ring, 1)
-    assert (truth.kind, truth.failure) == ("exact", 0.0)
+    assert (truth.kind, truth.failure_probability) == ("exact", 0.0)
     assert found.kind == "bound"
     # The largest of 400 estimates of 256 draws, over the share that none of them falls below.
     share = lowest_share(256, 2.0**-64 / 3 / 800)
@@ -313,7 +313,7 @@ def test_screening_of_a_matrix_on_a_network(screened: pytest.MonkeyPatch) -> Non
     found = sensitivity(field, 1, randomness=Simulation(2))
     screened.undo()
     truth = sensitivity(field, 1)
-    assert (found.kind, found.failure) == ("exact", 2.0**-64)
+    assert (found.kind, found.failure_probability) == ("exact", 2.0**-64)
     assert found.l2 == pytest.approx(truth.l2, rel=1e-9)
     assert found.where == truth.where
     assert 7 in found.where

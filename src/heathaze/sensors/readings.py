@@ -79,9 +79,9 @@ class Readings:
     def sensitivity(self) -> Sensitivity:
         """How much the readings change at most when sources move by the reach, rounded up."""
         found = sensitivity(self.field, math.nextafter(float(self.reach), math.inf))
-        if found.failure >= self.delta and found.failure > 0:
+        if found.failure_probability >= self.delta and found.failure_probability > 0:
             raise InvalidInput(
-                f"The sensitivity of so many sensors is known but for a chance of {found.failure:.2g}, "
+                f"The sensitivity of so many sensors is known but for a chance of {found.failure_probability:.2g}, "
                 f"and delta is {decimal(self.delta)}; give a larger delta, such as 1e-9, or read fewer sensors."
             )
         return found
@@ -127,7 +127,7 @@ class Readings:
     @property
     def _delta(self) -> Fraction:
         """What is left of δ after what the sensitivity may be wrong with, on large graphs."""
-        return self.delta - Fraction(self.sensitivity.failure)
+        return self.delta - Fraction(self.sensitivity.failure_probability)
 
     def _event(self, counted: int, scale: int) -> Event:
         if self.delta > 0:

@@ -13,7 +13,8 @@ from heathaze.checks import assign, whole
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.sensors.physics._checks import block, coordinates, kept_rows, sensor_places, spread
 from heathaze.sensors.physics._checks import length as parse_length
-from heathaze.sensors.physics._kernel import Axis, Taylor
+from heathaze.sensors.physics._kernel import Axis
+from heathaze.sensors.physics.field import Taylor
 from heathaze.types import Floats
 
 MOST_ENTRIES = 2**26

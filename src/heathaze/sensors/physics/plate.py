@@ -12,7 +12,8 @@ import numpy.typing as npt
 from heathaze.checks import assign, shown, whole
 from heathaze.errors import InvalidInput
 from heathaze.sensors.physics._checks import block, coordinates, kept_rows, length, sensor_places, spread
-from heathaze.sensors.physics._kernel import Axis, Taylor
+from heathaze.sensors.physics._kernel import Axis
+from heathaze.sensors.physics.field import Taylor
 from heathaze.types import Floats
 
 Walls = Literal["open", "insulated"]

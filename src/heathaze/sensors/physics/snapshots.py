@@ -13,7 +13,7 @@ import numpy.typing as npt
 from heathaze.checks import assign
 from heathaze.errors import InvalidInput
 from heathaze.sensors.physics._checks import block, kept_rows
-from heathaze.sensors.physics._kernel import Taylor
+from heathaze.sensors.physics.field import Taylor
 from heathaze.sensors.physics.network import Network
 from heathaze.types import Floats
 

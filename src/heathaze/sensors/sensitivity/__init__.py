@@ -1,4 +1,4 @@
-"""How far readings can move when sources do: Δ₂ and Δ₁ for sources that move by at most α; see ``sensitivity.md``."""
+"""Sensitivity: how much the readings can change, Δ₂ and Δ₁, if sources move by at most α; see ``sensitivity.md``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from heathaze.sensors.physics.field import Field
 from heathaze.sensors.sensitivity._rate import Kind, Rate
 
 TOLERANCE = 1e-6
-"""Relative distance of an "exact" rate to the truth, on plates."""
+"""Relative error of an "exact" rate on plates."""
 
 TOLERANCE_ON_LINES = 1e-9
 """The same on lines, where it costs little."""
@@ -23,26 +23,26 @@ TOLERANCE_L1 = 1e-4
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far the vector of all readings can move between neighbours.
+    """The largest change of the vector of all readings between neighbours.
 
-    Neighbours are two sets of sources with the same total strength, one of which becomes the other by moving strength
-    over distance, strength times distance at most ``reach`` (the earth mover's distance, not divided by the total).
+    Neighbours are two sets of sources with the same total strength whose earth mover's distance, not divided by the
+    total, is at most ``reach``: one becomes the other by moving strength, strength times distance at most ``reach``.
 
     Args:
         reach: The paper's α, in units of strength times ``unit``. It is not called alpha, which is the error rate of a
             test everywhere else in this package.
-        rate: ‖·‖₂ of what readings change by, for each unit of strength and of length; rounded up.
+        rate: The largest change in ‖·‖₂ for each unit of strength and of length, rounded up.
         rate_l1: The same in ‖·‖₁.
-        unit: Of length: "metre" on lines and plates.
-        failure: Probability that the rates are too small, over the random choices made to find them: 0, or 2^−64 on
-            large graphs with many sensors. To be counted into δ.
+        unit: The unit of length: "metre" on lines and plates.
+        failure_probability: Of rates that are too small, over the random choices of the search: 0, or 2^−64 on large
+            graphs with many sensors. It has to be subtracted from δ.
     """
 
     reach: float
     rate: Rate
     rate_l1: Rate
     unit: str
-    failure: float = 0.0
+    failure_probability: float = 0.0
 
     @property
     def per_length(self) -> float:
@@ -61,12 +61,12 @@ class Sensitivity:
 
     @property
     def kind(self) -> Kind:
-        """Whether Δ₂ is exact or a bound."""
+        """Whether Δ₂ is "exact" or a "bound"."""
         return self.rate.kind
 
     @property
     def where(self) -> tuple[int, int] | tuple[float, ...]:
-        """The two candidates, or the place in continuous space, between or at which readings move fastest."""
+        """The two candidates, or the place in a continuous space, where readings change fastest."""
         return self.rate.where
 
 
@@ -77,23 +77,30 @@ def sensitivity(
 
         Δ = reach · max ‖M_i − M_j‖ / d(i, j)
 
-    over edges of a network, over pairs of candidates elsewhere; between candidates, reach · sup of the norm of the
-    Jacobian. Rounded up: times 1 + 1e-9, plus 1e-12 of the largest response over the distance, on graphs plus what
-    rounding may do if that is more (errata E4-6, E4-8).
+    The maximum is over the edges of a network, or over all pairs of candidates. If sources may lie between candidates,
+    it is the supremum of the norm of the Jacobian. The result is rounded up: it is multiplied by 1 + 1e-9, and 1e-12 of
+    the largest response over the distance is added, or the rounding error of a graph if that is more (errata E4-6,
+    E4-8).
 
     Args:
         field: What is read; several snapshots as one :class:`~heathaze.sensors.physics.Snapshots`.
-        reach: The paper's α: strength times distance.
-        between: Whether sources may lie between candidates; so they may unless said otherwise, where space is
-            continuous.
+        reach: The paper's α: strength times distance, positive.
+        between: Whether sources may lie between candidates; True by default in a continuous space.
         randomness: For graphs with many sensors, whose edges are screened by random combinations of readings.
+
+    Returns:
+        The sensitivity in both norms, and where it was found.
+
+    Raises:
+        InvalidInput: The reach is not positive, or the field does not say how far places are apart.
+        TooLarge: There are too many pairs of candidates.
 
     >>> from heathaze.sensors.physics import Graph
     >>> complete = Graph([(i, j) for j in range(10) for i in range(j)], tau=0.2)
     >>> round(sensitivity(complete, reach=1).l2 ** 2, 8)  # 2 e^(−2τn)
     0.03663128
     """
-    alpha = positive(reach, "reach", "how far a unit of strength may move unseen")
+    alpha = positive(reach, "reach", "how far a unit of strength may move")
     unit = getattr(field, "unit", "unit of the positions")
     continuous = field.bounds is not None if between is None else between
     if continuous:
@@ -102,8 +109,8 @@ def sensitivity(
         from heathaze.privacy.randomness import SecureRandomness
         from heathaze.sensors.sensitivity._discrete import steepest_edge
 
-        rate, rate_l1, failure = steepest_edge(field, field.network, randomness or SecureRandomness())
-        return Sensitivity(alpha, rate, rate_l1, unit, failure)
+        rate, rate_l1, failure_probability = steepest_edge(field, field.network, randomness or SecureRandomness())
+        return Sensitivity(alpha, rate, rate_l1, unit, failure_probability)
     from heathaze.sensors.sensitivity._discrete import steepest_pair
 
     if field.positions is None:
@@ -113,7 +120,7 @@ def sensitivity(
 
 def _anywhere(field: Field) -> tuple[Rate, Rate]:
     """Both rates where sources may lie between candidates."""
-    from heathaze.sensors.physics._kernel import SmoothField
+    from heathaze.sensors.physics.field import SmoothField
     from heathaze.sensors.sensitivity._continuous import (
         MOST_WORK_L1,
         absolute,

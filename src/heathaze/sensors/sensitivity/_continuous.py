@@ -6,27 +6,31 @@ J + Hδ is convex in δ, so over the box it is largest in a corner:
 
     sup over the box ≤ max over corners of ‖J + Hδ‖ + |half|²/2 · ‖most_twist‖,   and ≤ ‖most_slope‖
 
-Boxes that cannot hold anything steeper than what was found are dropped, the others are quartered (on a line, halved).
+Boxes whose bound does not exceed the steepest place found so far are dropped. The others are quartered (on a line,
+halved).
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from heathaze.sensors.physics._kernel import Axis, SmoothField
+from heathaze.sensors.physics._kernel import Axis
+from heathaze.sensors.physics.field import SmoothField
 from heathaze.sensors.physics.plate import Plate
 from heathaze.sensors.physics.snapshots import Snapshots
-from heathaze.sensors.sensitivity._box_kernels import plate_bounds
 from heathaze.sensors.sensitivity._rate import FLOOR, SAFETY, Kind, Rate
-from heathaze.types import Floats
+from heathaze.types import Floats, Integers
 
 Norm = Callable[[Floats], Floats]
 
 MOST_WORK = 2**28
-"""Boxes times readings that are looked at, compiled, before the search answers with the bound it has: some seconds."""
+"""The most boxes times readings, compiled: some seconds. Then the search answers with its bound."""
 
 MOST_WORK_L1 = 2**21
 """The same for ‖·‖₁, which sorts readings by angle and is not compiled."""
@@ -34,16 +38,19 @@ MOST_WORK_L1 = 2**21
 _ROOM = 2**17
 """Boxes times readings held at a time."""
 
+_TABLE_ROOM = 2**21
+"""Places times readings in a table of :func:`plate_bounds`."""
+
 
 def steepest(field: SmoothField, norm: Norm, plain: Norm, tolerance: float, most_work: int = MOST_WORK) -> Rate:
     """The largest norm of the Jacobian over all places within the bounds.
 
     Args:
         field: A line, a plate, or a stack of them.
-        norm: Of Jacobians, shape (readings, k, dimensions) to (k,): from lengths in space to lengths of readings.
-        plain: The same norm of plain vectors of readings, shape (readings, k) to (k,).
-        tolerance: Relative distance of the answer to what was found at one place.
-        most_work: Boxes times readings.
+        norm: Operator norm of Jacobians, shape (readings, k, dimensions) to (k,).
+        plain: The same norm of vectors of readings, shape (readings, k) to (k,).
+        tolerance: Relative difference of the answer and the steepest place found.
+        most_work: The most boxes times readings.
     """
     low, high = field.bounds if field.bounds is not None else np.empty((2, 0))
     counts = np.maximum(1, np.round((high - low) / (high - low).min())).astype(np.int64)
@@ -71,8 +78,8 @@ def steepest(field: SmoothField, norm: Norm, plain: Norm, tolerance: float, most
         middles = (middles[going_on][:, None, :] + corners).reshape(-1, len(half))
     value = max(found, settled)
     # No move over the whole field is known better than FLOOR of a response; some candidates show how large those are.
-    shown = np.concatenate([where[None, :], _some_candidates(field)])
-    floor = FLOOR * float(plain(field.responses(shown)).max()) / float((high - low).max())
+    places = np.concatenate([where[None, :], _some_candidates(field)])
+    floor = FLOOR * float(plain(field.responses(places)).max()) / float((high - low).max())
     kind: Kind = "exact" if value <= found * (1 + tolerance) else "bound"
     return Rate(value * (1 + SAFETY) + floor, kind, tuple(where.tolist()))
 
@@ -92,13 +99,94 @@ def box_bounds(field: SmoothField, norm: Norm, plain: Norm, middles: Floats, hal
     return at_middle, over_box
 
 
+def plate_bounds(axes: list[tuple[Axis, Axis]], middles: Floats, half: Floats) -> tuple[Floats, Floats]:
+    """The same as :func:`box_bounds` for plates and ‖·‖₂, compiled.
+
+    Readings are products p(x) · q(y), and boxes of one size stand on a lattice. So derivatives and envelopes are
+    tabulated once for each distinct x and y, and a box takes a few products for each reading.
+
+    Args:
+        axes: Both axes of each plate.
+        middles: Of the boxes, shape (k, 2).
+        half: Half the sides of the boxes.
+
+    Returns:
+        The largest stretch at the middle of each box, and a bound of it over the box.
+    """
+    kernel = _compiled()
+    at_middle, over_box = np.empty(len(middles)), np.empty(len(middles))
+    readings = sum(len(along_x.sensors) for along_x, _ in axes)
+    room = max(1, _TABLE_ROOM // readings)
+    # Neighbouring boxes share most of their x and y.
+    order = np.lexsort((middles[:, 1], middles[:, 0]))
+    for start in range(0, len(order), room):
+        part = order[start : start + room]
+        columns, column = np.unique(middles[part, 0], return_inverse=True)
+        rows, row = np.unique(middles[part, 1], return_inverse=True)
+        across = np.concatenate([_table(along_x, columns, half[0]) for along_x, _ in axes], axis=1)
+        upwards = np.concatenate([_table(along_y, rows, half[1]) for _, along_y in axes], axis=1)
+        at_middle[part], over_box[part] = kernel(across, upwards, column, row, half[0], half[1])
+    return at_middle, over_box
+
+
+def _table(axis: Axis, places: Floats, half: float) -> Floats:
+    """Derivatives 0 … 2 and envelopes 0 … 3 of each reading, shape (places, readings, 7)."""
+    return np.concatenate([axis.derivatives(places, 2), axis.envelopes(places, float(half))]).transpose(2, 1, 0).copy()
+
+
+@functools.cache
+def _compiled() -> Any:
+    # Imported late: only plates need numba.
+    import numba as nb
+
+    return nb.njit(cache=True)(_all_boxes)
+
+
+def _all_boxes(
+    across: Floats, upwards: Floats, column: Integers, row: Integers, half_x: float, half_y: float
+) -> tuple[Floats, Floats]:
+    count, readings = len(column), across.shape[1]
+    at_middle, over_box = np.empty(count), np.empty(count)
+    for box in range(count):
+        p, q = across[column[box]], upwards[row[box]]
+        # Entries xx, xy, yy of JᵀJ, at the middle and in the four corners.
+        gram = np.zeros((5, 3))
+        steep = twist = 0.0
+        for r in range(readings):
+            slope_x, slope_y = p[r, 1] * q[r, 0], p[r, 0] * q[r, 1]
+            xx, xy, yy = p[r, 2] * q[r, 0] * half_x, p[r, 1] * q[r, 1], p[r, 0] * q[r, 2] * half_y
+            yx, xy = xy * half_x, xy * half_y
+            for corner in range(5):
+                to_right = 0.0 if corner == 4 else (1.0 if corner & 1 else -1.0)
+                upward = 0.0 if corner == 4 else (1.0 if corner & 2 else -1.0)
+                x = slope_x + to_right * xx + upward * xy
+                y = slope_y + to_right * yx + upward * yy
+                gram[corner, 0] += x * x
+                gram[corner, 1] += x * y
+                gram[corner, 2] += y * y
+            p0, p1, p2, p3 = p[r, 3], p[r, 4], p[r, 5], p[r, 6]
+            q0, q1, q2, q3 = q[r, 3], q[r, 4], q[r, 5], q[r, 6]
+            steep += (p1 * q0) ** 2 + (p0 * q1) ** 2
+            twist += (p3 * q0) ** 2 + 3 * (p2 * q1) ** 2 + 3 * (p1 * q2) ** 2 + (p0 * q3) ** 2
+        most = 0.0
+        for corner in range(5):
+            mean, away = 0.5 * (gram[corner, 0] + gram[corner, 2]), 0.5 * (gram[corner, 0] - gram[corner, 2])
+            stretch = math.sqrt(mean + math.hypot(away, gram[corner, 1]))
+            most = max(most, stretch)
+            if corner == 4:
+                at_middle[box] = stretch
+        rest = 0.5 * (half_x * half_x + half_y * half_y) * math.sqrt(twist)
+        over_box[box] = min(most + rest, math.sqrt(steep))
+    return at_middle, over_box
+
+
 def _some_candidates(field: SmoothField) -> Floats:
     positions = field.positions if field.positions is not None else np.empty((0, 1))
     return positions[:: max(1, len(positions) // 1024)]
 
 
 def plate_axes(field: object) -> list[tuple[Axis, Axis]]:
-    """Both axes of a plate, or of each of stacked plates; none where there is something else in the stack."""
+    """Both axes of a plate, or of each of stacked plates; empty if the stack has other parts."""
     if isinstance(field, Plate):
         return [field.axes]
     if isinstance(field, Snapshots):
@@ -118,7 +206,7 @@ def absolute(readings: Floats) -> Floats:
 
 
 def largest_stretch(slopes: Floats) -> Floats:
-    """The largest singular value: how far readings can move, in ‖·‖₂, as a source moves by 1 in the worst direction."""
+    """The largest singular value: the change of the readings in ‖·‖₂ as a source moves in the worst direction."""
     if slopes.shape[-1] == 1:
         return euclidean(slopes[:, :, 0])
     xx, xy, yy = (np.einsum("rk,rk->k", slopes[:, :, i], slopes[:, :, j]) for i, j in ((0, 0), (0, 1), (1, 1)))

@@ -1,16 +1,4 @@
-"""The steepest edge of a network.
-
-With few readings, the rows of M are made one block after the other, and every edge adds up its squared differences.
-With many, edges are screened. On graphs, a quadrature over the neighbourhood of each edge is an upper bound of its own
-(:mod:`heathaze.sensors.physics.graph`), sharp while τ is small. What that leaves is screened by random combinations
-of rows: for independent standard normal z the mean over k draws of
-
-    ((Mᵀz)_i − (Mᵀz)_j)²  is  ‖M_i − M_j‖² · χ²_k / k
-
-so no edge is underrated by more than the lower quantile of χ²_k at 2^−64 divided by the number of edges, but with
-probability 2^−64. The edges that could still be the steepest are then computed exactly; where they are too many, the
-quantile makes a bound.
-"""
+"""The steepest pair of candidate places: by straight distance, or along the edges of a network."""
 
 from __future__ import annotations
 
@@ -30,16 +18,43 @@ from heathaze.sensors.physics.snapshots import Snapshots
 from heathaze.sensors.sensitivity._rate import FLOOR, SAFETY, Rate
 from heathaze.types import Floats, Integers
 
-# TODO-merged from sensors.sensitivity._places: The steepest pair of candidate places, where distances are straight.
-
 MOST_WORK = 2**35
-"""Pairs times readings: about a minute."""
+"""The most pairs times readings: about a minute."""
 
 _ROOM = 2**22
 
+FAILURE = 2.0**-64
+"""Probability over the random combinations, for all edges and looks together, that the answer is too small."""
+
+FEW_READINGS = 512
+MOST_EXACT = 2**26
+"""All rows of M are computed if there are at most FEW_READINGS, or at most MOST_EXACT rows times edges."""
+
+LOOKS = (64, 128, 256)
+"""After these numbers of random combinations the edges that are left are counted."""
+
+MOST_LEFT = 128
+"""The most edges that are computed exactly, by one product with M each."""
+
+MOST_NEIGHBOURS = 3 * 2**26
+"""The most numbers in the neighbourhoods of edges for all quadratures: about 20 seconds."""
+
+HOPELESS = 4.0
+"""If bounds exceed the known rates by this factor, another Lanczos step does not help, and sketches take over."""
+
+MOST_SKETCHING = 2**34
+"""The most multiplications for random combinations, where there is a bound already: about half a minute."""
+
+_BLOCK = 8
+"""Columns at a time: a row of eight doubles is one line of the processor's cache."""
+
 
 def steepest_pair(field: Field, positions: Floats) -> tuple[Rate, Rate]:
-    """The largest ‖M_i − M_j‖ / distance, for ‖·‖₂ and for ‖·‖₁, differences taken directly."""
+    """The largest ‖M_i − M_j‖ / distance over all pairs, for ‖·‖₂ and for ‖·‖₁.
+
+    Raises:
+        TooLarge: There are too many pairs.
+    """
     readings, places = field.shape
     if places == 1:
         return Rate(0.0, "exact", (0, 0)), Rate(0.0, "exact", (0, 0))
@@ -71,7 +86,7 @@ def steepest_pair(field: Field, positions: Floats) -> tuple[Rate, Rate]:
 
 
 def _neighbours(field: Field, positions: Floats) -> tuple[Rate, Rate]:
-    """On a line the neighbours suffice: what lies between two places is passed on the way."""
+    """On a line neighbours suffice: a move between two places passes all places between them."""
     order = np.argsort(positions)
     gaps = np.diff(positions[order])
     responses = _all_responses(field)[:, order]
@@ -97,34 +112,11 @@ def _longest(rows: Floats, power: int) -> float:
     return float(np.linalg.norm(rows, ord=power, axis=1).max())
 
 
-FAILURE = 2.0**-64
-"""Probability over the random combinations, all edges and looks together, that the answer is too small."""
-
-FEW_READINGS = 512
-MOST_EXACT = 2**26
-"""All rows of M are made if there are few of them, or if rows times edges are."""
-
-LOOKS = (64, 128, 256)
-"""Random combinations after which it is looked whether few enough edges are left."""
-
-MOST_LEFT = 128
-"""Edges that are computed exactly, one product with M each."""
-
-MOST_NEIGHBOURS = 3 * 2**26
-"""Numbers in the neighbourhoods of edges that quadratures may take in all: about 20 seconds."""
-
-HOPELESS = 4.0
-"""Bounds this far above what is known will not settle anything with one more step; sketches will."""
-
-MOST_SKETCHING = 2**34
-"""Multiplications for random combinations, where there is a bound already: about half a minute."""
-
-_BLOCK = 8
-"""Columns at a time: a row of eight doubles is one line of the processor's cache."""
-
-
 def steepest_edge(field: Field, network: Network, randomness: Randomness) -> tuple[Rate, Rate, float]:
-    """The largest ‖M_i − M_j‖ / length over edges, for ‖·‖₂ and ‖·‖₁, and the probability that it is too small."""
+    """The largest ‖M_i − M_j‖ / length over edges, for ‖·‖₂ and ‖·‖₁, and the probability that it is too small.
+
+    With few readings every edge is computed, from blocks of rows of M. With many, edges are screened.
+    """
     readings = field.shape[0]
     if readings <= FEW_READINGS or readings * len(network.edges) <= MOST_EXACT:
         return *_all_rows(field, network), 0.0
@@ -155,6 +147,16 @@ def _all_rows(field: Field, network: Network) -> tuple[Rate, Rate]:
 
 
 def _screened(field: Field, network: Network, randomness: Randomness) -> tuple[Rate, Rate, float]:
+    """Upper bounds rule out edges; those that could still be the steepest are computed exactly.
+
+    On graphs the first bound is a quadrature over the neighbourhood of each edge, which is sharp while τ is small. The
+    second bound is random: for independent standard normal z the mean over k draws of
+
+        ((Mᵀz)_i − (Mᵀz)_j)²  is  ‖M_i − M_j‖² · χ²_k / k
+
+    so dividing by the lower quantile of χ²_k at 2^−64 over the number of edges bounds all edges at once, with failure
+    probability 2^−64. If too many edges are left, the answer is the larger bound.
+    """
     screen = _Screen(field, network)
     failure = 0.0
     for most in itertools.chain(_by_quadrature(screen), _by_sketches(screen, randomness)):
@@ -177,7 +179,7 @@ class _Screen:
         self.floor = 0.0
 
     def settle(self) -> bool:
-        """Compute some that look steepest, and then, if they are few, all that are not ruled out by those."""
+        """Compute the edges with the largest bounds, then all that are not ruled out if these are few."""
         self.compute(np.argsort(self.most)[-_BLOCK:])
         if len(left := self.left()) > MOST_LEFT:
             return False
@@ -185,12 +187,12 @@ class _Screen:
         return True
 
     def left(self) -> Integers:
-        """Edges that may be steeper than what is known."""
+        """Edges whose bound exceeds every known rate."""
         known = self.most[self.known].max(initial=0.0)
         return np.flatnonzero(~self.known & (self.most > known))
 
     def compute(self, edges: Integers) -> None:
-        """Exact rates, by products of M with the difference of both ends."""
+        """Compute the rates of some edges exactly, by products of M with the difference of both ends."""
         todo = edges[~self.known[edges]]
         for start in range(0, len(todo), _BLOCK):
             part = todo[start : start + _BLOCK]
@@ -204,25 +206,25 @@ class _Screen:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Upper bounds of rates, and whether they hold but for a small probability."""
+    """Upper bounds of rates, and whether they hold only with high probability."""
 
     rates: Floats
     random: bool
 
 
 def _by_quadrature(screen: _Screen) -> Iterator[_Bounds]:
-    """Ever larger neighbourhoods of the edges that are left, those with the smallest first.
+    """Bounds from growing neighbourhoods of the edges that are left, the smallest neighbourhoods first.
 
         ‖M_i − M_j‖² ≤ ‖M_i‖² + ‖M_j‖²
 
-    holds as well, since no response is negative; next to a node of huge degree it is the better bound.
+    holds as well, since no response is negative; beside a node of very large degree it is the better bound.
     """
     graphs = _graphs(screen.field)
     if not graphs:
         return
     # exp(−τL) makes nothing longer, so no response is longer than 1 in each snapshot.
     screen.floor = max(FLOOR * math.sqrt(len(graphs)), _rounding(screen.field))
-    # By Jensen ‖M_i − M_j‖² ≥ 2 exp(−τ(d_i + d_j + 2w)) where all nodes are read: edges to begin with.
+    # By Jensen's inequality ‖M_i − M_j‖² ≥ 2 exp(−τ(d_i + d_j + 2w)) if all nodes are read: begin with these edges.
     network = graphs[0].network
     leaving = network.degrees()[network.edges].sum(axis=1) + 2 * network.weights
     screen.compute(np.argsort(graphs[0].tau * leaving / 2 + np.log(network.lengths), kind="stable")[:_BLOCK])
@@ -254,7 +256,7 @@ def _by_quadrature(screen: _Screen) -> Iterator[_Bounds]:
 
 
 def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[_Bounds]:
-    """More and more random combinations of readings."""
+    """Bounds from more and more random combinations of readings."""
     readings, nodes = screen.field.shape
     edges = screen.network.edges
     squares, sizes = np.zeros(len(edges)), np.zeros(nodes)
@@ -276,7 +278,7 @@ def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[_Bounds]:
 
 
 def _graphs(field: Field) -> list[Graph]:
-    """The graphs that a field consists of; none where it has other parts too."""
+    """The graphs that a field consists of; empty if it has other parts."""
     if isinstance(field, Graph):
         return [field]
     if isinstance(field, Snapshots):
@@ -286,14 +288,14 @@ def _graphs(field: Field) -> list[Graph]:
 
 
 def _rounding(field: Field) -> float:
-    """What rounding may do to the readings of a unit source, in ‖·‖₂, in all the graphs that a field has."""
+    """Bound of the rounding error in the readings of a unit source, in ‖·‖₂, over all graphs of a field."""
     if isinstance(field, Snapshots):
         return math.hypot(*(_rounding(part) for part in field.fields))
     return field.rounding if isinstance(field, Graph) else 0.0
 
 
 def _sum_bound(field: Field, network: Network, squared: Rate) -> Rate:
-    """‖·‖₁ ≤ √readings · ‖·‖₂; and where no response is negative, at most the totals of both ends."""
+    """‖·‖₁ ≤ √readings · ‖·‖₂. Where no response is negative, the totals of both ends are another bound."""
     value = math.sqrt(field.shape[0]) * squared.value
     if getattr(field, "nonnegative", False):
         totals = field.adjoint(np.ones(field.shape[0]))
@@ -304,7 +306,7 @@ def _sum_bound(field: Field, network: Network, squared: Rate) -> Rate:
 
 
 def normals(count: int, randomness: Randomness) -> Floats:
-    """Independent standard normal numbers for sketches, by Box and Muller; never for noise."""
+    """Independent standard normal numbers for sketches, by the method of Box and Muller; never for noise."""
     pairs = (count + 1) // 2
     u = randomness.uniforms(2 * pairs)
     length = np.sqrt(-2 * np.log1p(-u[:pairs]))
@@ -313,7 +315,12 @@ def normals(count: int, randomness: Randomness) -> Floats:
 
 
 def lowest_share(draws: int, probability: float) -> float:
-    """χ²_k / k is below this with at most the given probability."""
+    """A lower quantile of χ²_k / k.
+
+    Args:
+        draws: k.
+        probability: That χ²_k / k is smaller, at most.
+    """
     from scipy.special import gammaincinv
 
     return float(gammaincinv(draws / 2, probability)) * 2 / draws * (1 - 1e-6)

@@ -1,4 +1,4 @@
-"""What the three searches for the steepest move find."""
+"""The result of a search for the steepest move."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Literal
 Kind = Literal["exact", "bound"]
 
 SAFETY = 1e-9
-"""Relative: what sums of rounded numbers may lose."""
+"""Relative margin for the rounding of sums."""
 
 FLOOR = 1e-12
-"""Of the largest response to a unit source: no difference of responses is known better (errata E4-8).
-On graphs where tau times the degrees is large, rounding is more than that: ``Graph.rounding``."""
+"""Margin for differences of responses, as a part of the largest response to a unit source (errata E4-8).
+
+On graphs where tau times the degrees is large, rounding is larger: ``Graph.rounding``."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast readings can change with the place of a unit source, in one norm, rounded up.
+    """The largest change of the readings for each unit of strength and length, in one norm, rounded up.
 
     Args:
-        value: Never below the truth.
-        kind: "exact" within the tolerance of the search, or a "bound" that may be larger.
-        where: Two candidates, or one place in continuous space, where the rate was found.
+        value: The rate; never below the truth.
+        kind: "exact" within the tolerance of the search, or a "bound", which may be larger.
+        where: The two candidates, or the place in a continuous space, where the rate was found.
     """
 
     value: float
