@@ -1,14 +1,13 @@
-"""Random bits, exact noise, noise shares, whole-number weights and exact choices."""
+"""Random bits, exact noise, noise shares, whole-number weights and exact selection."""
 
 from mutants.bug import Bug
 
 SAMPLERS = "src/heathaze/privacy/_samplers.py"
-SHARE_SAMPLERS = "src/heathaze/privacy/_samplers.py"
 NOISE = "src/heathaze/privacy/noise.py"
 SHARES = "src/heathaze/privacy/noise_shares.py"
 RANDOMNESS = "src/heathaze/privacy/randomness.py"
 WEIGHTS = "src/heathaze/local/weights.py"
-CHOICE = "src/heathaze/privacy/selection.py"
+SELECTION = "src/heathaze/privacy/selection.py"
 
 BUGS = (
     # ── random bits ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -40,8 +39,8 @@ BUGS = (
         "randomness-copied",
         "A source of random bits cannot be copied: the copy would repeat the same noise.",
         RANDOMNESS,
-        '        raise TypeError("Randomness cannot be copied: the copy would repeat the same noise.")',
-        "        other = Simulation(1)\n        other._cipher = self._cipher\n        return other",
+        "class Randomness(Secret):\n",
+        "class Randomness:\n",
         "tests/privacy/test_randomness.py::test_no_copies",
     ),
     Bug(
@@ -89,7 +88,7 @@ BUGS = (
         "float-noise",
         "Noise is drawn in integers from the exact law, and never by rounding a float.",
         NOISE,
-        "    return _draw(fill_laplace, size, randomness, np.uint64(ratio.numerator), np.uint64(ratio.denominator))",
+        "    return draw(fill_laplace, size, randomness, np.uint64(ratio.numerator), np.uint64(ratio.denominator))",
         "    rate, _ = np.random.default_rng(int(randomness.words(1)[0])), fill_laplace\n"
         "    return np.rint(rate.laplace(0.0, float(ratio), size)).astype(np.int64)",
         "tests/privacy/test_noise.py::test_laplace_noise_follows_its_law",
@@ -162,7 +161,7 @@ BUGS = (
     Bug(
         "poisson-never-thinned",
         "A Poisson number has its exact mean.",
-        SHARE_SAMPLERS,
+        SAMPLERS,
         "        if numerator < denominator:\n",
         "        if numerator > denominator:\n",
         "tests/privacy/test_noise_shares.py::test_small_poisson_numbers_follow_their_law",
@@ -179,17 +178,17 @@ BUGS = (
     Bug(
         "choice-twice-as-sharp",
         "A choice follows the exponential mechanism at the rate it is given.",
-        CHOICE,
-        "if _exp_coin(rate * (best - wanted[place]), bits):",
-        "if _exp_coin(2 * rate * (best - wanted[place]), bits):",
+        SELECTION,
+        "if _exp_coin(rate * (best - numbers[index]), integers):",
+        "if _exp_coin(2 * rate * (best - numbers[index]), integers):",
         "tests/privacy/test_selection.py::test_choices_follow_the_exponential_law",
     ),
     Bug(
         "logistic-coin-never-thrown-again",
         "A logistic coin has exactly its probability.",
-        CHOICE,
-        "        if _exp_coin(exponent, bits):\n            return True",
-        "        return _exp_coin(exponent, bits)",
+        SELECTION,
+        "        if _exp_coin(exponent, integers):\n            return True",
+        "        return _exp_coin(exponent, integers)",
         "tests/privacy/test_selection.py::test_coins_follow_the_logistic_law",
     ),
 )

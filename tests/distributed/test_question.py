@@ -121,7 +121,7 @@ def test_an_epsilon_that_promises_nothing_is_refused(epsilon: Any) -> None:
 
 
 def test_noise_that_cannot_be_drawn_is_refused_before_anyone_answers() -> None:
-    with pytest.raises(InvalidInput, match="leaves no room in 64 bits"):
+    with pytest.raises(InvalidInput, match="does not fit into 64 bits"):
         question(epsilon=Fraction(1, 10**6), mass=2**30)
     with pytest.raises(TooLarge, match="133 bits"):
         question(cohort=Cohort(10**40))

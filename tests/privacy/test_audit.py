@@ -1,4 +1,4 @@
-"""The audit accuses nobody who is innocent, and finds half the noise missing."""
+"""The audit accuses no correct mechanism, and finds that half the noise is missing."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -99,4 +99,4 @@ def test_auditing_a_mechanism(missing: int, violated: bool) -> None:
     assert isinstance(found, Audit)
     assert (found.violated, found.declared, found.runs) == (violated, 1.0, 5000)
     assert found.lower_bound > 0.5
-    assert ("breaks the promise" in str(found)) == violated
+    assert ("breaks the guarantee" in str(found)) == violated

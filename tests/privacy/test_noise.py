@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from heathaze.errors import InvalidInput
 from heathaze.privacy import _samplers
 from heathaze.privacy.loss import SMALLEST_EPSILON
-from heathaze.privacy.noise import _draw, discrete_gaussian, discrete_laplace, laplace_scale
+from heathaze.privacy.noise import discrete_gaussian, discrete_laplace, draw, laplace_scale
 from heathaze.privacy.randomness import Simulation
 from heathaze.testing import (
     assert_distribution,
@@ -110,14 +110,14 @@ def _draw_forgetting(kernel, size, randomness, *parameters, room):
 @pytest.mark.parametrize("room", [1, 2, 7, 12])
 def test_a_tiny_buffer_does_not_change_the_law(room: int) -> None:
     scale = Fraction(5, 2)
-    drawn = _draw(_samplers.fill_laplace, 20_000, Simulation(8), np.uint64(5), np.uint64(2), room=room)
+    drawn = draw(_samplers.fill_laplace, 20_000, Simulation(8), np.uint64(5), np.uint64(2), at_once=room)
     assert_distribution(drawn, discrete_laplace_law(scale), ALPHA)
-    whole = _draw(_samplers.fill_laplace, 20_000, Simulation(8), np.uint64(5), np.uint64(2), room=2**14)
+    whole = draw(_samplers.fill_laplace, 20_000, Simulation(8), np.uint64(5), np.uint64(2), at_once=2**14)
     assert (drawn == whole).all()  # the very same words are replayed
 
 
 def test_a_tiny_buffer_does_not_change_the_gaussian() -> None:
-    drawn = _draw(_samplers.fill_gaussian, 20_000, Simulation(8), np.uint64(7), np.uint64(1), room=9)
+    drawn = draw(_samplers.fill_gaussian, 20_000, Simulation(8), np.uint64(7), np.uint64(1), at_once=9)
     assert_distribution(drawn, discrete_gaussian_law(7), ALPHA)
 
 

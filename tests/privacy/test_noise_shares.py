@@ -12,7 +12,7 @@ from scipy.stats import nbinom, poisson
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy import _samplers, noise_shares
 from heathaze.privacy.loss import SMALLEST_EPSILON
-from heathaze.privacy.noise import _draw, discrete_laplace, laplace_scale
+from heathaze.privacy.noise import discrete_laplace, draw, laplace_scale
 from heathaze.privacy.noise_shares import (
     decode,
     epsilon_from_sigma,
@@ -45,15 +45,15 @@ SHARES = [
 ]
 
 
-def polya_pmf(scale, shape, reach):
-    """Pr[0], Pr[1], …, Pr[reach − 1] of one Pólya number, by scipy."""
-    return nbinom.pmf(np.arange(reach), float(shape), -math.expm1(-1 / float(scale)))
+def polya_pmf(scale, shape, length):
+    """Pr[0], Pr[1], …, Pr[length − 1] of one Pólya number, by scipy."""
+    return nbinom.pmf(np.arange(length), float(shape), -math.expm1(-1 / float(scale)))
 
 
 def share_pmf(scale, shape):
-    """Probabilities of −reach + 1 … reach − 1 of the difference of two, by convolution."""
-    reach = math.ceil(40 * float(scale) * (1 + float(shape))) + 40
-    one = polya_pmf(scale, shape, reach)
+    """Probabilities of −length + 1 … length − 1 of the difference of two, by convolution."""
+    length = math.ceil(40 * float(scale) * (1 + float(shape))) + 40
+    one = polya_pmf(scale, shape, length)
     return np.convolve(one, one[::-1])
 
 
@@ -124,7 +124,7 @@ def test_a_gamma_given_as_a_rate_is_seen() -> None:
     assert goodness_of_fit(peer(1 / odds) - peer(1 / odds), law) < ALPHA
     assert_distribution(peer(odds) - peer(odds), law, ALPHA)
     # Ours: as many proposals as the module says, times what one of them adds on average.
-    terms = _draw(_samplers.fill_terms, 400_000, Simulation(5), ONE, np.uint64(10), np.uint64(3))
+    terms = draw(_samplers.fill_terms, 400_000, Simulation(5), ONE, np.uint64(10), np.uint64(3))
     assert noise_shares._blocks(1 / epsilon) == 1
     assert float(shape) * 3 * terms.mean() == pytest.approx(1.43, abs=0.02)
 
@@ -226,7 +226,7 @@ def poisson_law(mean):
 def test_small_poisson_numbers_follow_their_law(mean: str, samples: int) -> None:
     wanted = Fraction(mean)
     parameters = np.uint64(wanted.numerator), np.uint64(wanted.denominator)
-    drawn = _draw(_samplers.fill_poisson, samples, Simulation(10), *parameters)
+    drawn = draw(_samplers.fill_poisson, samples, Simulation(10), *parameters)
     assert_distribution(drawn, poisson_law(wanted), ALPHA)
     wrong = poisson_law(wanted * (Fraction(11, 10) if wanted > Fraction(1, 100) else 3))
     assert goodness_of_fit(drawn, wrong) < ALPHA
@@ -268,7 +268,7 @@ def test_terms_have_the_intensity_of_the_process(t: int, s: int) -> None:
     blocks, proposals = noise_shares._blocks(Fraction(t, s)), 400_000
     assert 2 ** (blocks + 1) >= Fraction(t, s)
     assert blocks == 0 or 2**blocks < Fraction(t, s)
-    drawn = _draw(_samplers.fill_terms, proposals, Simulation(13), np.uint64(blocks), np.uint64(t), np.uint64(s))
+    drawn = draw(_samplers.fill_terms, proposals, Simulation(13), np.uint64(blocks), np.uint64(t), np.uint64(s))
     k = np.arange(1, 40 * t // s + 40)
     expected = proposals * np.exp(-k * s / t) / k / (blocks + 2)
     observed = np.bincount(drawn, minlength=len(k) + 1)
@@ -333,9 +333,9 @@ def test_a_tiny_buffer_does_not_change_the_law(name: str) -> None:
     kernel, numbers, law = KERNELS[name]
     law = law or terms_law(5, 2, 1)
     parameters = [np.uint64(n) for n in numbers]
-    whole = _draw(kernel, 20_000, Simulation(15), *parameters)
+    whole = draw(kernel, 20_000, Simulation(15), *parameters)
     for room in (1, 2, 7):
-        drawn = _draw(kernel, 20_000, Simulation(15), *parameters, room=room)
+        drawn = draw(kernel, 20_000, Simulation(15), *parameters, at_once=room)
         assert (drawn == whole).all()  # the very same words are replayed
     assert_distribution(whole, law, ALPHA)
     wrong = draw_forgetting(kernel, 20_000, Simulation(15), *parameters, room=7)
@@ -461,14 +461,14 @@ def test_realised_epsilon_is_never_below_its_target_nor_better_with_less_noise(
 @pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(1), Fraction(20)])
 @pytest.mark.parametrize("shape", [Fraction(1, 9500), Fraction(1, 2), Fraction(1), Fraction(21, 20), Fraction(10)])
 @pytest.mark.parametrize("rarity", [10.0, 1e6])
-def test_the_reach_of_noise_is_a_bound_and_not_a_loose_one(scale: Fraction, shape: Fraction, rarity: float) -> None:
+def test_the_tail_of_noise_is_a_bound_and_not_a_loose_one(scale: Fraction, shape: Fraction, rarity: float) -> None:
     pmf = share_pmf(scale, shape)
     tail = np.cumsum(pmf[::-1])[::-1][len(pmf) // 2 + 1 :]  # Pr[Z > 0], Pr[Z > 1], …
-    reach = noise_shares._reach(scale, float(shape), math.log(rarity))
-    assert tail[reach] <= 1 / rarity
+    beyond = noise_shares._tail(scale, float(shape), math.log(rarity))
+    assert tail[beyond] <= 1 / rarity
     smallest = int(np.argmax(tail <= 1 / rarity))
     if shape >= 1:
-        assert reach <= (3 if rarity == 10 else 1.5) * smallest + 1
+        assert beyond <= (3 if rarity == 10 else 1.5) * smallest + 1
 
 
 def test_bits_grow_with_people_noise_and_length_and_are_the_smallest() -> None:
@@ -480,7 +480,7 @@ def test_bits_grow_with_people_noise_and_length_and_are_the_smallest() -> None:
     # Discrete Laplace of scale 100 is beyond ±t with probability 2 β^(t + 1)/(1 + β), so t = 3488 would do for 2^−40
     # anywhere in 1254 coordinates; our bound says 3971, which is no bit more.
     exact = math.ceil(100 * math.log(2 * 1254 * 2**40 / (1 + math.exp(-0.01)))) - 1
-    assert exact <= noise_shares._reach(Fraction(100), 1.0, math.log(2 * 1254 * 2**40)) <= 1.15 * exact
+    assert exact <= noise_shares._tail(Fraction(100), 1.0, math.log(2 * 1254 * 2**40)) <= 1.15 * exact
     assert wrap_bits(100, 1, 100, 1, 1254) == (100 + 2 * exact).bit_length() == 13
 
 
@@ -567,17 +567,17 @@ def test_every_scale_of_a_mechanism_can_be_drawn(sensitivity: int, epsilon: Frac
 
 
 def test_bad_numbers_are_refused_with_a_sentence() -> None:
-    with pytest.raises(InvalidInput, match="nobody to hide behind"):
+    with pytest.raises(InvalidInput, match="leaves no honest device"):
         share_shape(10, 10)
     with pytest.raises(InvalidInput, match="leaves no noise"):
         surviving_shape(Fraction(1, 10), 3, 3)
-    with pytest.raises(InvalidInput, match="standard deviation is 0"):
+    with pytest.raises(InvalidInput, match="sigma is 0; give a standard deviation, a positive number"):
         epsilon_from_sigma(0)
     with pytest.raises(InvalidInput, match="sensitivity is 0"):
         realised_epsilon(1, 1, sensitivity=0)
     with pytest.raises(InvalidInput, match="epsilon is -1"):
         realised_epsilon(-1, 1)
-    with pytest.raises(InvalidInput, match="at least 1 of each"):
+    with pytest.raises(InvalidInput, match="is 0; give a whole number of at least 1"):
         wrap_bits(0, 1, 1, 1, 1)
     with pytest.raises(InvalidInput, match="probability of wrapping is 0"):
         wrap_bits(1, 1, 1, 1, 1, probability=0)

@@ -1,1 +1,1 @@
-"""THE RULES OF THE WALL: what is promised, what it costs, and the noise that keeps it."""
+"""The privacy rules: guarantees, events and their privacy loss, ledgers, random bits and noise."""

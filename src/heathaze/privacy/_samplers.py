@@ -1,9 +1,10 @@
-"""Compiled integer samplers (numba). No float enters; every probability is a ratio of integers below 2^63.
+"""Compiled integer samplers (numba) of noise and of noise shares, without floats.
 
-CKS is Canonne, Kamath, Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
+Every probability is a ratio of integers below 2^63. CKS is Canonne, Kamath, Steinke, "The Discrete Gaussian for
+Differential Privacy" (2020).
 
 Each kernel reads words from the front of a buffer and fills as many draws as the words allow. It returns how many draws
-are complete and how many words they used; a draw cut short by the end of the buffer is not counted (see noise._draw).
+are complete and how many words they used. A draw that is cut off by the end of the buffer does not count (noise.draw).
 """
 
 from __future__ import annotations
@@ -161,19 +162,17 @@ def fill_gaussian(words: Words, out: Integers, p: np.uint64, q: np.uint64) -> tu
     return len(out), used
 
 
-# TODO-merged from privacy._share_samplers: Compiled integer samplers of noise shares (numba): Poisson numbers and the terms of a Pólya number. No float enters.
-#
-# Kernels read words, count draws and leave a cut one uncounted just as those of ``_samplers`` do (see noise._draw).
+# ── noise shares: Poisson numbers, and the terms of a Pólya number ──────────────────────────────────────────────────
 
-# A Poisson number of mean 1 is n with a weight of 1/n!, or of 16!/n!. For n ≤ 16 these weights are integers; those of
-# all larger n together are below 1. So of ``_LISTED`` + 1 tickets all but the last one belong to a listed n.
+# A Poisson number of mean 1 is n with probability proportional to 16!/n!. For n ≤ 16 these weights are integers; those
+# of all larger n together are below 1. So all but the last of ``_LISTED`` + 1 uniform values belong to a listed n.
 _LAST_LISTED = 16
 _ENDS = np.cumsum([math.factorial(_LAST_LISTED) // math.factorial(n) for n in range(_LAST_LISTED + 1)], dtype=np.uint64)
 _LISTED = np.uint64(_ENDS[-1])
 _FIRST_UNLISTED = np.uint64(_LAST_LISTED + 1)
 
 MAX_BEYOND = 12
-"""Block M + 12 and those after it are left out: they begin at 2^11 scales or more, where a term has probability below
+"""Block M + 12 and later blocks are left out. They begin at 2^11 scales or more, where a term has probability below
 exp(−2048)."""
 
 _2 = np.uint64(2)
@@ -185,15 +184,15 @@ _MAX_BEYOND = np.uint64(MAX_BEYOND)
 def _one_poisson(words: Words, at: int) -> tuple[np.int64, int]:
     """One Poisson number of mean 1: nearly always one word."""
     while True:
-        ticket, at = _below(words, at, _LISTED + _1)
+        value, at = _below(words, at, _LISTED + _1)
         if at < 0:
             return _NOTHING, at
-        if ticket < _LISTED:
+        if value < _LISTED:
             n = 0
-            while ticket >= _ENDS[n]:
+            while value >= _ENDS[n]:
                 n += 1
             return np.int64(n), at
-        # The last ticket: n = 17 with probability 1/17, n = 18 with 1/(17·18), and so on; otherwise start over.
+        # The last value: n = 17 with probability 1/17, n = 18 with 1/(17·18), and so on; otherwise start over.
         unlisted = _FIRST_UNLISTED
         while True:
             answer, at = _below(words, at, unlisted)
@@ -210,7 +209,8 @@ def _one_poisson(words: Words, at: int) -> tuple[np.int64, int]:
 def fill_poisson(words: Words, out: Integers, numerator: np.uint64, denominator: np.uint64) -> tuple[int, int]:
     """Poisson numbers of mean numerator/denominator ≤ 1.
 
-    Of a Poisson number of things of mean 1 each is kept with that probability; what is left is Poisson of that mean.
+    If each of a Poisson number of things, of mean 1, is kept with that probability, the number kept is Poisson of that
+    mean.
     """
     used = 0
     for i in range(len(out)):
@@ -244,7 +244,8 @@ def _keeps(words: Words, at: int, k: np.uint64, beyond: np.uint64, t: np.uint64,
     if at < 0 or not kept:
         return False, at
     for _ in range(beyond):
-        # The coin of exp(−1) reaches its third round with probability 1/2 and is never true before: 2/e from there on.
+        # The coin of exp(−1) comes to its third round with probability 1/2 and is never true before it. So it is true
+        # with probability 2/e from there on.
         kept, at = _bernoulli_exp(words, at, _1, _1, _3)
         if at < 0 or not kept:
             return False, at

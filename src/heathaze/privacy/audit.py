@@ -1,14 +1,14 @@
-"""Attack a promise: an empirical lower bound on ε from many runs on two neighbouring datasets.
+"""Audits: an empirical lower bound on ε from many runs on two neighbouring datasets.
 
-ε-differential privacy says Pr[M(D) ∈ S] ≤ e^ε Pr[M(D′) ∈ S] + δ for every set S of outcomes. So any set whose two
+Differential privacy says Pr[M(D) ∈ S] ≤ e^ε Pr[M(D′) ∈ S] + δ for every set S of outcomes. So every set whose two
 probabilities are known well enough bounds ε from below:
 
     ε ≥ ln((p − δ) / q),   p a lower bound of Pr[M(D) ∈ S], q an upper bound of Pr[M(D′) ∈ S]
 
-Half of the runs look for the set that tells the datasets apart best; the other half, which had no part in the choice,
-bounds its probabilities. A bound above the declared ε proves a violation; a bound below proves nothing, it only says
-that this attack failed. After Ding, Wang, Wang, Zhang and Kifer, "Detecting violations of differential privacy" (2018),
-and Jagielski, Ullman and Oprea, "Auditing differentially private machine learning" (2020).
+Half of the runs choose the set that distinguishes the datasets best. The other half, which is independent of the
+choice, bounds its probabilities. A bound above the declared ε proves a violation. A bound below it proves nothing
+except that this attack failed. After Ding, Wang, Wang, Zhang and Kifer, "Detecting violations of differential privacy"
+(2018), and Jagielski, Ullman and Oprea, "Auditing differentially private machine learning" (2020).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Data = TypeVar("Data", contravariant=True)
 Outcome = TypeVar("Outcome", covariant=True)
 
 _MOST_THRESHOLDS = 200
-"""Thresholds tried; more would only choose among sets that hardly differ."""
+"""How many thresholds are tried; more would only add sets that hardly differ."""
 
 _MOST_VALUES = 2000
-"""Single values are tried if there are no more of them than these; otherwise none stands out."""
+"""Single values are tried as sets if there are at most so many."""
 
 
 class Auditable(Protocol[Data, Outcome]):
-    """What can be audited: every :class:`heathaze.protocols.Mechanism`."""
+    """What can be audited: every :class:`heathaze.central.mechanism.Mechanism`."""
 
     @property
     def epsilon(self) -> Fraction:
-        """The declared loss."""
+        """The declared ε."""
 
     def run(self, counts: Data, randomness: Randomness) -> Outcome:
         """Draw the noise."""
@@ -48,7 +48,11 @@ class Auditable(Protocol[Data, Outcome]):
 
 @dataclass(frozen=True)
 class Audit:
-    """What an attack found."""
+    """The result of an audit.
+
+    ``lower_bound`` is the certified lower bound on ε, ``declared`` the ε that the mechanism declares, ``runs`` the
+    number of runs on each dataset, and ``confidence`` the probability that a correct mechanism is not accused.
+    """
 
     lower_bound: float
     declared: float
@@ -57,11 +61,11 @@ class Audit:
 
     @property
     def violated(self) -> bool:
-        """Was more than the declared ε observed? Then the promise is broken, up to 1 − confidence."""
+        """Whether the bound is above the declared ε. The guarantee is then broken, up to 1 − confidence."""
         return self.lower_bound > self.declared
 
     def __str__(self) -> str:
-        verdict = "which breaks the promise" if self.violated else "no violation found"
+        verdict = "which breaks the guarantee" if self.violated else "no violation found"
         return (
             f"ε is at least {self.lower_bound:.4g} and {self.declared:.4g} was declared: {verdict} ({self.runs} runs)"
         )
@@ -77,16 +81,23 @@ def audit(
     randomness: Randomness,
     confidence: float = 1 - 1e-6,
 ) -> Audit:
-    """Run a mechanism ``runs`` times on each of two neighbours and see what the outcomes betray.
+    """Run a mechanism ``runs`` times on each of two neighbouring datasets and bound ε from the outcomes.
 
     Args:
-        mechanism: What to attack; its ``epsilon`` is taken as a pure promise (δ = 0).
+        mechanism: What to attack; its ``epsilon`` is taken as pure (δ = 0).
         first: One dataset.
         second: Its neighbour, with one unit more or less.
-        statistic: The number the attacker looks at, for example the total or the mass of the cell that differs.
-        runs: Runs on each dataset. To see a loss of ε takes a few times 14 · e^ε runs at the default confidence.
-        randomness: ``Simulation(seed)`` makes the audit repeatable.
-        confidence: Probability that an honest mechanism is not accused.
+        statistic: The number that the attacker computes from an outcome, for example the total or the mass of the cell
+            that differs.
+        runs: Runs on each dataset. To observe a loss of ε takes a few times 14 · e^ε runs at the default confidence.
+        randomness: The source of random bits; ``Simulation(seed)`` makes the audit repeatable.
+        confidence: Probability that a correct mechanism is not accused, between 0 and 1.
+
+    Returns:
+        What was found.
+
+    Raises:
+        InvalidInput: There are fewer than four runs, or the confidence is out of range.
     """
     outcomes = [
         np.array([statistic(mechanism.run(data, randomness)) for _ in range(runs)], dtype=np.float64)
@@ -99,16 +110,19 @@ def audit(
 def lower_bound(
     first: npt.ArrayLike, second: npt.ArrayLike, *, confidence: float = 1 - 1e-6, delta: float = 0.0
 ) -> float:
-    """A number that ε is not below, unless something of probability 1 − ``confidence`` happened.
+    """Return a lower bound on ε that is wrong with probability at most 1 − ``confidence``.
 
     Args:
-        first: Outcomes (one number each) of independent runs on one dataset.
+        first: Outcomes of independent runs on one dataset, one number each, at least four.
         second: Outcomes on its neighbour.
-        confidence: Below 1; the bounds on both probabilities share what is missing.
-        delta: The promised δ.
+        confidence: Between 0 and 1.
+        delta: The declared δ, at least 0 and below 1.
 
     Returns:
-        The certified bound; 0 if the outcomes betray nothing.
+        The certified bound; 0 if the outcomes do not distinguish the datasets.
+
+    Raises:
+        InvalidInput: There are too few outcomes, an outcome is NaN, or a value is out of range.
 
     Cost: O(n log n) for n outcomes.
 
@@ -121,9 +135,11 @@ def lower_bound(
     if a.ndim != 1 or b.ndim != 1 or min(len(a), len(b)) < 4 or np.isnan(a).any() or np.isnan(b).any():
         raise InvalidInput("An audit needs at least four outcomes on each dataset, one number (not NaN) each.")
     if not 0 < confidence < 1 or not 0 <= delta < 1:
-        raise InvalidInput(f"confidence is {confidence} and delta {delta}; give numbers above and below 1.")
+        raise InvalidInput(
+            f"confidence is {confidence} and delta is {delta}; give a confidence between 0 and 1, and 0 ≤ delta < 1."
+        )
     doubt = (1 - confidence) / 2
-    # Outcomes are independent, so every other one is as good a half as any.
+    # Outcomes are independent, so every second one can be used to choose.
     best, chosen = 0.0, None
     for likely, rare in ((a, b), (b, a)):
         low, high = _candidates(np.concatenate([likely[::2], rare[::2]]))
@@ -138,10 +154,10 @@ def lower_bound(
 
 
 def _candidates(outcomes: Floats) -> tuple[Floats, Floats]:
-    """Sets of outcomes, each from a lower to an upper end: below or above a threshold, and single values if few."""
+    """Sets of outcomes as lower and upper ends: those below or above a threshold, and single values if they are few."""
     ordered = np.sort(outcomes)
     count = len(ordered)
-    # The best sets are often rare ones, so thresholds stand closer together towards the ends.
+    # The best sets are often rare ones, so thresholds are closer together towards the ends.
     tail = np.unique(np.geomspace(1, count, _MOST_THRESHOLDS).astype(int)) - 1
     even = np.linspace(0, count - 1, _MOST_THRESHOLDS).astype(int)
     thresholds = np.unique(ordered[np.concatenate([tail, count - 1 - tail, even])])
@@ -156,7 +172,7 @@ def _bounds(likely: Floats, rare: Floats, low: Floats, high: Floats, doubt: floa
     from scipy.special import betaincinv
 
     hits, others = _hits(likely, low, high), _hits(rare, low, high)
-    # No hit at all bounds p by 0, all hits bound q by 1; the quantile below is not defined there.
+    # Without a hit p is bounded by 0, with hits only q is bounded by 1; the quantile is not defined there.
     p = np.where(hits > 0, betaincinv(np.maximum(hits, 1), len(likely) - hits + 1, doubt), 0.0)
     q = np.where(others < len(rare), betaincinv(others + 1, np.maximum(len(rare) - others, 1), 1 - doubt), 1.0)
     return np.log(np.maximum(p - delta, np.finfo(float).tiny)) - np.log(q)

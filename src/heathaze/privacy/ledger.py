@@ -255,8 +255,7 @@ class Ledger(Budget):
         self.path = path
         self._seen: dict[int, str] = {}
         with self._transaction("DEFERRED") as connection:
-            first, _ = self._read(connection)
-        self.total, self.delta = first.total, first.delta
+            (self.total, self.delta), _, _ = self._read(connection)
 
     @classmethod
     def open(cls, path: str | Path, total: Number | None = None, delta: Number | None = None) -> Ledger:
@@ -322,9 +321,9 @@ class Ledger(Budget):
         """
         self._check_text(guarantee, event, note)
         with self._transaction("IMMEDIATE") as connection:
-            first, entries = self._read(connection)
+            _, entries, last = self._read(connection)
             self._check_charge(entries, guarantee, event, once)
-            number, previous = len(entries) + 1, (entries[-1] if entries else first).hash
+            number = len(entries) + 1
             content = _canonical(
                 {
                     "number": number,
@@ -334,7 +333,7 @@ class Ledger(Budget):
                     "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 }
             )
-            entry = _entry(content, _link(previous, content))
+            entry = _entry(content, _link(last, content))
             connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (number, content, entry.hash))
         self._seen[number] = entry.hash
         return entry
@@ -388,8 +387,8 @@ class Ledger(Budget):
             yield connection  # an error leaves by closing, which rolls back
             connection.execute("COMMIT")
 
-    def _read(self, connection: sqlite3.Connection) -> tuple[_First, list[Entry]]:
-        """Return row 0 and all entries, if the chain is complete and holds what this object has seen before."""
+    def _read(self, connection: sqlite3.Connection) -> tuple[tuple[Fraction, Fraction], list[Entry], str]:
+        """Return (total, δ), all entries and the last hash, if the chain is complete and holds what was seen before."""
         schema = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
         if schema != set(_SCHEMA):
             raise _corrupt(self.path, "its tables are not those of a ledger")
@@ -402,21 +401,12 @@ class Ledger(Budget):
         if any(number >= len(links) or links[number] != link for number, link in self._seen.items()):
             raise _corrupt(self.path, "entries that were there before are gone")
         try:
-            first = _first(self.path, rows[0][1], links[0])
+            budget = _begun_with(self.path, rows[0][1])
             entries = [_entry(content, link) for _, content, link in rows[1:]]
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, PromiseBroken):
             raise _corrupt(self.path, "it has an entry that cannot be read") from None
         self._seen = {0: links[0], len(links) - 1: links[-1]}
-        return first, entries
-
-
-@dataclass(frozen=True)
-class _First:
-    """Row 0: what the ledger was begun with."""
-
-    hash: str
-    total: Fraction
-    delta: Fraction
+        return budget, entries, links[-1]
 
 
 def _check_one_name(path: Path) -> None:
@@ -511,7 +501,8 @@ def _corrupt(path: Path, found: str) -> LedgerCorrupt:
     )
 
 
-def _first(path: Path, content: str, link: str) -> _First:
+def _begun_with(path: Path, content: str) -> tuple[Fraction, Fraction]:
+    """Total and δ, from row 0."""
     fields = json.loads(content)
     if fields["format"] == 1:
         raise LedgerMismatch(
@@ -520,7 +511,7 @@ def _first(path: Path, content: str, link: str) -> _First:
         )
     if fields["format"] != _FORMAT:
         raise LedgerMismatch(f"The ledger {path} was written by a newer version of Heathaze; use that version.")
-    return _First(link, Fraction(fields["total"]), Fraction(fields["delta"]))
+    return Fraction(fields["total"]), Fraction(fields["delta"])
 
 
 def _entry(content: str, link: str) -> Entry:

@@ -1,21 +1,23 @@
-"""Noise shares: each device adds a little, and all of them together have added discrete Laplace noise.
+"""Noise shares: each device adds a little noise, and the sum over all devices has discrete Laplace noise.
 
 A Pólya number of shape a (negative binomial with a fractional shape) has Pr[x] ∝ β^x Γ(x + a) / x!, β = exp(−1/scale).
-Pólya numbers of one β add up to a Pólya number of the sum of their shapes, and the difference of two of shape 1 is
-discrete Laplace. So the difference of two of shape 1/n, from each of n devices, is a share of it (errata E3-4).
+Pólya numbers of one β add up to a Pólya number of the sum of their shapes, and the difference of two Pólya numbers of
+shape 1 is discrete Laplace. So each of n devices adds the difference of two Pólya numbers of shape 1/n (errata E3-4).
 
-**Drawn exactly, without floats.** The generating function ((1 − β)/(1 − βz))^a = exp(a Σ_k (β^k/k)(z^k − 1)) says that
-a Pólya number is Σ k·N_k with independent N_k ~ Poisson(a β^k/k): the sum of all points k = 1, 2, … of a Poisson
-process of intensity a β^k/k. We draw a denser process and thin it. Let M ≥ 0 be the smallest with 2^(M+1) ≥ scale.
+**The shares are drawn exactly, without floats.** The generating function of a Pólya number is
+((1 − β)/(1 − βz))^a = exp(a Σ_k (β^k/k)(z^k − 1)). So a Pólya number is Σ k·N_k with independent
+N_k ~ Poisson(a β^k/k), the sum of all points k = 1, 2, … of a Poisson process of intensity a β^k/k. We draw a denser
+process and thin it. Let M ≥ 0 be the smallest with 2^(M+1) ≥ scale.
 Block m holds the k in [2^m, 2^(m+1)), uniformly:
 
     m < M       proposals at rate a           a/2^m each           kept with (2^m/k) · exp(−k/scale)
     m = M + i   proposals at rate a · 2^−i    a · 2^−i/2^m each    kept with (2^m/k) · exp(−k/scale) · 2^i
 
 Each line multiplies out to a β^k/k, and exp(−k/scale) · 2^i is at most 1, since k/scale ≥ 2^(i−1) ≥ i there (i ≥ 1).
-In all there are Poisson(a · (M + 2)) proposals: a rational mean, and no logarithm of β is ever needed. The processes of
-all coordinates and both signs lie side by side, so a vector draws the proposals of all of them at once and gives each
-kept one to a uniform coordinate and sign: a device pays for the few numbers that are not 0, not for the length.
+In all there are Poisson(a · (M + 2)) proposals. This mean is rational, and no logarithm of β is needed. The processes
+of all coordinates and both signs are independent, so a vector draws the proposals of all of them at once and gives each
+proposal that is kept to a uniform coordinate and sign. The time grows with the number of nonzero entries of a share,
+not with its length.
 """
 
 from __future__ import annotations
@@ -27,49 +29,52 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import positive, shown, whole
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy.loss import Number, exact, parse_epsilon
-from heathaze.privacy.noise import _draw, discrete_laplace
+from heathaze.privacy.noise import discrete_laplace, draw, short_rational
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Integers
 
 MAX_SHARE_BITS = 47
-"""Above and below the line of a scale. A term is below 2^12 or below 2^12 scales, whichever is more (see MAX_BEYOND),
-so every product stays below 2^59."""
+"""Bits of numerator and denominator of a scale. A term is below 2^12 or below 2^12 scales, whichever is larger (see
+MAX_BEYOND), so every product stays below 2^59."""
 
 MAX_SHAPE = 2**10
 """Noise of this shape and of the largest scale leaves 64 bits with probability below exp(−2000)."""
 
 MAX_SHAPE_BITS = 62
-"""Above and below the line of a shape: it is the bound of a uniform integer."""
+"""Bits of numerator and denominator of a shape, which is the bound of a uniform integer."""
 
 MAX_MODULUS_BITS = 62
-"""A sum and its noise, counted in 64 bits with a sign."""
+"""A sum and its noise must fit into 64 bits with a sign."""
 
 _AT_ONCE = 2**16
-"""Proposals held at a time."""
+"""Proposals that are held at a time."""
 
 
 # ── drawing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def noise_share(scale: Number, shape: Number, size: int, randomness: Randomness) -> Integers:
-    """Independent integers, each the difference of two Pólya numbers: shares of discrete Laplace noise.
+    """Draw independent integers, each the difference of two Pólya numbers: shares of discrete Laplace noise.
 
-    A device gives the shape of its own share. A simulation of many devices gives the sum of their shapes, and draws
-    what they add up to.
+    A device gives the shape of its own share. A simulation of many devices gives the sum of their shapes and draws the
+    sum of their noise.
 
     Args:
-        scale: Of the whole noise: a rational of at most 47 bits above and below the line; 0 gives zeros.
-        shape: Above 0, at most 1024, a rational of at most 62 bits above and below the line: ``share_shape(…)``.
-        size: How many.
-        randomness: Where the bits come from.
+        scale: Scale of the whole noise, a rational of at least 0, with numerator and denominator below 2^47; 0 gives
+            zeros.
+        shape: Shape of the share, from :func:`share_shape`: a rational above 0 and at most 1024, with numerator and
+            denominator below 2^62.
+        size: How many integers.
+        randomness: The source of random bits.
 
     Raises:
-        InvalidInput: A scale or a shape outside these limits.
+        InvalidInput: The scale or the shape is out of range.
 
-    Cost: one draw of discrete Laplace for each coordinate and whole unit of shape; for the rest of the shape about
-    2 · size · rest · (log2(scale) + 1) proposals.
+    Cost: one draw of discrete Laplace for each coordinate and each whole unit of the shape, and about
+    2 · size · rest · (log2(scale) + 1) proposals for the rest of the shape.
 
     >>> from heathaze.privacy.randomness import Simulation
     >>> noise_share(0, Fraction(1, 9500), 3, Simulation(1)).tolist()
@@ -87,7 +92,7 @@ def noise_share(scale: Number, shape: Number, size: int, randomness: Randomness)
     proposals = _poisson(2 * size * (part % 1) * (blocks + 2), randomness)
     parameters = np.uint64(blocks), np.uint64(ratio.numerator), np.uint64(ratio.denominator)
     for count in _pieces(proposals):
-        terms = _draw(fill_terms, count, randomness, *parameters)
+        terms = draw(fill_terms, count, randomness, *parameters)
         terms = terms[terms > 0]
         places = randomness.below(2 * size, len(terms)).astype(np.int64)  # a coordinate and a sign
         np.add.at(share, places >> 1, np.where(places & 1, -terms, terms))
@@ -100,19 +105,19 @@ def _blocks(scale: Fraction) -> int:
 
 
 def _poisson(mean: Fraction, randomness: Randomness) -> int:
-    """One Poisson number: the sum of one for each whole unit of the mean, and one for the rest."""
+    """Draw one Poisson number, as a sum: one for each whole unit of the mean, and one for the rest."""
     from heathaze.privacy._samplers import fill_poisson
 
-    whole, rest = divmod(mean, 1)
+    units, rest = divmod(mean, 1)
     one = np.uint64(1)
-    total = sum(int(_draw(fill_poisson, count, randomness, one, one).sum()) for count in _pieces(whole))
+    total = sum(int(draw(fill_poisson, count, randomness, one, one).sum()) for count in _pieces(units))
     if rest:
-        total += int(_draw(fill_poisson, 1, randomness, np.uint64(rest.numerator), np.uint64(rest.denominator))[0])
+        total += int(draw(fill_poisson, 1, randomness, np.uint64(rest.numerator), np.uint64(rest.denominator))[0])
     return total
 
 
 def _pieces(count: int) -> Iterator[int]:
-    """A number in pieces that fit into little memory."""
+    """Split a number into pieces that fit into little memory."""
     for start in range(0, count, _AT_ONCE):
         yield min(_AT_ONCE, count - start)
 
@@ -121,34 +126,47 @@ def _pieces(count: int) -> Iterator[int]:
 
 
 def share_shape(threshold: int, colluders: int) -> Fraction:
-    """Shape of one device's share: 1 / (t − c), so that the honest ones of any sum have at least shape 1 (E3-2, E3-5).
+    """Return the shape of one device's share, 1 / (t − c).
+
+    The honest devices of any sum that is opened then add noise of shape 1 or more (errata E3-2, E3-5).
 
     Args:
-        threshold: t, the fewest devices of which a sum is ever opened; never the number that was invited.
-        colluders: c, as many of them may know their own shares and subtract them.
+        threshold: t, the fewest devices over which a sum is opened. It is not the number that was invited.
+        colluders: c, how many of them may reveal their own shares, which can then be subtracted.
+
+    Raises:
+        InvalidInput: There are not fewer colluders than devices.
 
     >>> share_shape(9500, 2500)
     Fraction(1, 7000)
     """
     if not 0 <= colluders < threshold:
         raise InvalidInput(
-            f"Of {threshold} devices {colluders} may collude, which leaves nobody to hide behind; raise the threshold "
-            "or tolerate fewer."
+            f"{colluders} of {threshold} devices may collude, which leaves no honest device; raise the threshold or "
+            "allow fewer colluders."
         )
     return Fraction(1, threshold - colluders)
 
 
 def surviving_shape(shape: Fraction, delivered: int, colluders: int) -> Fraction:
-    """Shape of the noise that colluders cannot subtract: (delivered − colluders) · shape.
+    """Return the shape of the noise that colluders cannot subtract, (delivered − colluders) · shape.
 
     With the paper's own shape 1 / ((1 − δ) S) it is (1 − δ − c)/(1 − δ), which is below 1 (errata E3-5).
+
+    Args:
+        shape: Shape of one share.
+        delivered: How many devices added their share.
+        colluders: How many of them may reveal it.
+
+    Raises:
+        InvalidInput: There are not fewer colluders than devices.
 
     >>> surviving_shape(Fraction(1, 9500), 9500, 2500)
     Fraction(14, 19)
     """
     if not 0 <= colluders < delivered:
         raise InvalidInput(
-            f"Of {delivered} devices that delivered {colluders} may collude, which leaves no noise; refuse this sum."
+            f"{colluders} of the {delivered} devices in the sum may collude, which leaves no noise; refuse this sum."
         )
     return (delivered - colluders) * exact(shape)
 
@@ -157,9 +175,16 @@ def surviving_shape(shape: Fraction, delivered: int, colluders: int) -> Fraction
 
 
 def share_deviation(scale: Number, shape: Number = 1) -> float:
-    """Standard deviation of noise of this scale and shape.
+    """Return the standard deviation of noise of this scale and shape a.
 
         σ² = 2 a β/(1 − β)²,   so   σ = √(a/2) / sinh(1/(2 scale))
+
+    Args:
+        scale: As in :func:`noise_share`.
+        shape: As in :func:`noise_share`; 1 is discrete Laplace noise.
+
+    Raises:
+        InvalidInput: The scale or the shape is out of range.
 
     >>> round(share_deviation(1), 9)
     1.356962486
@@ -171,27 +196,40 @@ def share_deviation(scale: Number, shape: Number = 1) -> float:
 
 
 def sigma_from_epsilon(epsilon: Number, sensitivity: int = 1) -> float:
-    """Standard deviation of discrete Laplace noise for ε and an ℓ1 sensitivity Δ (errata E3-6).
+    """Return the standard deviation of discrete Laplace noise for ε and an ℓ1 sensitivity Δ (errata E3-6).
 
         σ = 1 / (√2 · sinh(ε/2Δ))
+
+    Args:
+        epsilon: ε, from 1e-6 to 1000.
+        sensitivity: Δ, a whole number of at least 1.
+
+    Raises:
+        InvalidInput: A value is out of range.
 
     >>> round(sigma_from_epsilon(0.1), 7)
     14.1362448
     """
-    return _laplace_deviation(float(parse_epsilon(epsilon) / _parse_sensitivity(sensitivity)))
+    return _laplace_deviation(float(parse_epsilon(epsilon) / whole(sensitivity, "sensitivity")))
 
 
 def epsilon_from_sigma(sigma: float, sensitivity: int = 1) -> float:
-    """The ε whose noise has this standard deviation: the inverse of :func:`sigma_from_epsilon` (errata E3-6).
+    """Return the ε whose noise has this standard deviation, the inverse of :func:`sigma_from_epsilon` (errata E3-6).
 
         ε = 2Δ · asinh(1/(√2 σ))
+
+    Args:
+        sigma: σ, above 0.
+        sensitivity: Δ, a whole number of at least 1.
+
+    Raises:
+        InvalidInput: A value is out of range.
 
     >>> round(epsilon_from_sigma(10), 9)
     0.141303769
     """
-    if not 0 < sigma < math.inf:
-        raise InvalidInput(f"The standard deviation is {sigma}; give a positive number such as 10.")
-    return 2 * _parse_sensitivity(sensitivity) * math.asinh(1 / (math.sqrt(2) * sigma))
+    deviation = positive(sigma, "sigma", "a standard deviation")
+    return 2 * whole(sensitivity, "sensitivity") * math.asinh(1 / (math.sqrt(2) * deviation))
 
 
 def _laplace_deviation(rate: float) -> float:
@@ -203,7 +241,7 @@ def _laplace_deviation(rate: float) -> float:
 
 
 def realised_epsilon(epsilon: Number, shape: Number, sensitivity: int = 1) -> Fraction:
-    """The ε that noise meant for ``epsilon`` really keeps when only this shape of it is there (errata E3-1).
+    """Return the ε that noise for the target ``epsilon`` really keeps if its shape is only ``shape`` (errata E3-1).
 
         ε' = Δ · ln(f(0)/f(1)) for a shape below 1,   ε' = ε from there on
 
@@ -211,9 +249,9 @@ def realised_epsilon(epsilon: Number, shape: Number, sensitivity: int = 1) -> Fr
 
         f(z) = (1 − β)^2r β^z A(z),   A(z) = Σ_n β^2n c(n) c(n + z),   c(n) = r (r + 1) … (r + n − 1) / n!
 
-    *Shape below 1.* c(n + 1)/c(n) = (n + r)/(n + 1) grows with n: c is log-convex. A is a sum of log-convex functions
-    of z, so log-convex, and f(z)/f(z + 1) = A(z)/(β A(z + 1)) falls with z: it is largest at z = 0. On the other side
-    of 0 the same step leads upwards, a ratio below 1.
+    *Shape below 1.* c(n + 1)/c(n) = (n + r)/(n + 1) grows with n, so c is log-convex. A is a sum of log-convex
+    functions of z and therefore log-convex. So f(z)/f(z + 1) = A(z)/(β A(z + 1)) falls with z and is largest at z = 0.
+    For z < 0 the same step leads upwards, a ratio below 1.
     *Shape 1 and above.* The noise is discrete Laplace plus something independent, so at most ε; c(n + 1)/c(n) tends
     to 1, so f(z)/f(z + 1) tends to 1/β = e^(ε/Δ) and no smaller ε' holds.
     *Vectors.* Let L(j) be the loss of one coordinate that changes by j. L(i + j) ≤ L(i) + L(j), so a vector that
@@ -221,17 +259,20 @@ def realised_epsilon(epsilon: Number, shape: Number, sensitivity: int = 1) -> Fr
     holds for every length; a vector shorter than Δ may lose less.
 
     Args:
-        epsilon: The target.
-        shape: The shape of noise that nobody can subtract, :func:`surviving_shape`.
-        sensitivity: Δ, a whole number.
+        epsilon: The target ε, from 1e-6 to 1000.
+        shape: The shape r of the noise that colluders cannot subtract, from :func:`surviving_shape`.
+        sensitivity: Δ, a whole number of at least 1.
 
     Returns:
-        Exactly ``epsilon`` for a shape of 1 or more; otherwise rounded up in the twelfth digit.
+        Exactly ``epsilon`` for a shape of 1 or more; otherwise ε', rounded up in the twelfth digit.
+
+    Raises:
+        InvalidInput: A value is out of range.
 
     >>> realised_epsilon(1, Fraction(21, 20)), float(round(realised_epsilon(1, Fraction(9, 10)), 3))
     (Fraction(1, 1), 1.099)
     """
-    target, part, steps = parse_epsilon(epsilon), _parse_shape(shape), _parse_sensitivity(sensitivity)
+    target, part, steps = parse_epsilon(epsilon), _parse_shape(shape), whole(sensitivity, "sensitivity")
     if part >= 1:
         return target
     loss = _loss_of_one_step(float(target / steps), float(part))
@@ -259,54 +300,57 @@ def _loss_of_one_step(rate: float, shape: float) -> float:
     return loss + 1e-14 * math.expm1(loss)
 
 
-# ── room for it in a modulus ────────────────────────────────────────────────────────────────────────────────────────
+# ── sums modulo a power of two ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def wrap_bits(
     people: int, per_person: int, scale: Number, shape: Number, length: int, probability: float = 2.0**-40
 ) -> int:
-    """Bits of a modulus in which a noisy sum, read by :func:`decode`, almost surely does not wrap (errata E3-9).
+    """Return the bits of a modulus in which a noisy sum, read by :func:`decode`, almost surely does not wrap.
 
-    The smallest b with 2^b > people · per_person + 2t, where noise beyond ±t is unlikely enough by Chernoff's bound:
-    for every θ below η = 1/scale,
+    This is the smallest b with 2^b > people · per_person + 2t (errata E3-9). By Chernoff's bound, noise beyond ±t has
+    at most the given probability: for every θ below η = 1/scale,
 
         Pr[Z ≥ x] ≤ e^(−θx) · E[e^(θZ)],   E[e^(θZ)] = (1 − sinh²(θ/2) / sinh²(η/2))^(−shape)
 
-    so that x = (ln(2 · length/probability) + ln E[e^(θZ)]) / θ does, twice for the signs and once for each coordinate.
-    The best θ is searched for; every other one is a bound too, so the search may be coarse.
+    so t = (ln(2 · length/probability) + ln E[e^(θZ)]) / θ is enough, with a factor of 2 for the signs and one of
+    ``length`` for the coordinates. The best θ is searched for. Every other θ gives a bound too, so the search may be
+    coarse.
 
     Args:
-        people: As many as may add to the sum.
-        per_person: The largest number that one of them may add to one coordinate, from 0 up.
-        scale: Of the noise.
-        shape: Of all the noise that may come together: ``people`` times that of one share.
-        length: Coordinates of the vector.
-        probability: That any of them wraps, at most.
+        people: How many people may add to the sum, at least 1.
+        per_person: The largest number that one of them may add to one coordinate, at least 1.
+        scale: Scale of the noise.
+        shape: Shape of all the noise together: ``people`` times that of one share.
+        length: Coordinates of the vector, at least 1.
+        probability: Bound on the probability that any coordinate wraps, between 0 and 1.
+
+    Returns:
+        The number of bits, at most 62.
 
     Raises:
+        InvalidInput: A value is out of range.
         TooLarge: More than 62 bits would be needed.
 
     >>> wrap_bits(10_000, 1, scale=1, shape=1, length=1254)
     14
     """
     ratio, part = _parse_scale(scale), _parse_shape(shape)
-    if min(people, per_person, length) < 1:
-        raise InvalidInput(
-            f"There are {people} people, {per_person} from each and {length} coordinates; give at least 1 of each."
-        )
+    for name, count in (("people", people), ("per_person", per_person), ("length", length)):
+        whole(count, name)
     if not 0 < probability < 1:
         raise InvalidInput(f"The probability of wrapping is {probability}; give one between 0 and 1, such as 2**-40.")
-    largest = people * per_person + 2 * _reach(ratio, float(part), math.log(2 * length) - math.log(probability))
+    largest = people * per_person + 2 * _tail(ratio, float(part), math.log(2 * length) - math.log(probability))
     bits = largest.bit_length()  # 2^bits > largest
     if bits > MAX_MODULUS_BITS:
         raise TooLarge(
-            f"The sum and its noise need a modulus of {bits} bits, and {MAX_MODULUS_BITS} is the most; sum over fewer "
-            "people or use less noise."
+            f"The sum and its noise need a modulus of {bits} bits, and at most {MAX_MODULUS_BITS} are possible; sum "
+            "over fewer people or use less noise."
         )
     return bits
 
 
-def _reach(scale: Fraction, shape: float, log_rarity: float) -> int:
+def _tail(scale: Fraction, shape: float, log_rarity: float) -> int:
     """A whole number t with Pr[Z > t] ≤ exp(−log_rarity)."""
     if scale == 0:
         return 0
@@ -319,31 +363,37 @@ def _reach(scale: Fraction, shape: float, log_rarity: float) -> int:
 
 
 def decode(sums: npt.ArrayLike, bits: int, people: int, per_person: int) -> Integers:
-    """Noisy sums from their residues modulo m = 2^bits, one shard at a time, before shards are added (errata E3-9).
+    """Return noisy sums from their residues modulo m = 2^bits, for one shard before shards are added (errata E3-9).
 
-    What lies between the largest true sum and m is divided: the lower half is positive noise on top of it, the upper
-    half is negative noise below 0. With the largest t for which m > people · per_person + 2t,
+    The residues above the largest true sum are split in two. The lower half is read as positive noise on top of that
+    sum, the upper half as negative noise below 0. With the largest t for which m > people · per_person + 2t,
 
         v ↦ v − m   where   v ≥ m − t
 
+    Args:
+        sums: Residues, whole numbers from 0 to m − 1.
+        bits: Bits of the modulus, from :func:`wrap_bits`, from 1 to 62.
+        people: How many people may have added to the sum.
+        per_person: The largest number that one of them may have added to one coordinate.
+
     Raises:
-        InvalidInput: A modulus that holds no sum of so many people, or a residue outside of it.
+        InvalidInput: The modulus is too small for so many people, or a residue is outside of it.
 
     >>> decode([0, 5, 15], bits=4, people=5, per_person=1).tolist()
     [0, 5, -1]
     """
     if not 1 <= bits <= MAX_MODULUS_BITS:
-        raise InvalidInput(f"The modulus has {bits} bits; between 1 and {MAX_MODULUS_BITS} are possible.")
+        raise InvalidInput(f"The modulus has {bits} bits; give a number from 1 to {MAX_MODULUS_BITS}.")
     modulus, largest = 2**bits, people * per_person
     if largest < 0 or modulus <= largest:
         raise InvalidInput(
-            f"Sums up to {largest} do not fit a modulus of {bits} bits; take as many bits as wrap_bits says."
+            f"Sums up to {largest} do not fit a modulus of {bits} bits; use the number of bits that wrap_bits returns."
         )
     residues = np.asarray(sums)
     if residues.dtype.kind not in "iu" and residues.size:
-        raise InvalidInput(f"Sums are whole numbers; found {residues.dtype}.")
+        raise InvalidInput(f"Sums are whole numbers; found {residues.dtype}. Give an array of integers.")
     if residues.size and (residues.min() < 0 or residues.max() >= modulus):
-        raise InvalidInput(f"A sum lies outside 0 … 2^{bits} − 1; it is damaged or of another modulus.")
+        raise InvalidInput(f"A sum lies outside 0 … 2^{bits} − 1; it is damaged or has another modulus, so drop it.")
     values = residues.astype(np.int64)
     margin = (modulus - largest - 1) // 2
     return np.where(values >= modulus - margin, values - modulus, values)
@@ -353,32 +403,14 @@ def decode(sums: npt.ArrayLike, bits: int, people: int, per_person: int) -> Inte
 
 
 def _parse_scale(scale: Number) -> Fraction:
-    ratio = _rational(scale, "scale")
-    if ratio < 0 or max(ratio.numerator, ratio.denominator).bit_length() > MAX_SHARE_BITS:
-        raise InvalidInput(
-            f"The scale of a noise share is {scale}; give a rational of at most {MAX_SHARE_BITS} bits, ≥ 0."
-        )
-    return ratio
+    return short_rational(scale, MAX_SHARE_BITS, "The scale of a noise share")
 
 
 def _parse_shape(shape: Number) -> Fraction:
-    part = _rational(shape, "shape")
-    if not 0 < part <= MAX_SHAPE or max(part.numerator, part.denominator).bit_length() > MAX_SHAPE_BITS:
+    part = short_rational(shape, MAX_SHAPE_BITS, "The shape of a noise share")
+    if not 0 < part <= MAX_SHAPE:
         raise InvalidInput(
-            f"The shape of a noise share is {shape}; give a rational above 0, at most {MAX_SHAPE} and of at most "
-            f"{MAX_SHAPE_BITS} bits, such as Fraction(1, 9500)."
+            f"The shape of a noise share is {shown(shape)}; give a rational above 0 and at most {MAX_SHAPE}, such as "
+            "Fraction(1, 9500)."
         )
     return part
-
-
-def _parse_sensitivity(sensitivity: int) -> int:
-    if isinstance(sensitivity, bool) or not isinstance(sensitivity, int) or sensitivity < 1:
-        raise InvalidInput(f"The sensitivity is {sensitivity!r}; give a whole number, at least 1.")
-    return sensitivity
-
-
-def _rational(value: Number, name: str) -> Fraction:
-    try:
-        return exact(value)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidInput(f"The {name} of a noise share is {value!r}; give a rational number.") from None

@@ -1,4 +1,4 @@
-"""How a release came about, in public facts only: no seed, row count, input name or hash, no data-derived bound."""
+"""How a release was made, in public facts only: no seed, no count of rows, no name or hash of the input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ from heathaze.version import __version__
 
 @dataclass(frozen=True)
 class Provenance:
-    """Mechanism and parameters, how a person's contribution was bounded, version, day, and the ledger's entry."""
+    """The public facts of a release.
+
+    Args:
+        mechanism: Name of the mechanism.
+        parameters: Its public parameters.
+        weight: How one unit is counted, such as "share".
+        at_most: The largest number of cells of one unit that count, or None for all.
+        event: The event of the release, as :func:`heathaze.privacy.events.event_to_dict` writes it.
+        day: The day in UTC, such as "2026-01-31"; today if left out.
+        version: The version of Heathaze.
+        ledger_entry: Number and hash of the ledger's entry, or None without a ledger.
+        simulated: Whether the noise could be repeated, so that this is not a release.
+        extra: More public facts of one model.
+    """
 
     mechanism: str
     parameters: Mapping[str, Any]
@@ -28,12 +41,19 @@ class Provenance:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for files."""
+        """Return plain numbers and texts, for files."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Provenance:
-        """Undo :meth:`to_dict`; the fields may come from a stranger's file, so each is looked at."""
+        """Return the provenance that :meth:`to_dict` described.
+
+        Args:
+            fields: What :meth:`to_dict` returned. They may come from an unknown file, so each is checked.
+
+        Raises:
+            InvalidInput: A field is unknown or has a wrong type, or there is no day.
+        """
         known = {name: fields[name] for name in _KINDS if name in fields}
         if set(fields) - set(known) or any(not isinstance(value, _KINDS[name]) for name, value in known.items()):
             raise InvalidInput("The provenance has fields that no release has; the file is damaged or was edited.")

@@ -1,9 +1,9 @@
 """The only source of random bits.
 
-:class:`SecureRandomness` is the keystream of AES-256 in counter mode under a key from the operating system; every
-release uses it. :class:`Simulation` is the same keystream under a key made from a seed, for tests and papers; whatever
-is made with it is marked simulated for good. Neither prints its key, and neither can be copied: two copies would give
-the same noise twice, and their difference no noise at all.
+:class:`SecureRandomness` is the keystream of AES-256 in counter mode under a key from the operating system. Every
+release uses it. :class:`Simulation` is the same keystream under a key made from a seed, for tests and papers.
+Everything made with it is marked as simulated. Neither prints its key. Neither can be copied, because two copies would
+give the same noise, and subtracting two results would remove it.
 """
 
 from __future__ import annotations
@@ -11,44 +11,58 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from typing import NoReturn
 
 import numpy as np
 
+from heathaze.privacy.secret import Secret
 from heathaze.types import Floats, Words
 
 _ZEROS = memoryview(bytes(2**17))
 
 
-class Randomness:
-    """A stream of independent uniform 64-bit words."""
+class Randomness(Secret):
+    """A stream of independent uniform 64-bit words: AES-256-CTR under a key.
+
+    Args:
+        key: 32 bytes.
+    """
 
     simulated = False
+    _why_not_copied = "the copy would repeat the same noise"
 
     def __init__(self, key: bytes) -> None:
         self._rekey(key)
 
     def words(self, count: int) -> Words:
-        """The next ``count`` words of the stream."""
+        """Return the next ``count`` words of the stream."""
         block = np.empty(count, dtype=np.uint64)
         self.fill(block)
         return block
 
     def fill(self, block: Words) -> None:
-        """Overwrite ``block`` with the next words of the stream: the keystream is the encryption of zeros."""
+        """Overwrite ``block`` with the next words of the stream. The keystream is the encryption of zeros."""
         room = block.view(np.uint8).data
         for start in range(0, len(room), len(_ZEROS)):
             piece = room[start : start + len(_ZEROS)]
             self._cipher.update_into(_ZEROS[: len(piece)], piece)
 
     def below(self, bound: int, count: int) -> Words:
-        """Uniform integers 0 … bound − 1, exactly: a word beyond the last whole multiple of ``bound`` is drawn again.
+        """Draw uniform integers 0 … bound − 1, exactly.
+
+        A word beyond the last whole multiple of ``bound`` is drawn again.
+
+        Args:
+            bound: From 1 to 2^63.
+            count: How many integers.
+
+        Raises:
+            ValueError: The bound is out of range.
 
         >>> sorted(set(Simulation(1).below(3, 100).tolist()))
         [0, 1, 2]
         """
         if not 0 < bound <= 2**63:
-            raise ValueError("The bound of uniform integers lies between 1 and 2^63.")
+            raise ValueError(f"The bound of uniform integers is {bound}; give a whole number between 1 and 2^63.")
         words = self.words(count)
         limit = np.uint64(2**64 - 1 - 2**64 % bound)
         while (again := np.flatnonzero(words > limit)).size:
@@ -56,7 +70,7 @@ class Randomness:
         return words % np.uint64(bound)
 
     def uniforms(self, count: int) -> Floats:
-        """Uniform numbers in [0, 1), 53 bits each: for drawing points from a release, never for noise."""
+        """Draw uniform numbers in [0, 1) of 53 bits each. They place points of a release and are never noise."""
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def _rekey(self, key: bytes) -> None:
@@ -65,21 +79,9 @@ class Randomness:
 
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-    def __copy__(self) -> NoReturn:
-        raise TypeError("Randomness cannot be copied: the copy would repeat the same noise.")
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__copy__()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Randomness cannot be pickled: the copy would repeat the same noise.")
-
 
 class SecureRandomness(Randomness):
-    """Random bits for releases: AES-256-CTR under 32 bytes from the operating system, and a new key after a fork."""
+    """Random bits for releases, under a key of 32 bytes from the operating system; a forked process gets a new key."""
 
     def __init__(self) -> None:
         super().__init__(os.urandom(32))
@@ -87,12 +89,15 @@ class SecureRandomness(Randomness):
 
 
 def fresh_bytes(count: int) -> bytes:
-    """Bytes from the operating system, for names, nonces and keys."""
+    """Return bytes from the operating system, for names, nonces and keys."""
     return os.urandom(count)
 
 
 class Simulation(Randomness):
-    """Repeatable bits for tests and papers.
+    """Repeatable bits for tests and papers. Releases made with them cannot be saved.
+
+    Args:
+        seed: The same seed gives the same bits.
 
     >>> bool((Simulation(7).words(4) == Simulation(7).words(4)).all())
     True
