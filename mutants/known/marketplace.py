@@ -153,6 +153,14 @@ BUGS = (
         "return Composition(sums)",
         "tests/marketplace/test_private_greedy.py::test_an_auction_leaves_less_for_the_broadcasts",
     ),
+    Bug(
+        "loss-without-a-price-fits",
+        "A loss at which a missed bid outgrows delta is not promised.",
+        PRIVATE_GREEDY,
+        "that δ cannot hold the chance of a missed bid\n            return False\n",
+        "that δ cannot hold the chance of a missed bid\n            return True\n",
+        "tests/marketplace/test_private_greedy.py::test_beside_an_auction_no_loss_is_promised_that_cannot_be_priced",
+    ),
     # ── private greedy ──────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "points-reconsidered",

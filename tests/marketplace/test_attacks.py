@@ -75,7 +75,7 @@ def test_points_whose_hash_would_be_rounding_are_refused() -> None:
 # ── what a consumer may send ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("way", [plan(), PrivateGreedy(FEATURES, 30, 50, 50)])
+@pytest.mark.parametrize("agreed", [plan(), PrivateGreedy(FEATURES, 30, 50, 50)])
 @pytest.mark.parametrize(
     "change",
     [
@@ -90,16 +90,16 @@ def test_points_whose_hash_would_be_rounding_are_refused() -> None:
         {"plan": "another"},
     ],
 )
-def test_a_wish_that_does_not_fit_the_plan_is_refused(way: Plan, change: dict[str, Any]) -> None:
+def test_a_wish_that_does_not_fit_the_plan_is_refused(agreed: Plan, change: dict[str, Any]) -> None:
     target, owners = market()
-    wanted = Consumer(way, target, randomness=Simulation(1)).want()
-    curator_for(way, tuple(owners), wanted)
+    wanted = Consumer(agreed, target, randomness=Simulation(1)).want()
+    curator_for(agreed, tuple(owners), wanted)
     forged = Wanted(wanted.points, dataclasses.replace(wanted.broadcast, **change))
     with pytest.raises(InvalidInput, match="does not fit the plan"):
-        curator_for(way, tuple(owners), forged)
+        curator_for(agreed, tuple(owners), forged)
     for points in (wanted.points[:-1], wanted.points[:, :2], wanted.points * np.nan):
         with pytest.raises(InvalidInput):
-            curator_for(way, tuple(owners), Wanted(points, wanted.broadcast))
+            curator_for(agreed, tuple(owners), Wanted(points, wanted.broadcast))
 
 
 # ── one plan for all ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -134,16 +134,26 @@ def test_an_owner_under_another_plan_says_nothing_and_pays_nothing(agreed: Plan,
         curator_for(agreed, tuple(owners), Wanted(target, broadcast))
 
 
+def test_a_plan_in_an_older_format_and_a_plan_of_another_kind_are_refused_by_name() -> None:
+    target, owners = market()
+    wanted = Consumer(plan(), target, randomness=Simulation(1)).want()
+    old = dataclasses.replace(wanted.broadcast, plan="0" * 64)
+    with pytest.raises(UnexpectedMessage, match=r"in another format than 2, .* use one version of Heathaze everywhere"):
+        Owner(plan(), owners["owner0"]).receive(old)
+    with pytest.raises(InvalidInput, match="plan is of the kind str; expected Herding or PrivateGreedy"):
+        curator_for("herding", tuple(owners), wanted)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    ("way", "owners"),
+    ("agreed", "owners"),
     [(plan(), ()), (PrivateGreedy(FEATURES, 30, 50, 50), ()), (None, ("a", "b", "c"))],
 )
 def test_whatever_is_refused_is_refused_before_the_target_is_charged(
-    way: Plan | None, owners: tuple[str, ...], tmp_path: Path
+    agreed: Plan | None, owners: tuple[str, ...], tmp_path: Path
 ) -> None:
     target, _ = market()
     ledger = Ledger.open(tmp_path / "ledger", total=100, delta=1e-6)
-    chosen = way or PrivateGreedy(FEATURES, 30, 50, 50, auction=LogisticAuction("1/10", owners=2))
+    chosen = agreed or PrivateGreedy(FEATURES, 30, 50, 50, auction=LogisticAuction("1/10", owners=2))
     with pytest.raises(InvalidInput, match=r"at least one owner|the auction is paid for 2"):
         buy(chosen, target, {name: np.zeros((2, 3)) for name in owners}, target_ledger=ledger)
     assert ledger.entries() == []
@@ -199,8 +209,8 @@ def test_the_deviation_of_a_profile_is_that_of_the_plan() -> None:
 def test_odd_answers_in_rounds_set_their_owner_aside(odd: Callable[[Any], Any]) -> None:
     target, owners = market()
     kind = Offer if odd in ODD_OFFERS else Bid
-    way = PrivateGreedy(FEATURES, 20, 50, 90)
-    bought = _bought(way, target, owners, lambda said: odd(said) if type(said) is kind and _first(said) else said)
+    agreed = PrivateGreedy(FEATURES, 20, 50, 90)
+    bought = _bought(agreed, target, owners, lambda said: odd(said) if type(said) is kind and _first(said) else said)
     assert "owner1" not in bought.owners
     assert any(note.startswith("owner1 is left out from round 1") for note in bought.notes)
     assert len(bought.rows) == 20
@@ -210,10 +220,12 @@ def _first(said: FromOwner) -> bool:
     return not isinstance(said, Bid) or said.round == 1
 
 
-def _bought(way: Plan, target: np.ndarray, owners: dict, change: Callable[[FromOwner], FromOwner]) -> Any:
+def _bought(agreed: Plan, target: np.ndarray, owners: dict, change: Callable[[FromOwner], FromOwner]) -> Any:
     """A purchase in which one owner says something else than it should."""
-    parties = {name: Owner(way, points, randomness=Simulation(3)) for name, points in owners.items()}
-    curator = curator_for(way, tuple(owners), Consumer(way, target, randomness=Simulation(2)).want(), Simulation(4))
+    parties = {name: Owner(agreed, points, randomness=Simulation(3)) for name, points in owners.items()}
+    curator = curator_for(
+        agreed, tuple(owners), Consumer(agreed, target, randomness=Simulation(2)).want(), Simulation(4)
+    )
     deliveries = list(curator.begin())
     while curator.purchase is None:
         following: list = []
