@@ -1,4 +1,4 @@
-"""``heathaze compare``: a release beside the truth, for the curator's eyes only."""
+"""``heathaze compare``: a release compared with the truth. The output is not private."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def compare(
     engine: options.Engine = "duckdb",
     json: Json = False,
 ) -> None:
-    """Measure how far a release lies from the truth. The output is not private."""
+    """Measure how far a release is from the truth. The output is not private."""
     from heathaze.ingest.count import count
 
     release = load(file)
     unit = release.guarantee.unit.value
     if person is None and unit != "visit":
-        raise InvalidInput("Say whose visits the rows are, as when it was published: --person COLUMN.")
+        raise InvalidInput("Name the column of the person, as when the map was published: --person COLUMN.")
     if picture is not None:
         if picture.suffix.lower() != ".png":
-            raise UnknownFormat(f"{picture} does not end in .png, the only picture compare draws.")
+            raise UnknownFormat(f"{picture} does not end in .png; compare draws .png only.")
         check_new(picture, overwrite=False, source=truth)
     how = release.provenance
     counts = count(

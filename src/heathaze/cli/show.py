@@ -35,26 +35,26 @@ def show(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the guarantee of a release, how it came about, its main centres, what is real, and a sketch of the map."""
+    """Print the guarantee of a release, how it was made, its centres and hotspots, and a sketch of the map."""
     if hotspots is not None:
         check_confidence(hotspots)
     release = load(file)
     found = release.centers(centers) if centers > 0 else np.empty((0, 2))
     confidence = _CONFIDENCE if hotspots is None else hotspots
-    # Asked for where it is not known, the release says so.
-    sure = release.knows_uncertainty or hotspots is not None
-    spots = release.hotspots(confidence) if sure else []
+    # Without error bars, hotspots that were asked for raise an error that says so.
+    certain = release.knows_uncertainty or hotspots is not None
+    spots = release.hotspots(confidence) if certain else []
     few = spots[:_FEW] if hotspots is None else spots
     if json:
-        known = _sure_fields(release, confidence, few, len(spots)) if sure else {}
+        known = _interval_fields(release, confidence, few, len(spots)) if certain else {}
         say_json(release.to_dict() | {"centers": found.tolist()} | known)
         return
     how = release.provenance
     axes = ("lon", "lat") if release.grid.projection.is_geographic else ("x", "y")
-    knobs = ", ".join(f"{key} {value}" for key, value in how.parameters.items() if value is not None)
+    settings = ", ".join(f"{key} {value}" for key, value in how.parameters.items() if value is not None)
     lines = [
         str(release.guarantee),
-        f"Mechanism: {how.mechanism} ({knobs})",
+        f"Mechanism: {how.mechanism} ({settings})",
         f"Grid: {release.grid.rows} × {release.grid.cols} cells, {axes[0]} {release.grid.x[0]} to {release.grid.x[1]}, "
         f"{axes[1]} {release.grid.y[0]} to {release.grid.y[1]}",
         f"Weight: {how.weight}" + ("" if how.at_most is None else f", at most {how.at_most} cells per unit"),
@@ -66,7 +66,7 @@ def show(
     if len(few) < len(spots):
         what = "hotspots (squares twice as dense as the average, densest first)"
         lines.append(f"and {len(spots) - len(few)} more {what}; list all with --hotspots {confidence:g}")
-    elif sure and not spots:
+    elif certain and not spots:
         lines.append(f"No place is twice as dense as the average with {100 * confidence:g} % confidence.")
     for line in lines:
         out.print(line, markup=False)
@@ -80,7 +80,7 @@ def _total_interval(release: Release, confidence: float) -> tuple[float, float]:
 
 
 def _total(release: Release, confidence: float) -> str:
-    """How many there are, with an interval where it is known; of reports a server knows exactly how many it has."""
+    """The total, with an interval where there is one. The number of reports is exact."""
     if release.guarantee.trust is Trust.LOCAL:
         return f"Reports: {release.total:,.0f}, each of one {release.guarantee.unit.value}"
     within = ""
@@ -92,7 +92,7 @@ def _total(release: Release, confidence: float) -> str:
 
 
 def _described(spot: Hotspot, axes: tuple[str, str]) -> str:
-    """A hotspot in one line: how much, how sure, how dense, where."""
+    """A hotspot in one line: share, interval, density, place."""
     share, (x, y) = spot.share, (spot.box.x, spot.box.y)
     within = ""
     if share.low is not None and share.high is not None:
@@ -103,8 +103,8 @@ def _described(spot: Hotspot, axes: tuple[str, str]) -> str:
     )
 
 
-def _sure_fields(release: Release, confidence: float, few: list[Hotspot], count: int) -> dict[str, Any]:
-    """How sure the release is, for machines."""
+def _interval_fields(release: Release, confidence: float, few: list[Hotspot], count: int) -> dict[str, Any]:
+    """The interval of the total and the hotspots, for machines."""
     return {
         "confidence": confidence,
         "total_interval": list(_total_interval(release, confidence)),
@@ -124,6 +124,6 @@ def _sure_fields(release: Release, confidence: float, few: list[Hotspot], count:
 
 
 def _sketch(density: Density) -> str:
-    """The map in characters, darker with the square root of the share."""
+    """The map in characters, on a scale of the square root of the share."""
     heights = np.sqrt(density.values / density.values.max())
     return "\n".join("".join(_SHADES[int(h * (len(_SHADES) - 1) + 0.5)] for h in row) for row in heights)

@@ -59,15 +59,11 @@ def read(path: Path) -> metadata.Contents:
         raise UnreadableData(f"{path} is not a release of Heathaze; save one with release.save(…).")
     fields = metadata.check(collection["heathaze"])
     grid = metadata.grid_of(fields)
-    dense = fields["form"] == "dense"
     properties = [feature["properties"] for feature in collection["features"]]
-    first, second, share = (
-        [one[name] for one in properties] for name in ((*(("row", "col") if dense else ("level", "code")), "share"))
-    )
+    first, second, share = ([one[name] for one in properties] for name in (*metadata.KEYS[fields["form"]], "share"))
     if any(type(number) not in (int, float) for number in share):
         raise UnreadableData(f"{path} has something else than numbers for shares; it is damaged or was edited.")
-    make = metadata.dense_from_cells if dense else metadata.tree_from_squares
-    return metadata.to_contents(fields, make(grid, first, second, share))
+    return metadata.to_contents(fields, metadata.density_of(fields["form"], grid, first, second, share))
 
 
 def _places(cell: float, largest: float) -> int:

@@ -39,24 +39,13 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
     bands = {"share of the total in each cell": raster.estimate.density.dense().values}
     if has_deviations(contents.estimate):
         bands["standard deviation of the share"] = contents.estimate.posterior.deviations(shape=grid.shape)
-    profile: dict[str, Any] = {
-        "driver": "GTiff",
-        "dtype": "float64",
-        "count": len(bands),
-        "height": grid.rows,
-        "width": grid.cols,
-    }
-    profile |= {
-        "crs": _CRS[grid.projection],
-        "transform": _transform(grid),
-        "compress": "deflate",
-        "bigtiff": "if_safer",
-    }
+    place = {"height": grid.rows, "width": grid.cols, "crs": _CRS[grid.projection], "transform": _transform(grid)}
+    kind = {"driver": "GTiff", "dtype": "float64", "count": len(bands), "compress": "deflate", "bigtiff": "if_safer"}
     # In memory first: GDAL does not always say that a disk is full.
     with MemoryFile() as memory, warnings.catch_warnings():
         # A plane has no reference system, of which rasterio warns.
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with memory.open(**profile) as dataset:
+        with memory.open(**kind, **place) as dataset:
             for number, (description, values) in enumerate(bands.items(), start=1):
                 dataset.write(values, number)
                 dataset.set_band_description(number, description)

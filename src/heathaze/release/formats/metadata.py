@@ -21,13 +21,16 @@ from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
 from heathaze.release.formats import _posterior
 from heathaze.release.promise import check_promise, check_sentence
-from heathaze.types import Integers
+from heathaze.types import Floats, Integers
 
 FILE_VERSION = 2
 """Of release files: raised when what they hold changes its name or meaning. Version 2 came with Heathaze 0.2."""
 
 MAX_SQUARES = 2**26
 """A file that names more squares than this is refused before they are read."""
+
+KEYS = {"dense": ("row", "col"), "tree": ("level", "code")}
+"""Names of the two numbers that say where a cell or a square lies."""
 
 _RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
 
@@ -145,19 +148,26 @@ def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Co
     return Contents(Estimate(density, float(total), noisy, drawn), guarantee, provenance)
 
 
-def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, shares: npt.ArrayLike) -> Density:
-    """A density from the cells that hold mass.
+def density_of(
+    form: str, grid: Grid, first: npt.ArrayLike, second: npt.ArrayLike, shares: npt.ArrayLike
+) -> Density | TreeDensity:
+    """A density from the cells or squares that hold mass.
 
     Args:
+        form: ``"dense"`` or ``"tree"``.
         grid: The grid of the file.
-        rows: Row of each cell.
-        cols: Column of each cell.
-        shares: Share of each cell.
+        first: Row of each cell, or level of each square.
+        second: Column of each cell, or Morton code of each square.
+        shares: Share of each.
 
     Raises:
-        UnreadableData: A cell occurs twice, or is not on the grid.
+        UnreadableData: A cell occurs twice, two squares overlap, or one is not on the grid.
     """
-    row, col, share = whole_numbers(rows), whole_numbers(cols), np.asarray(shares, dtype=np.float64)
+    one, other, share = whole_numbers(first), whole_numbers(second), np.asarray(shares, dtype=np.float64)
+    return (_dense if form == "dense" else _tree)(grid, one, other, share)
+
+
+def _dense(grid: Grid, row: Integers, col: Integers, share: Floats) -> Density:
     if (
         not row.shape == col.shape == share.shape
         or ((row < 0) | (row >= grid.rows) | (col < 0) | (col >= grid.cols)).any()
@@ -171,27 +181,16 @@ def dense_from_cells(grid: Grid, rows: npt.ArrayLike, cols: npt.ArrayLike, share
     return Density(grid, values.reshape(grid.shape))
 
 
-def tree_from_squares(grid: Grid, levels: npt.ArrayLike, codes: npt.ArrayLike, shares: npt.ArrayLike) -> TreeDensity:
-    """A tree density from its squares.
-
-    Args:
-        grid: The grid of the file.
-        levels: Level of each square.
-        codes: Morton code of each square.
-        shares: Share of each square.
-
-    Raises:
-        UnreadableData: A square is not on the grid, or two squares overlap.
-    """
-    density = TreeDensity(grid, whole_numbers(levels), whole_numbers(codes), np.asarray(shares, dtype=np.float64))
+def _tree(grid: Grid, levels: Integers, codes: Integers, share: Floats) -> TreeDensity:
+    density = TreeDensity(grid, levels, codes, share)
     for level in np.unique(density.levels):
         if not exists(grid, int(level), density.codes[density.levels == level]).all():
             raise _unsound()
     # The cells of a square are one contiguous range of codes at the deepest level.
     shift = 2 * (grid.depth - density.levels)
-    first, last = density.codes << shift, (density.codes + 1) << shift
-    order = np.argsort(first)
-    if (first[order][1:] < last[order][:-1]).any():
+    start, end = density.codes << shift, (density.codes + 1) << shift
+    order = np.argsort(start)
+    if (start[order][1:] < end[order][:-1]).any():
         raise _unsound()
     return density
 

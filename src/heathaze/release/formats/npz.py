@@ -51,7 +51,7 @@ def read(path: Path) -> metadata.Contents:
         levels = _read_array(archive, "levels", "<i8", metadata.most_squares(grid))
         codes = _read_array(archive, "codes", "<i8", metadata.most_squares(grid))
         mass = _read_array(archive, "mass", "<f8", metadata.most_squares(grid))
-    return metadata.to_contents(fields, metadata.tree_from_squares(grid, levels, codes, mass))
+    return metadata.to_contents(fields, metadata.density_of("tree", grid, levels, codes, mass))
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, kind: str, most: int) -> npt.NDArray[Any]:

@@ -62,17 +62,15 @@ def read(path: Path) -> metadata.Contents:
             raise UnreadableData(f"{path} is a table, but not a release of Heathaze; save one with release.save(…).")
         fields = metadata.from_json(found[0][0])
         grid = metadata.grid_of(fields)
-        dense = fields["form"] == "dense"
+        keys = metadata.KEYS[fields["form"]]
         rows = connection.execute("select sum(num_rows) from parquet_file_metadata(?)", [str(path)]).fetchall()[0][0]
-        if rows > (grid.cells if dense else metadata.most_squares(grid)):
+        if rows > metadata.most_squares(grid):
             raise UnreadableData(f"{path} has more rows than its grid has cells; it is damaged or was edited.")
-        keys = ("row", "col") if dense else ("level", "code")
         columns = connection.execute(
             f'select "{keys[0]}", "{keys[1]}", "share" from read_parquet(?, hive_partitioning = false)', [str(path)]
         ).fetchnumpy()
     first, second, share = (_without_nulls(columns[name]) for name in (*keys, "share"))
-    make = metadata.dense_from_cells if dense else metadata.tree_from_squares
-    return metadata.to_contents(fields, make(grid, first, second, share))
+    return metadata.to_contents(fields, metadata.density_of(fields["form"], grid, first, second, share))
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
