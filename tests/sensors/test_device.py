@@ -32,7 +32,7 @@ def card(scale: int = 40, kind: str = "gaussian", times: int = 5, steps: int = -
 class Zeros:
     """Bits that are all zero: the smallest number every time."""
 
-    def words(self, count: int) -> bytes:
+    def draw(self, count: int) -> bytes:
         return bytes(count)
 
 

@@ -328,7 +328,7 @@ def test_times_that_are_none(value: Any) -> None:
         (lambda: Linear([["a", "b"]], [0, 1]), "no number"),
         (lambda: Linear([[1, 10**400]], [0, 1]), "no number"),
         (lambda: Linear([[1, 2]], [(0, 1), (2,)]), "Not all places have as many coordinates"),
-        (lambda: Linear([[1, 2]], [0, 10**400]), "positions of places are no numbers"),
+        (lambda: Linear([[1, 2]], [0, 10**400]), "positions of places are not numbers"),
         (lambda: Linear([[1, 2]], [0, 1, 2]), "2 columns and there are 3 places"),
         (lambda: Linear([[1, 2]], [0, 0]), "Places 0 and 1 have the same position"),
         (lambda: Linear([[1, 2]]), "either the positions"),

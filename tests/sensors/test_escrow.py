@@ -173,7 +173,7 @@ def test_times_that_are_no_whole_numbers_are_refused(readings: Any) -> None:
 
 @pytest.mark.parametrize("answer", [1.5, "1", None, True])
 def test_answers_that_are_no_whole_numbers_are_refused(answer: Any) -> None:
-    with pytest.raises(InvalidInput, match="The answer of time 0 is no whole number"):
+    with pytest.raises(InvalidInput, match="The answer of time 0 is not a whole number"):
         Escrow(MASTER).remove(CARD, "hall", {0: answer})
 
 

@@ -295,7 +295,7 @@ def test_answers_are_whole_numbers_or_missing() -> None:
     assert found[8] == 8 * mechanism.step
     for wrong in (0.5, 2.0**53):
         answers[3] = wrong
-        with pytest.raises(InvalidInput, match="An answer is no whole number"):
+        with pytest.raises(InvalidInput, match="An answer is not a whole number"):
             mechanism.collected(answers, card)
     with pytest.raises(InvalidInput, match=r"The answers have the shape \(1, 50\), and must have \(50,\)"):
         mechanism.collected(np.zeros((1, 50)), card)

@@ -1,8 +1,8 @@
-"""The sensor's half: a reading goes in, an integer with noise comes out, and nothing else leaves.
+"""The sensor's half: a reading goes in, an integer with noise comes out, and nothing else leaves the sensor.
 
-This file needs the standard library and nothing else, not even the rest of Heathaze: copy it onto a sensor. What the
-sensor has to know is in its card (:class:`Card`), plain numbers that anybody may see. The noise is the same as on the
-other side of the house, exact and in integers (Canonne, Kamath and Steinke 2020, Algorithms 1 to 3).
+This file needs the standard library only, not the rest of Heathaze: copy it onto a sensor. The sensor's parameters are
+in its card (:class:`Card`), which is public. The noise has the same distribution as a curator's
+(:mod:`heathaze.privacy.noise`): exact and in integers (Canonne, Kamath and Steinke 2020, Algorithms 1 to 3).
 """
 
 from __future__ import annotations
@@ -23,24 +23,31 @@ from typing import NoReturn, Protocol
 VERSION = 1
 
 MOST_STEPS = 2**50
-"""Readings stay below this many steps: the last place of their floats is then an eighth of a step at most."""
+"""Readings are below this many steps, so that the last place of their floats is at most an eighth of a step."""
 
 
 class Refused(ValueError):
-    """The sensor does not answer; nothing left it. Stands in for Heathaze's own errors, which are not here."""
+    """The sensor does not answer, and no value left it. This file cannot import Heathaze's own errors."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a sensor needs to know. Public.
+    """The parameters of a sensor's noise. Public.
 
     Args:
-        steps: A reading is counted in steps of 2^steps of its unit, such as degrees.
-        scale: Of the noise, in steps: σ for "gaussian", the scale for "laplace".
+        steps: Readings are counted in steps of 2^steps of their unit, such as degrees.
+        scale: The scale of the noise in steps: σ for "gaussian", the scale for "laplace".
         noise: "gaussian" or "laplace".
-        times: How many readings the promise covers; they are numbered 0 … times − 1.
-        name: 32 hexadecimal digits, drawn anew for every plan of readings: no two plans share an escrow key.
-        escrow: Whether sensors draw their noise from a key, so that its holder can take it off again.
+        times: How many readings the guarantee covers; they are numbered 0 … times − 1.
+        name: 32 hexadecimal digits, drawn for every card, so that no two cards share an escrow key.
+        escrow: Whether sensors draw their noise from a key, so that the key's holder can remove it.
+        version: The version of the card's format.
+
+    Raises:
+        Refused: A field is out of range, or the card is of another version.
+
+    >>> Card.from_json(Card(-4, 100, "gaussian", 1, "0" * 32).to_json()).scale
+    100
     """
 
     steps: int
@@ -66,12 +73,16 @@ class Card:
                 raise Refused(f"The card has {name} {value!r}; expected a whole number, {least} or larger.")
 
     def to_json(self) -> str:
-        """For the sensor's disk."""
+        """The card as a text, for the sensor's disk."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Card:
-        """Undo :meth:`to_json`."""
+        """A card from its text.
+
+        Raises:
+            Refused: The text is not a card.
+        """
         try:
             return cls(**json.loads(text))
         except (TypeError, json.JSONDecodeError):
@@ -79,30 +90,30 @@ class Card:
 
 
 class Bits(Protocol):
-    """Where random bits come from."""
+    """A source of random bytes."""
 
-    def words(self, count: int) -> bytes:
+    def draw(self, count: int) -> bytes:
         """The next ``count`` bytes."""
 
 
 class SystemBits:
-    """The operating system's bits: the default."""
+    """Random bytes of the operating system: the default."""
 
-    def words(self, count: int) -> bytes:
-        """Bytes nobody can predict."""
+    def draw(self, count: int) -> bytes:
+        """The next ``count`` bytes."""
         return os.urandom(count)
 
 
 class KeyedBits:
-    """HMAC-SHA256 of a counter under a key: who has the key can make the same bits again, and nobody else can."""
+    """HMAC-SHA256 of a counter under a key: the holder of the key can compute the same bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._counter = 0
         self._left = b""
 
-    def words(self, count: int) -> bytes:
-        """The next bytes of the stream."""
+    def draw(self, count: int) -> bytes:
+        """The next ``count`` bytes."""
         while len(self._left) < count:
             block = self._counter.to_bytes(8, "big")
             self._left += hmac.digest(self._key, b"noise" + block, "sha256")
@@ -113,7 +124,7 @@ class KeyedBits:
 
 @dataclass(frozen=True, repr=False)
 class _State:
-    """What a sensor remembers: its next time, the key of that time, and the SHA-256 of its first key."""
+    """What a sensor stores: its next time, the key of that time, and the SHA-256 of its first key."""
 
     next: int = 0
     key: bytes | None = None
@@ -121,20 +132,27 @@ class _State:
 
 
 class Sensor:
-    """One sensor: adds its own noise to each reading, once for each time, and remembers which times are gone.
+    """One sensor: adds its own noise to each reading, once for each time.
 
-    A second answer for the same time could be averaged with the first, or, under escrow, subtracted from it. So times
-    only go up, and what is remembered is on the disk before the answer leaves: a crash may lose an answer, never give
-    two.
+    A second answer for the same time could be averaged with the first or, under escrow, subtracted from it. So times
+    only increase, and the next time is on the disk before an answer leaves: a crash may lose an answer, but never leads
+    to two.
 
     Args:
-        card: What the sensor needs to know.
-        memory: A file to remember in, readable by its owner alone. Without one a sensor that restarts forgets, and must
-            get a new card.
-        key: 32 bytes from ``Escrow.key_for(card, sensor)``, for a card with escrow and the first start alone. From then
-            on the memory holds the key of the next time and no other: it is replaced with each answer, so a stolen
-            sensor does not betray what it said. Do not keep the first key on the sensor.
-        bits: Leave it out; tests give others.
+        card: The parameters of the noise.
+        memory: A file for the sensor's state, readable by its owner only. Without it a sensor that restarts must get a
+            new card.
+        key: 32 bytes from ``Escrow.key_for(card, sensor)``, for the first start under a card with escrow. Afterwards
+            the memory holds the key of the next time only. The key is replaced with each answer, so a stolen sensor
+            does not reveal past readings. Do not store the first key on the sensor.
+        bits: Leave it out; tests give other sources.
+
+    Raises:
+        Refused: Key, memory and card do not fit together.
+
+    >>> sensor = Sensor(Card(-4, 100, "gaussian", 2, "0" * 32))
+    >>> type(sensor.read(20.5, time=0)), sensor
+    (<class 'int'>, <Sensor: 1 of 2 readings left>)
     """
 
     def __init__(
@@ -159,10 +177,18 @@ class Sensor:
         raise TypeError("A Sensor cannot be copied: the copy would answer for the same times again.")
 
     def read(self, value: float, time: int) -> int:
-        """The reading of one time with noise, in steps. Threads wait for each other.
+        """The reading of one time with noise. Threads wait for each other.
+
+        Args:
+            value: The reading, in its unit.
+            time: The number of the time, 0 … times − 1.
+
+        Returns:
+            A whole number of steps.
 
         Raises:
-            Refused: The time is gone or beyond the card, or the value is no number; nothing left.
+            Refused: The time was answered or passed, or is beyond the card, or the value is not a number. No value
+                left the sensor.
         """
         if type(time) is not int or not 0 <= time < self.card.times:
             raise Refused(f"The time is {time!r}; the card covers whole numbers from 0 to {self.card.times - 1}.")
@@ -180,7 +206,7 @@ class Sensor:
             return exactly + noise(self.card, bits)
 
     def _begun(self, key: bytes | None) -> _State:
-        """What the memory holds. Under escrow a new one is written at once, so that the key is needed only then."""
+        """The state from the memory. Under escrow a new memory is written at once, so the key is needed only once."""
         if self._memory is None or not self.card.escrow:
             return self._stored() or _State()
         with _held(self._memory):
@@ -198,7 +224,7 @@ class Sensor:
         return found
 
     def _stored(self) -> _State | None:
-        """What is on the disk; nothing if there is no memory yet."""
+        """The state on the disk; None if there is no memory yet."""
         path = self._memory
         if path is None:
             return None
@@ -215,7 +241,7 @@ class Sensor:
             return None
         except (OSError, ValueError, LookupError, TypeError):
             raise Refused(f"{path} is not the memory of a sensor; name the right file.") from None
-        if links > 1:  # writing puts a new file under one name, and the other would keep the old times
+        if links > 1:  # A write replaces the file under one name; the other name would keep the old times.
             raise Refused(f"The memory {path} has a second name (a hard link); remove it, or make it a symbolic link.")
         if card != self.card.to_json():
             raise Refused(f"{path} belongs to another card; a new card needs a new memory.")
@@ -242,9 +268,14 @@ class Sensor:
 
 
 def quantised(value: float, steps: int) -> int:
-    """A number in steps of 2^steps, rounded to the nearest: a shift of the binary point, below 2^50 steps.
+    """A number in steps of 2^steps, rounded to the nearest. Messages do not quote the value: it is raw.
 
-    No message quotes the value: it is raw.
+    Args:
+        value: The reading.
+        steps: The exponent of a step.
+
+    Raises:
+        Refused: The value is not a finite number, or has 2^50 steps or more.
 
     >>> quantised(20.3, -2), quantised(-0.125, -2)
     (81, 0)
@@ -264,7 +295,7 @@ def quantised(value: float, steps: int) -> int:
 
 
 def next_key(key: bytes) -> bytes:
-    """The key of the time after this one; there is no way back."""
+    """The key of the next time, a one-way function of this one."""
     return hmac.digest(key, b"next", hashlib.sha256)
 
 
@@ -281,11 +312,11 @@ def noise(card: Card, bits: Bits) -> int:
 
 
 def _below(bound: int, bits: Bits) -> int:
-    """A uniform integer 0 … bound − 1: as many bits as it has, drawn again if they are too many."""
+    """A uniform integer 0 … bound − 1, by rejection."""
     size = (bound - 1).bit_length()
     count = (size + 7) // 8
     while True:
-        drawn = int.from_bytes(bits.words(count), "big") >> (8 * count - size)
+        drawn = int.from_bytes(bits.draw(count), "big") >> (8 * count - size)
         if drawn < bound:
             return drawn
 
@@ -330,7 +361,7 @@ def _gaussian(sigma: int, bits: Bits) -> int:
 
 
 def _resolved(path: str | Path) -> Path:
-    """The file itself, once and for all: neither a symbolic link nor the current folder may lead elsewhere later."""
+    """The file's absolute path without links, so that a later change of a link or folder does not matter."""
     try:
         return Path(path).resolve()
     except (OSError, RuntimeError):  # links in a circle
@@ -339,7 +370,7 @@ def _resolved(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Only one process at a time, where the operating system can see to it; a crash lets go."""
+    """A lock for one process at a time, where the operating system has file locks; a crash releases it."""
     try:
         import fcntl
     except ImportError:  # pragma: no cover - not on Windows, nor on the smallest systems
@@ -356,11 +387,11 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write beside the file and put it in its place: there is always the old one or the new one, on the disk."""
+    """Write a draft beside the file and rename it: the disk always has the old file or the new one."""
     draft = path.with_name(f".{path.name}.part")
     try:
         draft.unlink(missing_ok=True)  # left by a crash
-        # For the owner alone: under escrow it holds a key.
+        # Readable by the owner only: under escrow it holds a key.
         with open(draft, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(text)
             file.flush()

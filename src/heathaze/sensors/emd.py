@@ -1,13 +1,13 @@
-"""The earth mover's distance between sources: on a line, in the plane, on a graph; exact, for places that are few.
+"""The exact earth mover's distance between sources on a line, in the plane or on a graph.
 
     EMD(p, q) = min over γ ≥ 0 with marginals p, q of  Σ γ(x, y) · d(x, y)
 
-Maps of many cells have :func:`heathaze.metrics.emd`. Here masses lie at points given by their coordinates, or at nodes.
+Masses lie at a few points with coordinates, or at nodes; for maps of many cells there is :func:`heathaze.metrics.emd`.
 
-Both masses must be equal. As the paper on sensors does, they are divided by their sums unless told otherwise; then the
-distance is the mean way of the mass, in units of length. With ``normalise=False`` it is the unnormalised distance that
-bounds what neighbours may differ by, mass times length, and unequal masses are refused: a partial distance would put
-one source more at distance zero (errata E4-4).
+Both masses must be equal. By default they are divided by their sums, as in the paper on sensors; the distance is then
+the mean distance that mass moves, in units of length. With ``normalise=False`` it is mass times length, the distance in
+the definition of neighbours, and unequal masses are refused: a partial distance would be zero between sources with and
+without one more (errata E4-4).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from heathaze.sensors.physics.network import Network
 from heathaze.types import Floats
 
 MAX_PAIRS = 2**24
-"""Distances are held for every pair of a place with too much and one with too little: 128 MB at this limit."""
+"""The most pairs of a place with too much mass and one with too little: 128 MB of distances."""
 
 FEW_PAIRS = 2**14
-"""Up to this many, the linear program takes less time than it takes to load another solver."""
+"""Up to this many pairs, the linear program takes less time than loading another solver."""
 
 QUICK_PAIRS = 2**22
-"""On a graph with more pairs than this, or with more searches than the next, mass flows along edges instead."""
+"""On a graph with more pairs than this, or more searches than MAX_SEARCHES, a flow along edges is computed."""
 
 MAX_SEARCHES = 256
 
 SAME = 1e-9
-"""Masses that differ by this part count as equal."""
+"""Masses with a relative difference of at most this count as equal."""
 
 
 class Places(Protocol):
-    """Where candidates are: coordinates, or the nodes of a network. Every field is one."""
+    """Places with coordinates, or the nodes of a network. Every field is one."""
 
     @property
     def positions(self) -> Floats | None: ...
@@ -48,17 +48,24 @@ class Places(Protocol):
 
 
 def source_emd(field: Places, truth: npt.ArrayLike, estimate: npt.ArrayLike, *, normalise: bool = True) -> float:
-    """How far strengths at the candidates of a field lie from others, by the distance of its space.
+    """The earth mover's distance between strengths at the candidates of a field.
 
     Args:
         field: Says where its candidates are: on a line, in the plane or on a graph.
         truth: A strength for each candidate, not negative, not all zero.
-        estimate: The same for other sources.
+        estimate: Other strengths.
         normalise: Whether to divide both by their sums.
 
+    Returns:
+        The distance in units of length, or of strength times length if not normalised.
+
     Raises:
-        InvalidInput: The strengths do not fit, or their sums differ and are not to be divided by.
+        InvalidInput: The strengths do not fit the field, or their sums differ and ``normalise`` is False.
         TooLarge: Too many places in the plane differ.
+
+    >>> from heathaze.sensors.physics import Line
+    >>> source_emd(Line(4, 2, 0.1), [1, 0, 0, 0], [0, 0, 1, 0])
+    0.5
     """
     if field.network is not None:
         return graph_emd(field.network, truth, estimate, normalise=normalise)
@@ -73,7 +80,17 @@ def source_emd(field: Places, truth: npt.ArrayLike, estimate: npt.ArrayLike, *, 
 def line_emd(
     x: npt.ArrayLike, p: npt.ArrayLike, y: npt.ArrayLike, q: npt.ArrayLike, *, normalise: bool = True
 ) -> float:
-    """Between masses p at x and q at y on a line: ∫ |F − G| of their running sums.
+    """The earth mover's distance between masses p at x and q at y on a line: ∫ |F − G| of their running sums.
+
+    Args:
+        x: Coordinates of the first masses.
+        p: The first masses, not negative, not all zero.
+        y: Coordinates of the second masses.
+        q: The second masses.
+        normalise: Whether to divide both by their sums.
+
+    Raises:
+        InvalidInput: Coordinates and masses do not fit, or their sums differ and ``normalise`` is False.
 
     >>> line_emd([0, 1], [1, 1], [0.5], [1])
     0.5
@@ -89,10 +106,21 @@ def line_emd(
 def plane_emd(
     points: npt.ArrayLike, p: npt.ArrayLike, others: npt.ArrayLike, q: npt.ArrayLike, *, normalise: bool = True
 ) -> float:
-    """Between masses p at points and q at others, with straight distances, in any number of dimensions.
+    """The earth mover's distance between masses p at points and q at others, with straight distances.
 
-    Cost: a linear program over pairs of points that differ; a thousand of either take half a second where POT (the
-    extra "eval") is installed, and a quarter of a minute where not.
+    It is a linear program over pairs of points that differ. A thousand points of either take half a second if POT (the
+    extra "eval") is installed, and 15 seconds if not.
+
+    Args:
+        points: Coordinates of the first masses, shape (n, dimensions).
+        p: The first masses, not negative, not all zero.
+        others: Coordinates of the second masses.
+        q: The second masses.
+        normalise: Whether to divide both by their sums.
+
+    Raises:
+        InvalidInput: Coordinates and masses do not fit, or their sums differ and ``normalise`` is False.
+        TooLarge: Too many points differ.
 
     >>> plane_emd([(0, 0), (6, 8)], [1, 1], [(0, 0)], [5])
     5.0
@@ -118,10 +146,19 @@ def plane_emd(
 
 
 def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise: bool = True) -> float:
-    """Between masses at the nodes of a network, with distances along its edges.
+    """The earth mover's distance between masses at the nodes of a network, with distances along its edges.
 
-    Cost: one search for shortest ways from each node that has too much, or too little, whichever are fewer, then a
-    linear program over pairs of them; where more than 256 of both differ, a flow along all edges instead.
+    It takes one search for shortest paths from each node with too much mass, or with too little if these are fewer, and
+    a linear program over pairs of them. If both are more than 256, it is a flow along all edges instead.
+
+    Args:
+        network: The network.
+        p: The first masses, one for each node, not negative, not all zero.
+        q: The second masses.
+        normalise: Whether to divide both by their sums.
+
+    Raises:
+        InvalidInput: The masses do not fit the network, or their sums differ and ``normalise`` is False.
 
     >>> graph_emd(Network([(0, 1), (1, 2), (2, 0)], lengths=[1, 1, 5]), [1, 0, 0], [0, 0, 1])
     2.0
@@ -141,7 +178,7 @@ def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise
 
 
 def _transport(here: Floats, there: Floats, distance: Floats) -> float:
-    """The cheapest way to bring ``here`` to ``there``, which weigh the same."""
+    """The least cost of moving the masses ``here`` to ``there``, which have the same sum."""
     if len(here) == 1 or len(there) == 1:  # All goes to one place, or comes from it.
         return float(distance.ravel() @ (there if len(here) == 1 else here))
     if distance.size > FEW_PAIRS:
@@ -156,10 +193,7 @@ def _transport(here: Floats, there: Floats, distance: Floats) -> float:
 
 
 def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
-    """A linear program that begins with few pairs and asks for more.
-
-    Its prices say which pairs would help; when none is left it is optimal over all of them.
-    """
+    """A linear program that begins with few pairs and adds pairs with negative reduced cost until there is none."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
@@ -214,7 +248,7 @@ def _flow(network: Network, excess: Floats) -> float:
 
 
 def _without_rounding(excess: Floats, total: float) -> tuple[Floats, float]:
-    """The excess without what subtracting leaves of zero, summing to zero, and how much travels."""
+    """The excess with sum zero, without the rounding errors of the subtraction, and the mass that moves."""
     excess = np.where(np.abs(excess) <= 4 * np.finfo(float).eps * total, 0.0, excess)
     up, down = float(excess[excess > 0].sum()), float(-excess[excess < 0].sum())
     if up == 0 or down == 0:

@@ -1,12 +1,12 @@
-"""Noise that one party can take off again: the "backdoor" of the paper (section 2.2). Off unless asked for.
+"""Escrow: noise that the holder of a key can remove again, the "backdoor" of the paper (section 2.2). Off by default.
 
-Every sensor draws its noise from a keyed stream instead of its own chance, under a key for each sensor and time:
+Every sensor draws its noise from a keyed stream instead of the operating system, with a key for each sensor and time:
 
     key(card, sensor, 0) = HMAC(master, card · sensor)      key(…, t + 1) = HMAC(key(…, t), "next")
 
-Whoever holds the master key makes the same integers again and subtracts them, exactly. For everybody else the promise
-is *computational*: it holds as long as HMAC-SHA256 cannot be told from chance. Whoever gets the master key has all raw
-readings of all sensors, the past included (errata E4-9); a stolen sensor betrays the times to come alone.
+The holder of the master key computes the same integers and subtracts them, exactly. Towards everybody else the
+guarantee is *computational*: it holds as long as HMAC-SHA256 cannot be distinguished from random bits. A stolen master
+key reveals all raw readings of all sensors, also past ones (errata E4-9). A stolen sensor reveals future readings only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ KEY_BYTES = 32
 
 
 class Escrow(Secret):
-    """The key holder's half.
+    """The key holder's half: makes the keys of sensors, and removes their noise.
+
+    Args:
+        master: The master key, 32 bytes.
+
+    Raises:
+        InvalidInput: The key is not 32 bytes.
 
     >>> escrow = Escrow(bytes(32))
     >>> escrow
@@ -46,11 +52,19 @@ class Escrow(Secret):
         return cls(fresh_bytes(KEY_BYTES))
 
     def to_bytes(self) -> bytes:
-        """The master key: keep it where raw readings may be kept, for that is what it is worth."""
+        """The master key. Protect it like the raw readings: it reveals them."""
         return self._master
 
     def key_for(self, card: Card, sensor: str) -> bytes:
-        """The first key of a sensor under a card, to be given to it once, at its first start, and kept nowhere else."""
+        """The first key of a sensor under a card. Give it to the sensor at its first start, and do not store it.
+
+        Args:
+            card: The sensor's card, made with ``escrow=True``.
+            sensor: The sensor's name.
+
+        Raises:
+            InvalidInput: The card is without escrow, or the name is not a text.
+        """
         if not card.escrow:
             raise InvalidInput("The card is without escrow; make one with Readings.card(escrow=True).")
         if not isinstance(sensor, str):
@@ -58,16 +72,27 @@ class Escrow(Secret):
         return hmac.digest(self._master, json.dumps([card.to_json(), sensor]).encode(), "sha256")
 
     def remove(self, card: Card, sensor: str, readings: Mapping[int, int]) -> dict[int, int]:
-        """What a sensor read at each time, in steps, without its noise: exactly what it was given.
+        """Remove the noise from a sensor's answers, exactly.
 
-        With another name, card or master key other noise is taken off, and nothing shows it.
+        A wrong name, card or master key cannot be noticed: other noise is subtracted.
+
+        Args:
+            card: The sensor's card.
+            sensor: The sensor's name.
+            readings: The sensor's answers by time, in steps.
+
+        Returns:
+            The readings by time, in steps.
+
+        Raises:
+            InvalidInput: A time is not covered by the card, or an answer is not a whole number.
         """
         key, at, found = self.key_for(card, sensor), 0, {}
         for time, answer in readings.items():
             if type(time) is not int or not 0 <= time < card.times:
                 raise InvalidInput(f"The time is {time!r}; the card covers whole numbers from 0 to {card.times - 1}.")
             if isinstance(answer, bool) or not hasattr(answer, "__index__"):
-                raise InvalidInput(f"The answer of time {time} is no whole number; give what the sensor answered.")
+                raise InvalidInput(f"The answer of time {time} is not a whole number; give what Sensor.read returned.")
         for time in sorted(readings):
             while at < time:
                 key, at = next_key(key), at + 1

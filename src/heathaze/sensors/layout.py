@@ -1,4 +1,4 @@
-"""Where sensors are, from a file, and the field they read. Public: fixed before anything is measured."""
+"""Layouts: where sensors are, read from a file, and the field that they see. Public, fixed before any measurement."""
 
 from __future__ import annotations
 
@@ -25,17 +25,21 @@ from heathaze.types import Floats
 _NUMBER_LIKE = re.compile(
     r"[+\-−]?[.,]?\d[\d.,'_ ]*(e[+\-]?\d+)?\s?[^\d\s]{0,3}|[+\-]?(nan|inf|infinity)", re.IGNORECASE
 )
-"""Numbers, also with a decimal comma, in thousands, or with a unit of up to three signs."""
+"""A number, perhaps with a decimal comma, with groups of thousands, or with a unit of up to three characters."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Names of sensors with their positions in metres, or names of nodes with the edges between them.
+    """Sensors and their positions, or the nodes of a network and its edges.
 
     Args:
-        names: Of sensors, or of the nodes of a graph.
-        positions: One row for each sensor: x on a line, x and y on a plate.
-        network: Instead of positions.
+        names: Names of the sensors, or of the nodes.
+        positions: One row for each sensor, in metres: x on a line, x and y on a plate.
+        network: The network, instead of positions.
+
+    >>> layout = Layout(("door", "window"), np.array([[1.0, 0.5], [3.0, 2.0]]))
+    >>> layout.field([60], diffusivity=0.01, size=(4, 3), walls="insulated").shape
+    (2, 3072)
     """
 
     names: tuple[str, ...]
@@ -53,9 +57,19 @@ class Layout:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """A layout from a CSV file with the columns ``sensor, x`` or ``sensor, x, y`` in metres, or ``from, to``.
+        """A layout from a CSV file.
 
-        Edges may also have a ``weight`` (how readily heat passes) and a ``length``.
+        The columns are ``sensor, x`` for a line, in metres from its start; ``sensor, x, y`` for a plate, in metres from
+        its lower left corner; or ``from, to`` for the edges of a network, perhaps with ``weight`` (how readily heat
+        passes) and ``length`` (the distance of the ends), both 1 unless given. Fields are separated by commas and
+        numbers have points. Lines that begin with ``#`` are left out before the header.
+
+        Args:
+            path: The file.
+
+        Raises:
+            UnreadableData: The file cannot be read as a layout. The sentence names the line.
+            InvalidInput: The edges do not form a connected network.
         """
         rows = read_table(path)
         columns = set(rows[0]) if rows else set()
@@ -93,14 +107,22 @@ class Layout:
         walls: Walls = "open",
         sensors: Sequence[str] | None = None,
     ) -> Field:
-        """What the sensors read at some times after the sources began, a row for each time and sensor, time by time.
+        """The field that the sensors read at some times: a row for each time and sensor, time by time.
+
+        All these readings are protected together.
 
         Args:
-            times: Since heat was set free, in any unit.
-            diffusivity: Square metres for each unit of time; on a graph, how much of the weight passes in it.
-            size: Length of the line, or width and height of the plate, in metres.
-            walls: ``"open"`` or ``"insulated"``, of a plate.
-            sensors: Those that are read; all unless given.
+            times: Since the heat was set free, positive, in any unit.
+            diffusivity: Square metres per unit of time; on a graph, the factor of the weights per unit of time.
+            size: The length of the line, or width and height of the plate, in metres.
+            walls: ``"open"`` or ``"insulated"``, for a plate.
+            sensors: The sensors that are read; all unless given.
+
+        Returns:
+            A line, a plate or a graph; :class:`~heathaze.sensors.Snapshots` of them for several times.
+
+        Raises:
+            InvalidInput: A number is out of range, or a sensor is unknown or outside of the line or plate.
         """
         since = [
             _amount(time, "A time", "heat needs time to spread: count from when it was set free") for time in times
@@ -118,9 +140,15 @@ class Layout:
         return [self.number_of(name) for name in sensors]
 
     def number_of(self, name: str, what: str = "sensor") -> int:
-        """The place of a sensor, or of a node, among the names.
+        """The index of a sensor, or of a node, among the names.
 
-        A name that looks like a number is not quoted: where columns are swapped, it is a reading.
+        Args:
+            name: The name.
+            what: What the name stands for, for the sentence.
+
+        Raises:
+            InvalidInput: There is no such name. A name that looks like a number is not quoted: if columns are swapped,
+                it is a reading.
         """
         if name in self._places:
             return self._places[name]
@@ -137,7 +165,7 @@ class Layout:
         return {name: index for index, name in enumerate(self.names)}
 
     def _extent(self, size: Sequence[float] | None) -> tuple[float, ...]:
-        """Length, or width and height; nothing on a graph."""
+        """Length, or width and height; empty on a graph."""
         if self.network is not None:
             return ()
         try:
@@ -154,7 +182,7 @@ class Layout:
         return tuple(length(side, "A side of the size", "metres") for side in found)
 
     def _check_places(self, size: tuple[float, ...], read: list[int]) -> None:
-        """Fields know sensors by their numbers; here they have names."""
+        """Refuse sensors outside or at one place, by their names: fields know only their numbers."""
         if self.positions is None:
             return
         shape = "line" if self.dimensions == 1 else "plate"

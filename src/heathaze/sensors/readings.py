@@ -1,4 +1,7 @@
-"""Readings of sensors that hide exactly where the sources are and still show the neighbourhood (errata part 5)."""
+"""Noise for the readings of sensors: it hides the exact places of sources and keeps their neighbourhood visible.
+
+The page ``readings.md`` has the theorem and its proof.
+"""
 
 from __future__ import annotations
 
@@ -30,34 +33,48 @@ from heathaze.sensors.sensitivity import Sensitivity, sensitivity
 from heathaze.types import Floats
 
 FINENESS = 21
-"""Noise is 2^21 to 2^22 steps, and more by what rounding adds; how much that is, ``readings.md`` says."""
+"""The noise is 2^21 to 2^22 steps, plus a margin for rounding (``readings.md``)."""
 
 ROUNDING = 1.25
 """Steps by which rounding may change the difference of two readings.
 
-Rounding to steps moves each by half a step at most. Below 2^50 steps the last place of a float is an eighth of a step
-at most, so each may also be an eighth off what it stands for. Twice both is 1.25.
+Rounding to steps changes each reading by at most half a step. Below 2^50 steps the last place of a float is at most an
+eighth of a step, so each float may be an eighth of a step away from its number. Twice both is 1.25.
 """
 
 _BITS = 24
-"""Of the scale of the noise: what the exact samplers can take."""
+"""The most bits in the scale of the noise that the exact samplers can draw."""
 
 _LEAST, _MOST = Fraction(1, 10**100), Fraction(10**100)
-"""Of reach and sensitivity: beyond, floats would over- or underflow."""
+"""Limits of reach and sensitivity, beyond which floats overflow or underflow."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Readings:
-    """Every reading gets noise that hides moves of the sources of at most ``reach`` in all, strength times distance.
+    """Differential privacy for the readings of sensors.
 
-    The noise is made for the whole vector of readings, all sensors and all times together: a guarantee for each reading
-    alone would be none for the field they all see (errata E4-3).
+    The noise hides whether sources moved by at most ``reach`` in all, strength times distance. It is calibrated for the
+    whole vector of readings, all sensors and all times together. A guarantee for each reading alone would not protect
+    the sources, because all sensors see the same sources (errata E4-3).
 
     Args:
-        field: The physics: which reading a source adds to how much, for example ``Line(n=100, m=50, T=0.05)``.
-        reach: α. A source of strength 1 is hidden within this distance, one of strength 2 within half of it.
+        field: What sensors read of sources, for example ``Line(n=100, m=50, T=0.05)``.
+        reach: α. A source of strength 1 is hidden within this distance, one of strength 2 within half of it; in units
+            of strength times the field's unit of length.
         epsilon: Privacy loss of all readings together.
-        delta: For Gaussian noise, the default of the field; 0 gives Laplace noise and a pure guarantee.
+        delta: Positive for Gaussian noise; 0 for Laplace noise and a pure guarantee.
+
+    Raises:
+        InvalidInput: The reach, epsilon or delta is out of range.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> from heathaze.sensors.physics import Line
+    >>> line = Line(n=100, m=50, T=0.05)
+    >>> readings = Readings(line, reach=0.01, epsilon=1)
+    >>> readings
+    <Readings: 50 readings, reach 0.01, ε = 1, δ = 1e-05>
+    >>> readings.protect(line.responses([[0.3]])[:, 0], randomness=Simulation(1)).values.shape
+    (50,)
     """
 
     field: Field
@@ -77,23 +94,27 @@ class Readings:
 
     @functools.cached_property
     def sensitivity(self) -> Sensitivity:
-        """How much the readings change at most when sources move by the reach, rounded up."""
+        """The largest change of the readings if sources move by the reach, rounded up.
+
+        Raises:
+            InvalidInput: Delta is smaller than the probability that the sensitivity is too small.
+        """
         found = sensitivity(self.field, math.nextafter(float(self.reach), math.inf))
         if found.failure_probability >= self.delta and found.failure_probability > 0:
             raise InvalidInput(
-                f"The sensitivity of so many sensors is known but for a chance of {found.failure_probability:.2g}, "
+                f"The sensitivity of so many sensors is too small with probability {found.failure_probability:.2g}, "
                 f"and delta is {decimal(self.delta)}; give a larger delta, such as 1e-9, or read fewer sensors."
             )
         return found
 
     @functools.cached_property
     def _noise(self) -> tuple[int, int, int]:
-        """Steps as a power of two, sensitivity in steps, and the scale of the noise in steps."""
+        """The exponent of a step (a power of two), the sensitivity in steps, and the scale of the noise in steps."""
         ratio = _gaussian_ratio(self.epsilon, self.delta) if self.delta > 0 else 1 / float(self.epsilon)
         steps = math.floor(math.log2(self._change * ratio)) - FINENESS
         counted = self._counted(steps)
         scale = math.ceil(ratio * counted)
-        least = 1  # doubles: where the price hardly falls, the loop still ends after a few turns, with too many bits
+        least = 1  # Doubles, so that the loop ends after a few turns even where the cost hardly falls.
         while scale.bit_length() <= _BITS and (cost := self._price(counted, scale)) > self.epsilon:
             scale = max(scale + least, math.ceil(scale * cost / self.epsilon))
             least *= 2
@@ -108,25 +129,25 @@ class Readings:
         return compose([self._event(counted, scale)], self._delta).epsilon
 
     def _counted(self, steps: int) -> int:
-        """The sensitivity in steps of 2^steps, and what rounding adds to it: ROUNDING for each reading."""
+        """The sensitivity in steps of 2^steps, with ROUNDING for each reading."""
         readings = self.field.shape[0]
         rounding = ROUNDING * (math.sqrt(readings) if self.delta > 0 else readings)
         return math.ceil(math.ldexp(self._change, -steps) * (1 + 1e-12) + rounding)
 
     @property
     def _change(self) -> float:
-        """The sensitivity that the noise asks for, in the unit of a reading."""
+        """The sensitivity in the norm of the noise, in the unit of a reading."""
         change = self.sensitivity.l2 if self.delta > 0 else self.sensitivity.l1
         if not _LEAST <= change <= _MOST:
             raise InvalidInput(
-                f"The sensitivity of the readings is {change:g}, and must be from 1e-100 to 1e100; either the sensors "
-                "see nothing of the sources, or the units are absurd: see to those of lengths, times and readings."
+                f"The sensitivity of the readings is {change:g}, and must be from 1e-100 to 1e100; check the units of "
+                "lengths, times and readings, and whether the sensors see the sources at all."
             )
         return change
 
     @property
     def _delta(self) -> Fraction:
-        """What is left of δ after what the sensitivity may be wrong with, on large graphs."""
+        """δ minus the probability that the sensitivity is too small, which is positive on large graphs."""
         return self.delta - Fraction(self.sensitivity.failure_probability)
 
     def _event(self, counted: int, scale: int) -> Event:
@@ -136,13 +157,13 @@ class Readings:
 
     @property
     def event(self) -> Event:
-        """What happens to the readings."""
+        """The event that the accountant composes: sensitivity and scale of the noise, in steps."""
         _, counted, scale = self._noise
         return self._event(counted, scale)
 
     @property
     def step(self) -> float:
-        """Readings are published in steps of this, a power of two."""
+        """The unit of published readings, a power of two."""
         return math.ldexp(1.0, self._noise[0])
 
     @property
@@ -155,12 +176,16 @@ class Readings:
         return math.ldexp(scale if self.delta > 0 else scale * math.sqrt(2), steps)
 
     def guarantee(self, trust: Trust = Trust.CENTRAL) -> Guarantee:
-        """What the readings promise: trusting whoever adds the noise."""
+        """The guarantee of the readings.
+
+        Args:
+            trust: Who adds the noise.
+        """
         reach = f"{_exactly(self.reach)} {unit_after(self.reach, self.field.unit)}"
         return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Public parameters, as texts."""
         return {"reach": str(self.reach), "epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     # ── by a curator, or by the sensors ─────────────────────────────────────────────────────────────────────────────
@@ -168,13 +193,23 @@ class Readings:
     def protect(
         self, readings: npt.ArrayLike, *, ledger: Ledger | Budget | None = None, randomness: Randomness | None = None
     ) -> NoisyReadings:
-        """Noise for readings that one party holds: look at them, charge the ledger, draw.
+        """Add noise to raw readings that one party holds.
+
+        The readings are checked first, then the ledger is charged, then the noise is drawn.
 
         Args:
             readings: One number for each row of the field, time by time and at each time in the field's order of
-                sensors; NaN where none was taken.
-            ledger: The budget of these sources. Charged before any noise exists; nothing happens if it does not allow.
+                sensors; NaN where no reading was taken.
+            ledger: The budget of these sources.
             randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+
+        Returns:
+            Readings that may be published.
+
+        Raises:
+            InvalidInput: The readings do not fit the field; nothing was charged.
+            BudgetExceeded: The ledger has too little left; nothing was charged and no noise was drawn.
+            TooLarge: The noise is too large to be drawn exactly.
         """
         values = self._checked(readings)
         steps, _, scale = self._noise
@@ -194,19 +229,22 @@ class Readings:
 
     @property
     def times(self) -> int:
-        """How often each sensor reads: the number of snapshots, where all have as many readings; else once."""
+        """How often each sensor reads: the number of snapshots if all have the same number of readings, else 1."""
         if isinstance(self.field, Snapshots) and len({part.shape[0] for part in self.field.fields}) == 1:
             return len(self.field.fields)
         return 1
 
     def card(self, *, escrow: bool = False, ledger: Ledger | Budget | None = None) -> Card:
-        """What each sensor needs to add its own noise in the field, once for each of :attr:`times`.
+        """The card that each sensor needs to add its own noise, once for each of :attr:`times`.
 
-        Every card is a promise of its own. Sensors with a second card answer again, and that costs again.
+        Making a card is the release: it is paid here. A second card lets sensors answer again, and costs again.
 
         Args:
-            escrow: Whether sensors draw their noise from a key, so that its holder can take it off again.
-            ledger: The budget of these sources. Charged before there is a card; none is made if it does not allow.
+            escrow: Whether sensors draw their noise from a key, so that the key's holder can remove it.
+            ledger: The budget of these sources. It is charged before the card is returned.
+
+        Raises:
+            BudgetExceeded: The ledger has too little left; nothing was charged and there is no card.
         """
         warn_if_weak(self.epsilon)
         steps, _, scale = self._noise
@@ -216,21 +254,25 @@ class Readings:
         return card
 
     def collected(self, answers: npt.ArrayLike, card: Card) -> NoisyReadings:
-        """The answers of sensors that added their own noise, in steps, as readings.
+        """Readings from the answers of sensors that added their own noise.
 
         Args:
-            answers: Whole numbers, one for each row of the field, time by time and at each time in the field's order of
-                sensors; NaN where none came.
-            card: What the sensors were given. It was paid for when it was made.
+            answers: Whole numbers of steps, one for each row of the field, time by time and at each time in the field's
+                order of sensors; NaN where no answer came.
+            card: The card of the sensors. It was paid when it was made.
+
+        Returns:
+            Readings that may be published.
 
         Raises:
-            PromiseBroken: The card has less noise than these readings owe, or is for another number of times.
+            InvalidInput: The answers do not fit the field.
+            PromiseBroken: The card has too little noise for these readings, or is for another number of times.
         """
         values = self._checked(answers, "answer")
         there = np.isfinite(values)
         if (np.rint(values[there]) != values[there]).any() or (np.abs(values[there]) >= 2.0**53).any():
             raise InvalidInput(
-                "An answer is no whole number below 2^53; give what Sensor.read returned, and NaN where nothing came."
+                "An answer is not a whole number below 2^53; give what Sensor.read returned, and NaN where none came."
             )
         if card.times != self.times:
             raise PromiseBroken(
@@ -305,7 +347,7 @@ def _parse_reach(value: Number) -> Fraction:
 
 
 def _exactly(value: Fraction) -> str:
-    """A number as a text that means it and no other: a decimal where it ends, else the fraction.
+    """A number as an exact text: a decimal if it has finitely many digits, else a fraction.
 
     >>> _exactly(Fraction("0.9999991")), _exactly(Fraction(1, 3)), _exactly(Fraction(2))
     ('0.9999991', '1/3', '2')

@@ -1,10 +1,10 @@
-"""How far off every estimate of sources must be in the worst case: the paper's theorem 15, proved anew, and better.
+"""Lower bounds on the worst-case error of every estimate of sources: the paper's theorem 15, proved anew and improved.
 
 Readings are ỹ = M f + N(0, σ² I). Sources f have total strength S and lie on a shortest way of length D: the line
 itself, a segment of the plate, a path of the graph. Errors are the normalised earth mover's distance d. One number
 describes the physics, the Lipschitz constant Λ: moving strength 1 by length 1 changes readings by at most Λ in ℓ2, so
 
-    ‖M f − M f′‖ ≤ Λ S d(f, f′)     (Lemma 16; Λ is Δ₂ / α, see mechanisms.sensors.sensitivity).
+    ‖M f − M f′‖ ≤ Λ S d(f, f′)     (Lemma 16; Λ is Δ₂ / α, see :mod:`heathaze.sensors.sensitivity`).
 
 A **floor** is a number R such that for every estimator, however clever, some such f has E d(f, f̂) ≥ R.
 
@@ -59,18 +59,22 @@ def recovery_floor(
     sources: int | None = None,
     spacing: float | None = None,
 ) -> Floats:
-    """The largest floor proved here, for each σ: K sources that may each have moved, the best K.
+    """The largest lower bound proved here, for each σ: from K sources that may each have moved, with the best K.
 
     Args:
         sigma: Standard deviations of a reading's noise, not negative.
-        lipschitz: Λ, the most that strength 1 moved by length 1 changes the readings in ℓ2.
-        length: D, of a shortest way in the space.
-        strength: S, the sum of all sources.
-        sources: At most how many there are; any number if not given.
-        spacing: Of the candidate places along the way, if sources lie on candidates only.
+        lipschitz: Λ, the largest change of the readings in ℓ2 if strength 1 moves by length 1.
+        length: D, the length of a shortest path in the space.
+        strength: S, the sum of all strengths.
+        sources: The largest number of sources; any number if not given.
+        spacing: The distance of candidate places along the path, if sources lie at candidates only.
 
     Returns:
-        An array like ``sigma``: the mean normalised earth mover's distance no estimator undercuts everywhere.
+        An array like ``sigma``. For every estimator some sources have an expected normalised earth mover's distance of
+        at least this.
+
+    Raises:
+        InvalidInput: A number is out of range.
 
     >>> curve = recovery_floor([0.001, 0.1, 1000], lipschitz=13.59)
     >>> [round(float(floor), 4) for floor in curve]
@@ -89,17 +93,17 @@ def recovery_floor(
 
 
 def two_point_floor(sigma: npt.ArrayLike, lipschitz: float, *, length: float = 1.0, strength: float = 1.0) -> Floats:
-    """The floor of one source that may have moved (L. Le Cam): a Φ(−Λ S a / 2σ) at the best a ≤ D; about 0.34 σ/(Λ S).
+    """The lower bound from one source that may have moved (L. Le Cam): a Φ(−Λ S a / 2σ) at the best a ≤ D.
 
-    Arguments as for :func:`recovery_floor`.
+    It is about 0.34 σ/(Λ S). Arguments are those of :func:`recovery_floor`.
     """
     return recovery_floor(sigma, lipschitz, length=length, strength=strength, sources=1)
 
 
 def fano_floor(sigma: npt.ArrayLike, lipschitz: float, *, length: float = 1.0, strength: float = 1.0) -> Floats:
-    """What the paper's proof of theorem 15 gives when its steps are right: a/8 with a = min(D/4, √(ln 2) σ / (Λ S)).
+    """The bound of the paper's proof of theorem 15 with corrected steps: a/8 with a = min(D/4, √(ln 2) σ / (Λ S)).
 
-    Arguments as for :func:`recovery_floor`, which is larger always.
+    It is always smaller than :func:`recovery_floor`, whose arguments it takes.
     """
     _check(lipschitz, length, strength)
     return np.asarray(np.minimum(length / 4, math.sqrt(math.log(2)) * _sigmas(sigma) / (lipschitz * strength)) / 8)

@@ -1,7 +1,7 @@
-"""Fields: how sources reach sensors, as linear maps with a cheap product and its adjoint; see ``diffusion.md``.
+"""Fields: what sensors read of sources, as linear maps with a fast product and adjoint; see ``diffusion.md``.
 
-All satisfy :class:`heathaze.sensors.physics.field.Field`, and all drop missing readings with ``without(rows)`` and
-``only(mask)``.
+All of them satisfy :class:`heathaze.sensors.physics.field.Field`. ``only(rows)`` and ``without(rows)`` leave out
+missing readings.
 """
 
 from heathaze.sensors.physics.graph import Graph

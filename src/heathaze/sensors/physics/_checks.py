@@ -1,4 +1,4 @@
-"""What all fields check alike: amounts, places of sensors, rows that are kept."""
+"""Checks that all fields share: lengths, positions of sensors, rows that are kept."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
 MOST_LENGTH = 1e30
-"""Lengths lie between its inverse and this: squares and cubes of them are numbers too."""
+"""The largest length; its inverse is the smallest. Squares and cubes of lengths are then finite."""
 
 
 def length(value: float, name: str, meaning: str) -> float:
-    """A positive number whose powers are numbers as well, or a sentence."""
+    """A length between 1e-30 and 1e30.
+
+    Raises:
+        InvalidInput: It is not.
+    """
     number = positive(value, name, meaning)
     if not 1 / MOST_LENGTH <= number <= MOST_LENGTH:
         raise InvalidInput(
@@ -24,7 +28,7 @@ def length(value: float, name: str, meaning: str) -> float:
 
 
 def spread(T: float, size: float) -> float:
-    """T, refused where √T is below a millionth of the size: a source would be seen by the sensor it sits on, or not."""
+    """T, with √T between a millionth and a million times the size: below, only a sensor at the source would see it."""
     area = positive(T, "T", "diffusivity times time, an area")
     if not 1e-12 * size**2 <= area <= 1e12 * size**2:
         raise InvalidInput(
@@ -35,11 +39,11 @@ def spread(T: float, size: float) -> float:
 
 
 def coordinates(values: npt.ArrayLike, dimensions: int, what: str) -> Floats:
-    """Finite coordinates, shape (k, dimensions); where there is one dimension, plain numbers are taken as well."""
+    """Finite coordinates, shape (k, dimensions); in one dimension also plain numbers."""
     try:
         found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"The positions of {what} are no numbers; give coordinates.") from error
+        raise InvalidInput(f"The positions of {what} are not numbers; give coordinates.") from error
     if found.ndim == 1 and dimensions == 1:
         found = found[:, None]
     if found.ndim != 2 or found.shape[1] != dimensions:
@@ -50,7 +54,7 @@ def coordinates(values: npt.ArrayLike, dimensions: int, what: str) -> Floats:
 
 
 def sensor_places(values: npt.ArrayLike, size: Floats) -> Floats:
-    """Where sensors are: at least one, no two at one place, all between 0 and ``size``."""
+    """Positions of sensors: at least one, no two at one place, all between 0 and ``size``."""
     places = coordinates(values, len(size), "sensors")
     if len(places) == 0:
         raise InvalidInput("There are no sensors; give the position of at least one.")
@@ -72,7 +76,7 @@ def sensor_places(values: npt.ArrayLike, size: Floats) -> Floats:
 
 
 def kept_rows(rows: npt.ArrayLike, count: int, *, keep: bool) -> Integers:
-    """The numbers of the rows that stay, in order, from a mask or from numbers of rows to keep or to drop."""
+    """The numbers of the rows that stay, in order, from a mask or from numbers of rows to keep or to leave out."""
     found = np.asarray(rows)
     if found.size == 0 and found.dtype != np.bool_:
         found = found.astype(np.int64)

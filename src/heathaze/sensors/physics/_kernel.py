@@ -1,11 +1,11 @@
-"""Heat along one axis: what a sensor reads of a unit source at x, its derivatives, and how large they can be nearby.
+"""Heat along one axis: what a sensor reads of a unit source at x, its derivatives, and bounds of them.
 
 In an open space it is g(x − s) with g(z) = exp(−z²/4T) / √(4πT). Between insulated walls at 0 and W it is the sum of g
 over the mirror images of the sensor, 2kW ± s, or, which is the same,
 
     1/W + (2/W) Σ_k exp(−κ²T) cos(κs) cos(κx),   κ = kπ/W,   k = 1, 2, …
 
-Images are few while √T is small against W, cosines are few once it is not; :data:`SWITCH` chooses.
+Few images suffice while √T is small compared with W, and few cosines otherwise; :data:`SWITCH` chooses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from heathaze.types import Floats
 
 SWITCH = 0.05
-"""T/W² above which cosines take over: there, five images a side and nine cosines both reach the last bit."""
+"""T/W² above which cosines are used. At this value five images a side and nine cosines are both exact."""
 
 _NEGLIGIBLE = 45.0
 """exp(−45) = 3e-20 of the largest term is left out."""

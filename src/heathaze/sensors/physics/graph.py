@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 MOST_DENSE_NODES = 2000
-"""Up to so many nodes the heat kernel of the sensors is written out once; larger graphs never have a dense matrix."""
+"""Up to this many nodes the rows of the heat kernel are computed once; larger graphs have no dense matrix."""
 
 MOST_TERMS = 20_000
-"""Of the Chebyshev series; it needs about √(70 τ · largest degree)."""
+"""The most terms of the Chebyshev series, which needs about √(70 τ · largest degree)."""
 
 _LEFT_OUT = 1e-15
-"""Sum of the Chebyshev coefficients that are left out; what rounding adds is :attr:`Graph.rounding`."""
+"""The sum of the Chebyshev coefficients that are left out. Rounding adds :attr:`Graph.rounding`."""
 
 _ROOM = 2**22
 """Numbers in the Lanczos vectors that are held at a time."""
@@ -42,19 +42,23 @@ class Graph:
 
     Args:
         edges: Pairs of nodes, numbered from 0, or a :class:`~heathaze.sensors.physics.network.Network`.
-        tau: Diffusivity times time.
-        sensors: Nodes that are read; all of them unless given.
-        nodes: How many; as many as the edges name unless given.
+        tau: τ, diffusivity times time, positive.
+        sensors: The nodes that are read; all unless given.
+        nodes: The number of nodes; the largest number in the edges plus 1 unless given.
         weights: How readily heat passes along each edge; 1 unless given.
-        lengths: How far apart the ends of each edge are; 1 unless given.
+        lengths: The distance of the ends of each edge; 1 unless given.
+
+    Raises:
+        InvalidInput: The edges are not a connected network, or tau or the sensors are out of range.
+        TooLarge: tau times the largest degree exceeds 4 million.
 
     With x = (2/Λ)L − 1 in [−1, 1], Λ the largest sum of a node's degree and the weighted mean degree of its neighbours
     (no eigenvalue of L is larger: Gershgorin for D⁻¹(D + W)D), and z = τΛ/2,
 
         exp(−τL) = e^(−z) Σ_k (2 − [k = 0]) (−1)^k I_k(z) T_k(x)
 
-    whose coefficients have absolute sum 1 and |T_k| ≤ 1, so that what is left out of the series bounds its error, but
-    for rounding.
+    whose coefficients have absolute sum 1 and |T_k| ≤ 1. So the sum of the coefficients that are left out bounds the
+    error, except for rounding.
 
     >>> pair = Graph([(0, 1)], 0.5)
     >>> pair.apply(np.array([1.0, 0.0])).round(4).tolist()  # (1 ± e^(−1)) / 2
@@ -135,16 +139,16 @@ class Graph:
         return self.only(kept_rows(rows, self.shape[0], keep=False))
 
     def bounds_of_moves(self, moves: Integers, steps: int) -> Floats:
-        """Upper bounds of ‖M_i − M_j‖² for pairs of nodes, or of ‖M_i‖² for single ones, by so many Lanczos steps each.
+        """Upper bounds of ‖M_i − M_j‖² for pairs of nodes, or of ‖M_i‖² for single nodes.
 
         Args:
             moves: Nodes, shape (k, 2) or (k, 1).
-            steps: How far around each the graph is looked at.
+            steps: The number of Lanczos steps: how far around each node the graph is used.
         """
         return squared_norms(self._laplacian, moves, self.tau, steps)
 
     def neighbours(self, steps: int) -> Floats:
-        """How many numbers so many Lanczos steps from each node have to look at."""
+        """The size of the neighbourhood of each node within so many Lanczos steps."""
         return _neighbourhood_sizes(self._laplacian, steps)
 
     @property
@@ -154,7 +158,7 @@ class Graph:
 
     @functools.cached_property
     def rounding(self) -> float:
-        """What rounding may do to the readings of a unit source, in ‖·‖₂; see ``diffusion.md``.
+        """An estimate of the rounding error in the readings of a unit source, in ‖·‖₂; see ``diffusion.md``.
 
         4 √r · u · z,   u = 2^−53, z = τΛ/2, r the most neighbours that a node has, and itself
         """
@@ -173,7 +177,7 @@ class Graph:
         return self.network.laplacian()
 
     def _spread(self, start: Floats) -> Floats:
-        """exp(−τL) · start, by Clenshaw's way upwards: three vectors, one product with L for each term."""
+        """exp(−τL) · start, by the Chebyshev recurrence: three vectors, one product with L for each term."""
         if not start.any():
             return np.zeros_like(start)
         coefficients, doubled = self._series

@@ -18,23 +18,27 @@ from heathaze.sensors.physics.field import Taylor
 from heathaze.types import Floats
 
 MOST_ENTRIES = 2**26
-"""A line is a dense matrix of at most so many numbers: half a gigabyte."""
+"""The largest dense matrix of a line, in numbers: half a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Line:
-    """Heat on an interval, seen by sensors along it. The ends are open: heat that passes them is gone.
+    """Heat on an interval, seen by sensors along it. The ends are open: heat that passes them is lost.
 
         A[j, i] = g(i·length/n − s_j),   g(z) = exp(−z²/4T) / √(4πT)
 
     A row for each sensor and a column for each place; the paper prints it the other way round (errata E4-5).
 
     Args:
-        n: Candidate places, at i·length/n for i = 1 … n.
-        m: Sensors, at j·length/m for j = 1 … m; nothing where ``sensors`` are given.
-        T: Diffusivity times time, an area.
-        length: Of the interval, in metres.
-        sensors: Positions of one's own, in metres.
+        n: The number of candidate places, at i·length/n for i = 1 … n.
+        m: The number of sensors, at j·length/m for j = 1 … m; None if ``sensors`` is given.
+        T: Diffusivity times time, in square metres.
+        length: The length of the interval in metres.
+        sensors: Positions of the sensors in metres, instead of ``m``.
+
+    Raises:
+        InvalidInput: A number is out of range, or sensors lie outside or at one place.
+        TooLarge: The matrix has more than 2^26 numbers.
 
     >>> line = Line(4, 2, 0.1)
     >>> line.shape, line.positions[:, 0].tolist(), line.sensors[:, 0].tolist()

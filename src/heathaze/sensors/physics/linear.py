@@ -1,4 +1,4 @@
-"""Physics of one's own: any matrix from sources to readings."""
+"""Custom physics: any matrix from sources to readings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from heathaze.types import Floats, Integers
 
 @dataclass(frozen=True, eq=False, init=False)
 class Linear:
-    """Readings = matrix · strengths, for physics of one's own. Sources lie at the candidate places and nowhere else.
+    """Custom physics: readings = matrix · strengths. Sources lie at the candidate places only.
 
     Args:
-        matrix: A row for each reading, a column for each place: an array, a sparse array of scipy, or one of scipy's
-            linear operators. A column of zeros is refused, since a source there is invisible; in an operator nobody
-            looks for one.
-        positions: Of the places, shape (n,) or (n, dimensions): distances are straight.
-        network: Instead of positions: places are its nodes, distances run along its edges.
+        matrix: A row for each reading and a column for each place: an array, a sparse array of scipy, or a scipy linear
+            operator. A column of zeros is refused, since a source there is invisible; operators are not checked.
+        positions: Coordinates of the places, shape (n,) or (n, dimensions). Distances are straight.
+        network: Instead of positions, a network whose nodes are the places. Distances run along its edges.
+
+    Raises:
+        InvalidInput: The matrix is not finite or has a column of zeros, or does not fit the places.
 
     >>> Linear([[1, 0.5], [0, 0.5]], positions=[0, 2]).apply(np.array([1.0, 2.0])).tolist()
     [2.0, 1.0]
@@ -81,9 +83,9 @@ class Linear:
         return self.apply(units)
 
     def only(self, rows: npt.ArrayLike) -> Self:
-        """The same physics with these readings alone: a mask, or numbers of readings.
+        """The same physics with some of its readings: a mask, or numbers of readings.
 
-        A place that none of them sees is let through here: readings go missing, and that is no mistake of the layout.
+        A column may be zero here, since readings may be missing.
         """
         kept = kept_rows(rows, self.shape[0], keep=True)
         rest = object.__new__(type(self))

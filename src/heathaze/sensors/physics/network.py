@@ -1,4 +1,4 @@
-"""A graph whose nodes are places: who is next to whom, how far, and how readily something passes along an edge."""
+"""A graph whose nodes are places: its edges, their lengths, and how readily heat passes along them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 _MANY = 10**6
-"""From so many nodes on, it is looked whether there are edges enough before anything of that size is made."""
+"""Above this number of nodes the number of edges is checked before anything of that size is made."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Network:
     """A connected, undirected graph without loops. Nodes are numbered from 0.
 
-    ``weights`` say how readily heat, or a rumour, passes along an edge; ``lengths`` how far apart its ends are, which
-    is what a distance between nodes adds up. Both are 1 unless given.
+    Weights say how readily heat, or a rumour, passes along an edge. The distance of two nodes is the length of the
+    shortest path between them.
 
     Args:
         edges: Pairs of nodes, shape (edges, 2), each pair once and in either direction.
@@ -76,7 +76,7 @@ class Network:
         return self._symmetric(self.lengths)
 
     def degrees(self) -> Floats:
-        """The weights of each node's edges, added up."""
+        """The sum of the weights of each node's edges."""
         both = np.concatenate([self.edges[:, 0], self.edges[:, 1]])
         return np.bincount(both, np.concatenate([self.weights, self.weights]), minlength=self.nodes).astype(np.float64)
 

@@ -28,16 +28,20 @@ class Plate:
 
         reading = p(x) · q(y),   p and q the heat kernels of both axes (:mod:`heathaze.sensors.physics._kernel`)
 
-    The heat kernel of a rectangle is a product, with open walls (heat leaves) and with insulated ones (it stays), so
-    no matrix of sensors times places is ever stored.
+    The heat kernel of a rectangle is a product of two kernels, with open and with insulated walls. So the matrix of
+    sensors times places is never stored.
 
     Args:
         shape: Width and height in metres.
-        sensors: Where they are, in metres from the lower left corner, shape (m, 2).
-        T: Diffusivity times time, an area.
-        walls: "open", where heat leaves, or "insulated", where it stays. The ends of a line are always open.
-        candidates: Cells across the longer side; a candidate place is the middle of each. Rows run upwards, and within
-            a row places run to the right, so ``strengths.reshape(plate.grid_shape)`` is a map.
+        sensors: Positions in metres from the lower left corner, shape (m, 2).
+        T: Diffusivity times time, in square metres.
+        walls: "open" if heat leaves through the walls, "insulated" if it stays.
+        candidates: The number of cells across the longer side, 1 to 4,096. The middle of each cell is a candidate
+            place. Rows run upwards and places within a row to the right, so ``strengths.reshape(plate.grid_shape)`` is
+            a map.
+
+    Raises:
+        InvalidInput: A number is out of range, or sensors lie outside or at one place.
 
     >>> plate = Plate((2, 1), [(0.5, 0.5), (1.5, 0.5)], 0.1, candidates=4)
     >>> plate.shape, plate.grid_shape, plate.positions[[0, 1, 4]].tolist()

@@ -23,12 +23,15 @@ _ABSENT = object()
 
 @dataclass(frozen=True, eq=False, init=False)
 class Snapshots:
-    """Fields over the same places, one below the other: all that the same sources tell, over time or by other sensors.
+    """Several fields over the same places: readings of the same sources at several times, or by other sensors.
 
-    What is protected is everything together, so the sensitivity is that of the whole stack (errata E4-3).
+    All readings are protected together, so the sensitivity is that of the whole stack (errata E4-3).
 
     Args:
-        fields: Lines, plates, graphs or others, over the same candidate places; readings come in this order.
+        fields: Lines, plates, graphs or other fields over the same candidate places. Readings come in this order.
+
+    Raises:
+        InvalidInput: There is no field, or the fields have different places.
 
     >>> from heathaze.sensors.physics import Line
     >>> Snapshots([Line(10, 5, T) for T in (0.1, 0.2)]).shape
