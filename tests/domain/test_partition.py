@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
-from heathaze.domain.partition import Partition, cell_codes, square_areas
-from heathaze.domain.quadtree import exists
+from heathaze.domain.partition import Partition, cell_codes
+from heathaze.domain.quadtree import exists, node_areas
 from heathaze.errors import HeathazeError, InvalidInput
 from heathaze.privacy.randomness import Simulation
 
@@ -72,7 +72,7 @@ def test_squares_are_disjoint_and_complete(partition: Partition) -> None:
         painted[cells] = entry
     cells = cell_codes(grid)
     assert np.array_equal(painted[cells], partition.locate(cells))
-    assert square_areas(grid, levels, codes).sum() == grid.cells
+    assert node_areas(grid, levels, codes).sum() == grid.cells
     assert all(exists(grid, int(level), codes[levels == level]).all() for level in np.unique(levels))
 
 
@@ -231,6 +231,6 @@ def test_the_largest_grid_costs_what_its_nodes_cost() -> None:
     corner = Partition(grid, np.array([0, 20]), np.array([0, 4**20 - 1]))
     assert corner.areas.tolist() == [4**20 - 1, 1]
     levels, codes, entries = corner.squares()
-    assert square_areas(grid, levels, codes).sum() == 4**20
+    assert node_areas(grid, levels, codes).sum() == 4**20
     assert len(levels) == 3 * 20 + 1
     assert entries.sum() == 1

@@ -23,7 +23,8 @@ import numpy as np
 from heathaze.checks import assign
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
-from heathaze.domain.partition import Partition, cell_codes, square_areas
+from heathaze.domain.partition import Partition, cell_codes
+from heathaze.domain.quadtree import node_areas
 from heathaze.errors import InvalidInput
 from heathaze.inference.linear_map import Cost, MapProblem, SmoothMap, learn_prior, refine
 from heathaze.privacy.randomness import Randomness, Simulation
@@ -137,7 +138,7 @@ class _View:
         cut, square = np.unique(names >> (2 * (levels - level)), return_inverse=True)
         # A region that lies partly in such a square has the same part of its people there as of its area.
         pairs, pair = np.unique(entries * len(cut) + square, return_inverse=True)
-        part = np.bincount(pair, square_areas(grid, levels, names) / partition.region_areas[entries])
+        part = np.bincount(pair, node_areas(grid, levels, names) / partition.region_areas[entries])
         region, into = np.divmod(pairs, max(len(cut), 1))
         rest = 1 - np.bincount(region, part, len(partition))
         values = np.concatenate([rest * regions.values, np.bincount(into, part * regions.values[region], len(cut))])
@@ -222,7 +223,7 @@ def _with_detail(last: NoisyRegions, level: int, shares: Floats) -> TreeDensity:
     if not len(names):
         return TreeDensity.from_mass(grid, np.full(len(codes), level), codes, mass)
     square = np.searchsorted(codes, names >> (2 * (levels - level)))
-    areas = square_areas(grid, levels, names)
+    areas = node_areas(grid, levels, names)
     weight = (np.maximum(last.values, 0.0) / last.partition.region_areas)[entries] * areas
     whole = np.bincount(square, weight, len(codes))
     # A square in which all sums are zero is flat.

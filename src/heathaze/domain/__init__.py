@@ -1,1 +1,1 @@
-"""WHERE: public, fixed before any data is read."""
+"""Where: grids, quadtrees, partitions and densities. All of it is public and fixed before any data is read."""

@@ -1,8 +1,8 @@
-"""Where the mass lies: a distribution over the cells of a grid.
+"""Densities: how mass is distributed over the cells of a grid.
 
-Two forms with the same questions. :class:`Density` holds one number per cell. :class:`TreeDensity` holds a few
-squares of a quadtree, each with a mass spread evenly over its cells, so a grid of 2^20 cells a side costs what its
-squares cost; it is rendered for a window or a coarser size.
+There are two forms with the same methods. :class:`Density` holds one number per cell. :class:`TreeDensity` holds a few
+squares of a quadtree, each with a mass that is spread evenly over its cells. Its memory grows with the number of
+squares, also on a grid of 2^20 cells a side, and it is rendered for a window or at a coarser size.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import node_extent
 from heathaze.errors import InvalidBounds, InvalidInput, TooLarge
@@ -24,14 +25,20 @@ if TYPE_CHECKING:
 
 
 MAX_DENSE_CELLS = 2**24
-"""A dense map is refused above this (128 MB of float64): render a window or a coarser size instead."""
+"""A dense map of more cells (128 MB of float64) is refused; render a window or a coarser size instead."""
 
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """One number per cell, not negative, summing to 1.
+    """A density with one number per cell.
 
-    ``values[0, 0]`` is the north-west corner; on a plane, the corner of smallest x and y.
+    Args:
+        grid: The grid.
+        values: One number for each cell, at least 0, with sum 1. ``values[0, 0]`` is the north-west corner; on a plane,
+            the corner of smallest x and y.
+
+    Raises:
+        InvalidInput: The values do not fit the grid, or are not a density.
 
     >>> grid = Grid.plane(x=(0, 2), y=(0, 2), size=2)
     >>> Density.from_mass(grid, [[3, 0], [0, 1]]).mass_in(Box.plane(x=(0, 1), y=(0, 1)))
@@ -45,7 +52,7 @@ class Density:
         values = np.array(self.values, dtype=np.float64)
         if values.shape != self.grid.shape:
             raise InvalidInput(
-                f"The values have shape {values.shape}, the grid has {self.grid.shape}; give one a cell."
+                f"The values have shape {values.shape}, the grid has {self.grid.shape}; give one for each cell."
             )
         if not np.isfinite(values).all() or (values < 0).any():
             raise InvalidInput(
@@ -54,14 +61,22 @@ class Density:
         if not math.isclose(values.sum(), 1.0, abs_tol=1e-6):
             raise InvalidInput("A density sums to 1; use Density.from_mass to normalise.")
         values.flags.writeable = False
-        object.__setattr__(self, "values", values)
+        assign(self, values=values)
 
     @classmethod
     def from_mass(cls, grid: Grid, mass: npt.ArrayLike) -> Density:
-        """Normalise non-negative mass to sum 1; no mass at all gives the uniform density (errata E0-3)."""
+        """Return mass divided by its sum; without any mass, the uniform density (errata E0-3).
+
+        Args:
+            grid: The grid.
+            mass: One finite number of at least 0 for each cell.
+
+        Raises:
+            InvalidInput: A number is negative or not finite, or the shape is not that of the grid.
+        """
         values = np.asarray(mass, dtype=np.float64)
         if not np.isfinite(values).all() or (values < 0).any():
-            raise InvalidInput("Mass must be finite and not negative in every cell.")
+            raise InvalidInput("The mass of a cell is negative or not finite; give a number of at least 0 for each.")
         total = values.sum()
         if total <= 0:
             return cls.uniform(grid)
@@ -69,23 +84,43 @@ class Density:
 
     @classmethod
     def uniform(cls, grid: Grid) -> Density:
-        """The same everywhere."""
+        """Return the density that is the same in every cell.
+
+        Raises:
+            TooLarge: The grid has more than 2^24 cells.
+        """
         _check_dense(grid)
         return cls(grid, np.full(grid.shape, 1.0 / grid.cells))
 
     def dense(self) -> Density:
-        """Itself: both forms answer to this."""
+        """Return the density itself, as :meth:`TreeDensity.dense` does for the other form."""
         return self
 
     def mass_in(self, box: Box) -> float:
-        """Share of the mass inside a box; a cell cut by the border counts by the part inside."""
+        """Return the share of the mass inside a box, from 0 to 1. A cell on its border counts by the part inside.
+
+        Args:
+            box: The box, in the coordinates of the grid.
+
+        Raises:
+            InvalidBounds: The box lies outside the grid.
+        """
         down, across = _window(self.grid, box)
         rows = _overlap(np.arange(self.grid.rows), np.arange(1, self.grid.rows + 1), down)
         cols = _overlap(np.arange(self.grid.cols), np.arange(1, self.grid.cols + 1), across)
         return float((rows @ (cols @ self.values.T).T).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
-        """The density within a window, on another number of cells; mass outside the window is left out."""
+        """Return the density within a window, on another number of cells. Mass outside the window is left out.
+
+        Args:
+            window: The window; the whole grid if left out.
+            shape: (rows, columns) of the result; the cells of the grid, at most 1024 a side, if left out.
+
+        Raises:
+            InvalidBounds: The window lies outside the grid.
+            TooLarge: The result has more than 2^24 cells.
+        """
         if window is None and shape in (None, self.grid.shape):
             return self
         target, down, across = _target(self.grid, window, shape)
@@ -94,7 +129,10 @@ class Density:
         return Density.from_mass(target, np.maximum(rows @ (cols @ self.values.T).T, 0))
 
     def resample(self, shape: tuple[int, int]) -> Density:
-        """The same density on another number of cells; mass is kept.
+        """Return the same density on another number of cells, with the same mass.
+
+        Args:
+            shape: (rows, columns).
 
         >>> float(Density.uniform(Grid.plane(x=(0, 1), y=(0, 1), size=6)).resample((4, 4)).values[0, 0])
         0.0625
@@ -102,17 +140,23 @@ class Density:
         return self.render(shape=shape)
 
     def smooth(self, sigma: float) -> Density:
-        """The paper's heat map: every cell spread by a Gaussian of ``sigma`` cells, cut at the border of the grid.
+        """Return the paper's heat map: every cell is spread by a Gaussian, which is cut at the border of the grid.
 
             H = K (p ⊘ z zᵀ) Kᵀ,   K[a, b] = exp(−(a − b)² / 2σ²),   z = Kᵀ 1
 
-        Each cell is divided by the weight that stays inside, so mass is kept (errata E0-10; the printed index loses a
-        fifth of it).
+        Each cell is divided by the weight that stays inside, so mass is kept (errata E0-10; with the printed index a
+        fifth of it is lost).
+
+        Args:
+            sigma: Standard deviation σ of the Gaussian, in cells, at least 0.
+
+        Raises:
+            InvalidInput: ``sigma`` is negative or not finite.
         """
         from scipy.ndimage import convolve1d
 
         if not (math.isfinite(sigma) and sigma >= 0):
-            raise InvalidInput(f"sigma is {sigma}; give a width in cells, zero or larger.")
+            raise InvalidInput(f"sigma is {sigma}; give a width in cells of at least 0.")
         if sigma == 0:
             return self
         values = self.values
@@ -126,12 +170,19 @@ class Density:
         return Density.from_mass(self.grid, np.maximum(values, 0))
 
     def squares(self) -> tuple[Floats, Floats, Floats]:
-        """Centre of each cell that holds mass, in cells (down, across), and its mass."""
+        """Return the centre of each cell that holds mass, in cells (down, across), and its mass."""
         rows, cols = np.nonzero(self.values)
         return rows + np.float64(0.5), cols + np.float64(0.5), self.values[rows, cols]
 
     def place(self, uniforms: Floats) -> tuple[Floats, Floats]:
-        """Turn triples of uniform numbers into points (x, y) distributed as the density."""
+        """Turn uniform numbers into points that are distributed as the density.
+
+        Args:
+            uniforms: Rows of three independent uniform numbers in [0, 1).
+
+        Returns:
+            The coordinates x and y of the points.
+        """
         flat = np.cumsum(self.values.ravel())
         cell = np.minimum(np.searchsorted(flat, uniforms[:, 0] * flat[-1], side="right"), self.grid.cells - 1)
         row, col = np.divmod(cell, self.grid.cols)
@@ -140,9 +191,16 @@ class Density:
 
 @dataclass(frozen=True, eq=False)
 class TreeDensity:
-    """Disjoint squares of the quadtree, each with a mass spread evenly over its cells; masses sum to 1.
+    """A density of disjoint squares of the quadtree, each with a mass that is spread evenly over its cells.
 
-    ``levels[k]`` and ``codes[k]`` name square k (see :mod:`heathaze.domain.quadtree`), ``mass[k]`` is its share.
+    Args:
+        grid: The grid.
+        levels: Level of each square.
+        codes: Code of each square (see :mod:`heathaze.domain.quadtree`).
+        mass: Mass of each square, at least 0, with sum 1.
+
+    Raises:
+        InvalidInput: The arrays differ in length, name a square that the grid does not have, or are not a density.
     """
 
     grid: Grid
@@ -162,11 +220,14 @@ class TreeDensity:
             raise InvalidInput("A tree density names a square that its grid does not have.")
         for name, array in (("levels", levels), ("codes", codes), ("mass", mass)):
             array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            assign(self, **{name: array})
 
     @classmethod
     def from_mass(cls, grid: Grid, levels: npt.ArrayLike, codes: npt.ArrayLike, mass: npt.ArrayLike) -> TreeDensity:
-        """Normalise non-negative masses to sum 1; no mass at all gives the uniform density (errata E0-3)."""
+        """Return masses of at least 0 divided by their sum; without any mass, the uniform density (errata E0-3).
+
+        The arguments are those of the class; the masses need not have sum 1.
+        """
         values = np.asarray(mass, dtype=np.float64)
         total = values.sum()
         if total <= 0:
@@ -175,43 +236,37 @@ class TreeDensity:
         return cls(grid, np.asarray(levels)[held], np.asarray(codes)[held], values[held] / total)
 
     def dense(self) -> Density:
-        """One number per cell, refused above 2^24 cells."""
+        """Return the density with one number per cell.
+
+        Raises:
+            TooLarge: The grid has more than 2^24 cells.
+        """
         _check_dense(self.grid)
         return self.render()
 
     def mass_in(self, box: Box) -> float:
-        """Share of the mass inside a box; a square cut by the border counts by the part inside."""
+        """Return the share of the mass inside a box, as :meth:`Density.mass_in` does."""
         down, across = _window(self.grid, box)
         return float(self._spread_over(down, across).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
-        """The density within a window, on a number of cells that fits; mass outside the window is left out.
-
-        Without ``shape``, a window is shown in the grid's own cells as far as 1024 a side.
-        """
+        """Return the density within a window, as :meth:`Density.render` does."""
         target, down, across = _target(self.grid, window, shape)
         return Density.from_mass(target, self._spread_over(down, across))
 
     def squares(self) -> tuple[Floats, Floats, Floats]:
-        """Centre of each square, in cells (down, across), and its mass."""
-        top, bottom, left, right = self._extents()
+        """Return the centre of each square, in cells (down, across), and its mass."""
+        top, bottom, left, right = node_extent(self.grid, self.levels, self.codes)
         return (top + bottom) / 2, (left + right) / 2, self.mass
 
     def place(self, uniforms: Floats) -> tuple[Floats, Floats]:
-        """Turn triples of uniform numbers into points (x, y) distributed as the density."""
-        top, bottom, left, right = self._extents()
+        """Turn uniform numbers into points that are distributed as the density, as :meth:`Density.place` does."""
+        top, bottom, left, right = node_extent(self.grid, self.levels, self.codes)
         total = np.cumsum(self.mass)
         k = np.minimum(np.searchsorted(total, uniforms[:, 0] * total[-1], side="right"), len(total) - 1)
         down = top[k] + uniforms[:, 1] * (bottom - top)[k]
         across = left[k] + uniforms[:, 2] * (right - left)[k]
         return self.grid.x_at(across), self.grid.y_at(down)
-
-    def _extents(self) -> tuple[Integers, Integers, Integers, Integers]:
-        extents = np.empty((4, len(self.codes)), dtype=np.int64)
-        for level in np.unique(self.levels):
-            here = self.levels == level
-            extents[:, here] = node_extent(self.grid, int(level), self.codes[here])
-        return extents[0], extents[1], extents[2], extents[3]
 
     def _spread_over(self, down: Floats, across: Floats) -> Floats:
         return _spread_squares(self.grid, self.levels, self.codes, self.mass, down, across)
@@ -225,9 +280,17 @@ def render_deviations(
     window: Box | None = None,
     shape: tuple[int, int] | None = None,
 ) -> Floats:
-    """Standard deviation of every drawn cell, from those of independent squares of the quadtree.
+    """Return the standard deviation of every rendered cell, from those of independent squares of the quadtree.
 
-    A cell that holds part of a square takes that part of its deviation; one that holds several adds their variances.
+    A cell that holds part of a square has that part of its deviation. The variances of several squares in a cell add.
+
+    Args:
+        grid: The grid.
+        levels: Level of each square.
+        codes: Code of each square.
+        deviations: Standard deviation of each square.
+        window: As in :meth:`Density.render`.
+        shape: As in :meth:`Density.render`.
     """
     target, down, across = _target(grid, window, shape)
     variances = _spread_squares(grid, levels, codes, deviations**2, down, across, power=2)
@@ -235,7 +298,7 @@ def render_deviations(
 
 
 def part_inside(grid: Grid, level: int, codes: Integers, box: Box) -> Floats:
-    """Which part of each node of a level lies in a box, by area."""
+    """Return which part of the area of each node of a level lies in a box, from 0 to 1."""
     down, across = _window(grid, box)
     top, bottom, left, right = node_extent(grid, level, codes)
     height = np.clip(np.minimum(bottom, down[1]) - np.maximum(top, down[0]), 0, None)
@@ -273,7 +336,7 @@ def _spread_squares(
 def _check_dense(grid: Grid) -> None:
     if grid.cells > MAX_DENSE_CELLS:
         raise TooLarge(
-            f"A dense map of {grid.rows} × {grid.cols} cells does not fit; "
+            f"A dense map of {grid.rows} × {grid.cols} cells has more than 2^24 cells; "
             "ask for a window or a coarser size with render(window=…, shape=…)."
         )
 
@@ -283,7 +346,7 @@ def _window(grid: Grid, box: Box) -> tuple[Floats, Floats]:
     ys = (max(box.y[0], grid.y[0]), min(box.y[1], grid.y[1]))
     xs = (max(box.x[0], grid.x[0]), min(box.x[1], grid.x[1]))
     if ys[0] >= ys[1] or xs[0] >= xs[1]:
-        raise InvalidBounds(f"The box {box.x} × {box.y} lies outside the map, which covers {grid.x} × {grid.y}.")
+        raise InvalidBounds(f"The box {box.x} × {box.y} lies outside the map; give a box within {grid.x} × {grid.y}.")
     return np.sort(grid.down(ys)), grid.across(xs)
 
 

@@ -1,6 +1,6 @@
-"""A rectangle cut into cells: the public frame of every map.
+"""Boxes and grids: a rectangle, and a rectangle cut into cells. A grid is the public frame of every map.
 
-There is no constructor from data: bounds taken from the data would be a leak (errata X4).
+There is no constructor from data, because bounds taken from the data would leak (errata X4).
 """
 
 from __future__ import annotations
@@ -13,19 +13,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign, whole
 from heathaze.domain.projection import EARTH_RADIUS_METRES, MERCATOR_LATITUDE, Projection
 from heathaze.errors import InvalidBounds, InvalidInput
 from heathaze.types import Booleans, Floats, Integers
 
 MAX_SIDE = 2**20
-"""Largest number of cells along a side: a quadtree of depth 20, node codes below 2^40."""
+"""The largest number of cells along a side: a quadtree of depth 20, with node codes below 2^40."""
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle to ask about, in the coordinates of the grid it is asked of.
+    """A rectangle, in the coordinates of the grid that it is used with.
+
+    Args:
+        x: Lower and upper bound of the horizontal axis; longitude in degrees on the globe.
+        y: Lower and upper bound of the vertical axis; latitude in degrees on the globe.
+
+    Raises:
+        InvalidBounds: A pair of bounds is reversed, empty or not finite.
 
     >>> Box.over(lon=(-74.0, -73.9), lat=(40.7, 40.8))
     Box(x=(-74.0, -73.9), y=(40.7, 40.8))
@@ -35,17 +43,32 @@ class Box:
     y: Interval
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "x", _interval("x", self.x))
-        object.__setattr__(self, "y", _interval("y", self.y))
+        assign(self, x=_interval("x", self.x), y=_interval("y", self.y))
 
     @classmethod
     def over(cls, lon: Interval, lat: Interval) -> Box:
-        """A box in degrees."""
+        """Return a box in degrees.
+
+        Args:
+            lon: West and east bound.
+            lat: South and north bound.
+
+        Raises:
+            InvalidBounds: A pair of bounds is reversed, empty or not finite.
+        """
         return cls(_interval("lon", lon), _interval("lat", lat))
 
     @classmethod
     def plane(cls, x: Interval, y: Interval) -> Box:
-        """A box in the units of a plane (metres, pixels)."""
+        """Return a box in the units of a plane, such as metres or pixels.
+
+        Args:
+            x: Smallest and largest x.
+            y: Smallest and largest y.
+
+        Raises:
+            InvalidBounds: A pair of bounds is reversed, empty or not finite.
+        """
         return cls(x, y)
 
 
@@ -53,8 +76,9 @@ class Box:
 class Grid:
     """A rectangle of ``rows`` × ``cols`` cells. Make one with :meth:`over` or :meth:`plane`.
 
-    Cell (0, 0) is the north-west corner; on a plane, the corner of smallest x and y. A cell owns its north and west
-    border (on a plane: the borders of smaller x and y); the outermost south and east borders belong to the last cells.
+    Cell (0, 0) is the north-west corner; on a plane, the corner of smallest x and y. The north and west borders of a
+    cell belong to it (on a plane, the borders of smaller x and y). The outermost south and east borders belong to the
+    last cells.
 
     >>> grid = Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
     >>> grid.shape, grid.depth
@@ -72,12 +96,10 @@ class Grid:
 
     def __post_init__(self) -> None:
         names = ("lon", "lat") if self.projection.is_geographic else ("x", "y")
-        object.__setattr__(self, "x", _interval(names[0], self.x))
-        object.__setattr__(self, "y", _interval(names[1], self.y))
+        assign(self, x=_interval(names[0], self.x), y=_interval(names[1], self.y))
         if self.projection.is_geographic:
             _check_globe(self.x, self.y, self.projection)
-        for name, count in (("rows", self.rows), ("cols", self.cols)):
-            _check_side(name, count)
+        assign(self, rows=whole(self.rows, "rows", most=MAX_SIDE), cols=whole(self.cols, "columns", most=MAX_SIDE))
 
     @classmethod
     def over(
@@ -88,7 +110,7 @@ class Grid:
         shape: tuple[int, int] | None = None,
         projection: str | Projection = Projection.EQUIRECTANGULAR,
     ) -> Grid:
-        """A grid on the globe.
+        """Return a grid on the globe.
 
         Args:
             lon: West and east bound in degrees, −180 to 180.
@@ -96,6 +118,10 @@ class Grid:
             size: Cells along each side, 1 to 2^20 (give this or ``shape``).
             shape: (rows, columns), each 1 to 2^20.
             projection: ``"equirectangular"`` (rows equal in latitude) or ``"web-mercator"`` (rows equal on web maps).
+
+        Raises:
+            InvalidBounds: A pair of bounds is reversed, empty, not finite, off the globe, or probably swapped.
+            InvalidInput: The size, shape or projection cannot be used.
         """
         kind = _projection(projection)
         if not kind.is_geographic:
@@ -105,7 +131,17 @@ class Grid:
 
     @classmethod
     def plane(cls, x: Interval, y: Interval, shape: tuple[int, int] | None = None, size: int | None = None) -> Grid:
-        """A grid on a plane, for pixels and metres; row 0 holds the smallest y.
+        """Return a grid on a plane, for pixels and metres. Row 0 holds the smallest y.
+
+        Args:
+            x: Smallest and largest x.
+            y: Smallest and largest y.
+            shape: (rows, columns), each 1 to 2^20 (give this or ``size``).
+            size: Cells along each side, 1 to 2^20.
+
+        Raises:
+            InvalidBounds: A pair of bounds is reversed, empty or not finite.
+            InvalidInput: The size or shape cannot be used.
 
         >>> Grid.plane(x=(0, 320), y=(0, 240), shape=(240, 320)).depth
         9
@@ -125,7 +161,7 @@ class Grid:
 
     @property
     def depth(self) -> int:
-        """Depth ℓ of the quadtree: the longer side is padded to 2^ℓ cells (errata E0-11)."""
+        """Depth ℓ of the quadtree, whose longer side is padded to 2^ℓ cells (errata E0-11)."""
         return (max(self.rows, self.cols) - 1).bit_length()
 
     @property
@@ -135,7 +171,7 @@ class Grid:
 
     @property
     def cell_size(self) -> tuple[float, float]:
-        """Height and width of a cell at the middle of the map: in metres on the globe, else in the plane's units.
+        """Height and width of a cell at the middle of the map, in metres on the globe and in the plane's units else.
 
         >>> height, width = Grid.over(lon=(0, 1), lat=(-0.5, 0.5), size=100).cell_size
         >>> round(height), round(width)
@@ -152,7 +188,7 @@ class Grid:
     # ── coordinates to cells and back; `down` and `across` are positions measured in cells ──────────────────────────
 
     def down(self, y: npt.ArrayLike) -> Floats:
-        """Vertical position in cells: 0 at the top border of row 0, ``rows`` at the bottom border of the last row."""
+        """Return vertical positions in cells: 0 at the top border of row 0, ``rows`` at the bottom of the last row."""
         south, north = self._projected_y()
         projected = self.projection.forward(y)
         if not self.projection.is_geographic:
@@ -160,11 +196,11 @@ class Grid:
         return (north - projected) * (self.rows / (north - south))
 
     def across(self, x: npt.ArrayLike) -> Floats:
-        """Horizontal position in cells: 0 at the left border, ``cols`` at the right."""
+        """Return horizontal positions in cells: 0 at the left border, ``cols`` at the right."""
         return (np.asarray(x, dtype=np.float64) - self.x[0]) * (self.cols / (self.x[1] - self.x[0]))
 
     def y_at(self, down: npt.ArrayLike) -> Floats:
-        """Undo :meth:`down`."""
+        """Return the vertical coordinates of positions in cells, the inverse of :meth:`down`."""
         south, north = self._projected_y()
         step = (north - south) / self.rows
         position = np.asarray(down, dtype=np.float64)
@@ -173,7 +209,7 @@ class Grid:
         return self.projection.backward(north - position * step)
 
     def x_at(self, across: npt.ArrayLike) -> Floats:
-        """Undo :meth:`across`."""
+        """Return the horizontal coordinates of positions in cells, the inverse of :meth:`across`."""
         return self.x[0] + np.asarray(across, dtype=np.float64) * ((self.x[1] - self.x[0]) / self.cols)
 
     def _projected_y(self) -> tuple[float, float]:
@@ -181,7 +217,16 @@ class Grid:
         return low, high
 
     def cell_of(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Integers, Integers, Booleans]:
-        """Row and column of each point, and whether it lies inside; NaN and infinite points lie outside."""
+        """Return the row and column of each point, and whether it lies inside.
+
+        Args:
+            x: Horizontal coordinates; longitudes on the globe.
+            y: Vertical coordinates; latitudes on the globe.
+
+        Returns:
+            Rows, columns and whether each point lies inside. NaN and infinite points lie outside; row and column mean
+            nothing there.
+        """
         xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         inside = (xs >= self.x[0]) & (xs <= self.x[1]) & (ys >= self.y[0]) & (ys <= self.y[1])
         down = self.down(np.where(inside, ys, self.y[0]))
@@ -195,7 +240,11 @@ class Grid:
         return row, col, inside
 
     def nearest_cell(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Integers, Integers]:
-        """Row and column of each point; one outside is moved to the nearest border first, never dropped (errata E1-6).
+        """Return the row and column of each point. A point outside is moved to the nearest border first (errata E1-6).
+
+        Args:
+            x: Horizontal coordinates; longitudes on the globe.
+            y: Vertical coordinates; latitudes on the globe.
 
         >>> row, col = Grid.plane(x=(0, 4), y=(0, 2), shape=(2, 4)).nearest_cell([9.0], [-1.0])
         >>> int(row[0]), int(col[0])
@@ -207,11 +256,15 @@ class Grid:
     # ── the same grid elsewhere ─────────────────────────────────────────────────────────────────────────────────────
 
     def resized(self, shape: tuple[int, int]) -> Grid:
-        """The same rectangle cut into another number of cells."""
+        """Return the same rectangle cut into another number of cells.
+
+        Args:
+            shape: (rows, columns), each 1 to 2^20.
+        """
         return Grid(self.x, self.y, *shape, self.projection)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for files."""
+        """Return plain numbers and texts, for files."""
         return {
             "x": list(self.x),
             "y": list(self.y),
@@ -222,7 +275,15 @@ class Grid:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Grid:
-        """Undo :meth:`to_dict`."""
+        """Return the grid that :meth:`to_dict` described.
+
+        Args:
+            fields: What :meth:`to_dict` returned.
+
+        Raises:
+            KeyError: A field is missing.
+            ValueError: A field has a value that no grid has.
+        """
         x, y = fields["x"], fields["y"]
         return cls(
             (x[0], x[1]), (y[0], y[1]), int(fields["rows"]), int(fields["cols"]), Projection(fields["projection"])
@@ -239,22 +300,12 @@ def _projection(name: str | Projection) -> Projection:
 def _shape(size: int | None, shape: tuple[int, int] | None) -> tuple[int, int]:
     if (size is None) == (shape is None):
         raise InvalidInput("Give either size (cells a side) or shape (rows, columns), and not both.")
-    if size is not None:
-        _check_side("size", size)
-        return int(size), int(size)
-    assert shape is not None
+    if shape is None:
+        side = whole(size, "size", "cells a side", most=MAX_SIDE)
+        return side, side
     if len(shape) != 2:
         raise InvalidInput(f"shape is {shape!r}; give two numbers, (rows, columns).")
-    for name, count in zip(("rows", "columns"), shape, strict=True):
-        _check_side(name, count)
-    return int(shape[0]), int(shape[1])
-
-
-def _check_side(name: str, count: int) -> None:
-    if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise InvalidInput(f"{name} is {count!r}; give a whole number from 1 to {MAX_SIDE}.")
-    if not 1 <= count <= MAX_SIDE:
-        raise InvalidInput(f"{name} is {count}; give a whole number from 1 to {MAX_SIDE} (2^20).")
+    return shape
 
 
 def _interval(name: str, interval: Interval) -> Interval:

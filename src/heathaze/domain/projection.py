@@ -1,7 +1,7 @@
-"""How an axis of a map is measured: degrees, Web-Mercator metres, or a plain plane.
+"""Projections: how the axes of a map are measured, in degrees, on a Web-Mercator map, or on a plane.
 
-A projection only bends the vertical axis; the horizontal one is linear in all three. Grids are regular in projected
-coordinates, so everything downstream (cells, quadtrees, densities) is the same for all of them.
+A projection changes the vertical axis only; the horizontal one is linear in all three. Grids are regular in projected
+coordinates, so cells, quadtrees and densities are the same for all of them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ EARTH_RADIUS_METRES = 6_371_008.8
 """Mean radius of the Earth (IUGG)."""
 
 MERCATOR_LATITUDE = 85.051128
-"""Web-Mercator maps end here, where the world becomes a square."""
+"""Web-Mercator maps end at this latitude in degrees, where the world map becomes a square."""
 
 
 class Projection(enum.Enum):
-    """How the vertical axis of a grid is bent."""
+    """How the vertical axis of a grid is projected."""
 
     PLANE = "plane"
     EQUIRECTANGULAR = "equirectangular"
@@ -30,11 +30,14 @@ class Projection(enum.Enum):
 
     @property
     def is_geographic(self) -> bool:
-        """Are the axes longitude and latitude?"""
+        """Whether the axes are longitude and latitude."""
         return self is not Projection.PLANE
 
     def forward(self, y: npt.ArrayLike) -> Floats:
-        """Project the vertical coordinate; Web-Mercator is y = ln tan(π/4 + φ/2), in radians.
+        """Project the vertical coordinate. Web-Mercator is y = ln tan(π/4 + φ/2), in radians.
+
+        Args:
+            y: Latitudes in degrees, or coordinates of a plane.
 
         >>> float(Projection.EQUIRECTANGULAR.forward(40.0))
         40.0
@@ -47,7 +50,7 @@ class Projection(enum.Enum):
         return values
 
     def backward(self, y: npt.ArrayLike) -> Floats:
-        """Undo :meth:`forward`.
+        """Return the vertical coordinate that :meth:`forward` projected.
 
         >>> round(float(Projection.WEB_MERCATOR.backward(Projection.WEB_MERCATOR.forward(51.5))), 12)
         51.5

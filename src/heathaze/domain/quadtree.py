@@ -1,10 +1,10 @@
 """The quadtree over a grid, with nodes named by Morton codes.
 
-A grid's longer side is padded to 2^ℓ cells (ℓ = ``grid.depth``). Level i cuts the padded square into 4^i squares;
-the node in row r and column c of level i is named by interleaving the bits of r and c (row bit first), so the four
-children of node n are 4n, 4n+1, 4n+2, 4n+3 (north-west, north-east, south-west, south-east) and every node's cells are
-one contiguous range of codes. Nodes that lie wholly in the padding do not exist: they get no noise and no budget
-(errata E0-11).
+A grid's longer side is padded to 2^ℓ cells (ℓ = ``grid.depth``). Level i cuts the padded square into 4^i squares. The
+code of the node in row r and column c of level i interleaves the bits of r and c (row bit first). So the four children
+of node n are 4n, 4n+1, 4n+2, 4n+3 (north-west, north-east, south-west, south-east), and the cells of every node are one
+contiguous range of codes. Nodes that lie entirely in the padding do not exist: they get no noise and no budget (errata
+E0-11).
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ _GATHER_STEPS = (
 
 
 def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Integers:
-    """Morton code of (row, col), row bit above column bit.
+    """Return the Morton codes of rows and columns, the row bit above the column bit.
+
+    Args:
+        row: Rows, from 0 to 2^31 − 1.
+        col: Columns, in the same range.
 
     >>> interleave([0, 0, 1, 1], [0, 1, 0, 1]).tolist()
     [0, 1, 2, 3]
@@ -43,7 +47,7 @@ def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Integers:
 
 
 def deinterleave(codes: npt.ArrayLike) -> tuple[Integers, Integers]:
-    """Row and column of Morton codes.
+    """Return the rows and columns of Morton codes.
 
     >>> row, col = deinterleave(interleave([5, 1_000_000], [9, 77]))
     >>> row.tolist(), col.tolist()
@@ -54,7 +58,7 @@ def deinterleave(codes: npt.ArrayLike) -> tuple[Integers, Integers]:
 
 
 def children(codes: Integers) -> Integers:
-    """The four children of each node, in order.
+    """Return the four children of each node, in order.
 
     >>> children(np.array([0, 2])).tolist()
     [0, 1, 2, 3, 8, 9, 10, 11]
@@ -62,8 +66,20 @@ def children(codes: Integers) -> Integers:
     return (codes[:, None] * 4 + np.arange(4)).ravel()
 
 
-def node_extent(grid: Grid, level: int, codes: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-    """First and last-plus-one row, first and last-plus-one column of each node, cut to the grid."""
+def node_extent(grid: Grid, level: int | Integers, codes: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+    """Return the rows and columns of each node, cut to the grid.
+
+    Args:
+        grid: The grid.
+        level: The level of all nodes, or the level of each.
+        codes: The nodes.
+
+    Returns:
+        First row, last row plus one, first column and last column plus one of each node.
+
+    >>> node_extent(Grid.plane(x=(0, 3), y=(0, 3), size=3), 1, np.array([3]))
+    (array([2]), array([3]), array([2]), array([3]))
+    """
     size = 1 << (grid.depth - level)
     row, col = deinterleave(codes)
     return (
@@ -74,15 +90,28 @@ def node_extent(grid: Grid, level: int, codes: Integers) -> tuple[Integers, Inte
     )
 
 
-def exists(grid: Grid, level: int, codes: Integers) -> Booleans:
-    """Does the node hold at least one cell of the grid?"""
+def node_areas(grid: Grid, level: int | Integers, codes: Integers) -> Integers:
+    """Return how many cells of the grid each node holds; the arguments are those of :func:`node_extent`."""
+    top, bottom, left, right = node_extent(grid, level, codes)
+    return (bottom - top) * (right - left)
+
+
+def exists(grid: Grid, level: int | Integers, codes: Integers) -> Booleans:
+    """Return whether each node holds a cell of the grid; the arguments are those of :func:`node_extent`."""
     size = 1 << (grid.depth - level)
     row, col = deinterleave(codes)
     return (row * size < grid.rows) & (col * size < grid.cols)
 
 
 def nodes_at(grid: Grid, level: int) -> Integers:
-    """All nodes of a level, in order of their codes.
+    """Return all nodes of a level, in order of their codes.
+
+    Args:
+        grid: The grid.
+        level: From 0, the root, to ``grid.depth``, the cells.
+
+    Raises:
+        TooLarge: The level has more than 2^26 nodes.
 
     >>> sum(len(nodes_at(Grid.plane(x=(0, 320), y=(0, 240), shape=(240, 320)), level)) for level in range(10))
     102409
@@ -90,7 +119,7 @@ def nodes_at(grid: Grid, level: int) -> Integers:
     size = 1 << (grid.depth - level)
     rows, cols = -(-grid.rows // size), -(-grid.cols // size)
     if rows * cols > 2**26:
-        raise TooLarge(f"Level {level} of this grid has {rows * cols} nodes, more than fit; use a coarser grid.")
+        raise TooLarge(f"Level {level} of this grid has {rows * cols} nodes, and 2^26 is the most; use a coarser grid.")
     row, col = np.divmod(np.arange(rows * cols), cols)
     return np.sort(interleave(row, col))
 
