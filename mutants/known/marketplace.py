@@ -4,7 +4,6 @@ from mutants.bug import Bug
 
 NOISY_SUM = "src/heathaze/marketplace/noisy_sum.py"
 HERDING = "src/heathaze/marketplace/herding.py"
-HERDING_PARTIES = "src/heathaze/marketplace/herding_parties.py"
 PRIVATE_GREEDY = "src/heathaze/marketplace/private_greedy.py"
 GREEDY_PARTIES = "src/heathaze/marketplace/private_greedy_parties.py"
 MWEM = "src/heathaze/marketplace/mwem.py"
@@ -223,7 +222,7 @@ BUGS = (
     Bug(
         "profile-told-twice-with-fresh-noise",
         "A profile is drawn once, however often it is asked for.",
-        HERDING_PARTIES,
+        HERDING,
         "        if self._profile is None:\n",
         "        if True:\n",
         "tests/marketplace/test_herding.py::test_noise_is_drawn_once",

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
+from heathaze.marketplace.columns import CategoryColumn, NumberColumn
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.study import CategoryColumn, NumberColumn, Study, skeleton
+from heathaze.marketplace.study import Study, skeleton
 from heathaze.privacy.randomness import Simulation
 
 COLUMNS = {"age": (17, 90), "sex": ("Female", "Male")}

@@ -17,9 +17,10 @@ from heathaze.types import Floats
 if TYPE_CHECKING:
     from heathaze.ingest.tables import Table, Tables
     from heathaze.marketplace import Purchase
+    from heathaze.marketplace.columns import ColumnFit
     from heathaze.marketplace.features import Features
     from heathaze.marketplace.plan import Plan
-    from heathaze.marketplace.study import ColumnFit, Encoded, Study
+    from heathaze.marketplace.study import Encoded, Study
 
 
 # ── what was read ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -71,7 +72,8 @@ def check_files(path: Path | None, files: Sequence[Path], *, json: bool) -> None
     from rich.table import Table
 
     from heathaze.ingest.tables import Tables
-    from heathaze.marketplace.study import NumberColumn, Study
+    from heathaze.marketplace.columns import NumberColumn
+    from heathaze.marketplace.study import Study
 
     if path is None or not files:
         raise InvalidInput("Say what to check: --check-study --study study.toml and --target FILE or --owners FILE.")

@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, LedgerError, UnexpectedMessage, expect
-from heathaze.marketplace.herding import Herding
-from heathaze.marketplace.herding_parties import HerdingCurator, HerdingOwner
+from heathaze.marketplace.herding import Herding, HerdingCurator, HerdingOwner
 from heathaze.marketplace.messages import Broadcast, Delivery, FromOwner, Purchase, ToOwner, Wanted
 from heathaze.marketplace.plan import PLAN_VERSION, Plan
 from heathaze.marketplace.private_greedy import PrivateGreedy
