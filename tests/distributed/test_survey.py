@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import heathaze as hz
-from heathaze.distributed import Cohort, Device, Round, Survey, run_survey
+from heathaze.distributed import AdaptiveQuadtree, Cohort, Device, Round, Survey, run_survey
 from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput, PromiseBroken, ShardAborted, SimulatedRelease
 from heathaze.privacy.accountant import compose
@@ -67,6 +68,18 @@ def test_rounds_are_numbered_and_bear_the_survey_s_name() -> None:
     assert len(set(seen)) == len(seen) >= 2
     with pytest.raises(InvalidInput, match="The survey is over"):
         survey.answered([])
+
+
+def test_each_question_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, planned = AdaptiveQuadtree.ask, []
+
+    def ask(mechanism: AdaptiveQuadtree, cohort: Cohort, rounds: Sequence[Round]) -> object:
+        planned.append(len(rounds))
+        return plan(mechanism, cohort, rounds)
+
+    monkeypatch.setattr(AdaptiveQuadtree, "ask", ask)
+    survey = run(Survey(quadtree(epsilon=20), Cohort(100, dropout=0, colluding=0)), spread)
+    assert planned == list(range(len(survey.rounds) + 1))
 
 
 def test_every_survey_has_a_name_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""``heathaze rehearse``: a survey by secure sums, tried on a made-up city before a single device is asked."""
+"""``heathaze rehearse``: simulate a survey by secure sums on a made-up city, before any device is asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from heathaze.domain.density import Density
 
 FINEST = 1024
-"""Cells a side on which a city is made up."""
+"""The most cells on a side of a rehearsal."""
 
 MOST_PEOPLE = 10**7
 
@@ -27,10 +27,10 @@ def rehearse(
     people: Annotated[int, typer.Option("--people", help="How many people are asked in each round.")],
     shards: Annotated[int, typer.Option("--shards", help="Into how many secure sums they are divided.")] = 1,
     dropout: Annotated[
-        float, typer.Option("--dropout", help="Part of a shard that may be lost; half as many are, in the rehearsal.")
+        float, typer.Option("--dropout", help="Share of a shard that may be lost; the rehearsal loses half of it.")
     ] = 0.1,
     colluding: Annotated[
-        float, typer.Option("--colluding", help="Part of the people asked that may collude with the server.")
+        float, typer.Option("--colluding", help="Share of the people asked that may collude with the server.")
     ] = 0.05,
     lon: options.Lon = None,
     lat: options.Lat = None,
@@ -47,7 +47,7 @@ def rehearse(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what a survey by secure sums would ask, send and find, on a made-up city: no data is read, nobody is asked.
+    """Simulate a survey by secure sums on a made-up city. No data is read and no device is asked.
 
     Example: heathaze rehearse --lon -74.10 -73.78 --lat 40.58 40.90 --people 10000 --epsilon 1 --out rehearsal.png
     """
@@ -136,7 +136,7 @@ def _print(facts: dict[str, Any], picture: Path | None) -> None:
     )
     out.print(facts["guarantee"], markup=False)
     out.print(
-        "A rehearsal on a made-up city, the same for every place and every time (--city N is another): nobody was "
+        "This was a rehearsal on a made-up city, the same for every map (--city N chooses another). No device was "
         "asked and nothing was charged.",
         style="dim",
         markup=False,
@@ -157,6 +157,6 @@ def _draw(survey: Survey, truth: Density, found: Density, path: Path) -> None:
     draw(
         panels,
         title=f"A rehearsal: {people:,} people, {len(survey.rounds)} rounds, {survey.numbers_sent:,} numbers each",
-        caption=f"{survey.guarantee} Simulated on a made-up city; nobody was asked.",
+        caption=f"{survey.guarantee} Simulated on a made-up city; no device was asked.",
         path=path,
     )

@@ -86,7 +86,15 @@ class AdaptiveGrid:
         return divide_budget(self.epsilon, [self.alpha, 1 - self.alpha])
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:
-        """The blocks first, then their pieces."""
+        """The blocks first, then their pieces.
+
+        Args:
+            cohort: The people who will be asked.
+            rounds: The rounds so far.
+
+        Returns:
+            The next question, or None when nothing is left to ask.
+        """
         first, second = self._budgets()
         if not rounds:
             rows, cols = min(self.blocks, self.grid.rows), min(self.blocks, self.grid.cols)
@@ -116,7 +124,12 @@ class AdaptiveGrid:
             wanted = wanted / 2
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """The pieces after reconciliation: negative ones count as 0, and the density is even within each piece."""
+        """The pieces after reconciliation: negative ones count as 0, and the density is even within each piece.
+
+        Args:
+            rounds: All rounds of the survey.
+            draws: Not used; this mechanism draws no maps.
+        """
         values = self.reconciled(rounds)
         mesh = _mesh(rounds[-1])
         even = np.maximum(values, 0.0) / mesh.areas
@@ -130,6 +143,9 @@ class AdaptiveGrid:
         A block of k pieces has two estimates: its own count, of variance σ1², and the sum of its pieces, of variance
         k σ2². The best one is their mean weighted by inverse variances. Its difference to the sum is divided evenly
         among the pieces.
+
+        Args:
+            rounds: The first round, or both.
         """
         if len(rounds) == 1:
             return rounds[0].counts()

@@ -114,7 +114,15 @@ class AdaptiveQuadtree:
     # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:
-        """The next question: regions chosen from the last round, and a budget chosen from the regions."""
+        """The next question: regions chosen from the last round, and a budget chosen from the regions.
+
+        Args:
+            cohort: The people who will be asked.
+            rounds: The rounds so far.
+
+        Returns:
+            The next question, or None when nothing is left to ask.
+        """
         if rounds and rounds[-1].question.final:
             return None
         left = self._left(rounds)
@@ -195,7 +203,12 @@ class AdaptiveQuadtree:
     # ── estimating ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:
-        """One density from all rounds (:mod:`heathaze.distributed.region_map`), in people of the last round."""
+        """One density from all rounds (:mod:`heathaze.distributed.region_map`), in people of the last round.
+
+        Args:
+            rounds: All rounds of the survey.
+            draws: How many maps to draw for error bars; 0 for none.
+        """
         last = rounds[-1]
         total = people_in(last.counts().sum(), last.people)
         fitted = region_map(

@@ -108,7 +108,15 @@ class CountMin:
         return Sketch(self.grid, self._levels, self.width, keys)
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:  # noqa: ARG002
-        """All sketches at once: one part, whose sensitivity is depth × levels."""
+        """All sketches at once: one part, whose sensitivity is depth × levels.
+
+        Args:
+            cohort: The people who will be asked.
+            rounds: The rounds so far.
+
+        Returns:
+            The next question, or None when nothing is left to ask.
+        """
         return None if rounds else NextQuestion((Part(self.sketch, self.epsilon),), True, self.mass)
 
     def counts(self, totals: Floats, level: int, codes: Integers) -> Floats:
@@ -128,7 +136,12 @@ class CountMin:
         return np.asarray((rows.mean(axis=1) - everyone / self.width) / (1 - 1 / self.width))
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """From the quarters of the map downwards, as far as noise and collisions allow."""
+        """From the quarters of the map downwards, as far as noise and collisions allow.
+
+        Args:
+            rounds: All rounds of the survey.
+            draws: Not used; this mechanism draws no maps.
+        """
         last = rounds[-1]
         totals = last.counts()
         density = descend(
@@ -141,7 +154,11 @@ class CountMin:
         return Estimate(at_most_dense(density), people_in(totals.sum() / self.sketch.touched, last.people))
 
     def deviation(self, found: Round) -> float:
-        """Standard deviation of the number of people in a square: noise, and collisions in its entries."""
+        """Standard deviation of the number of people in a square: noise, and collisions in its entries.
+
+        Args:
+            found: The round that was answered.
+        """
         # Every other person falls into an entry with probability 1/width, independently if squares are small.
         chance = found.people / self.width
         rows = 1 if self.least else self.depth

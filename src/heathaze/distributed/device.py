@@ -268,7 +268,12 @@ def _frame(question: Question) -> str:
 
 
 def codes_of(grid: Grid, places: Floats) -> Integers:
-    """The codes of the cells that hold the places; places outside the map are left out."""
+    """The codes of the cells that hold the places; places outside the map are left out.
+
+    Args:
+        grid: The public grid.
+        places: Rows (x, y).
+    """
     row, col, inside = grid.cell_of(places[:, 0], places[:, 1])
     return interleave(row[inside], col[inside])
 
@@ -309,6 +314,11 @@ def split_mass(mass: int, counts: Integers, randomness: Randomness) -> Integers:
 
     C_i are the cumulative counts, n is the last of them, and u is uniform in 0 … n − 1. The z_i add up to ``mass``
     exactly, for every u. Each z_i is mass · count_i / n on average, and less than 1 away from it.
+
+    Args:
+        mass: The mass of one person.
+        counts: How often the person was in each entry; at least one is positive.
+        randomness: Where u comes from.
 
     >>> from heathaze.privacy.randomness import Simulation
     >>> split_mass(10, np.array([1, 2]), Simulation(1)).sum()

@@ -56,7 +56,14 @@ class Encoding(Protocol):
         """How many entries one place belongs to."""
 
     def entries(self, codes: Integers) -> Integers:
-        """The entries of cells, given by their codes at the finest level: a row of ``touched`` numbers for each."""
+        """The entries of cells, given by their codes at the finest level: a row of ``touched`` numbers for each.
+
+        Args:
+            codes: Codes of cells.
+
+        Returns:
+            A row of ``touched`` entries for each cell.
+        """
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts, for questions."""
@@ -301,7 +308,12 @@ class Sketch:
         return np.concatenate([self.named(level, codes >> (2 * (self.grid.depth - level))) for level in self.levels], 1)
 
     def named(self, level: int, codes: Integers) -> Integers:
-        """The entries of squares of one level, by their own codes: a row of ``depth`` numbers each."""
+        """The entries of squares of one level, by their own codes: a row of ``depth`` numbers each.
+
+        Args:
+            level: The level of the squares.
+            codes: Codes of the squares.
+        """
         place = self.levels.index(level)
         a, b = self._keys[place, :, 0], self._keys[place, :, 1]
         mixed = (np.asarray(codes).astype(np.uint64)[:, None] * a + b) >> np.uint64(39)

@@ -69,11 +69,24 @@ class Flat:
         return Squares(self.grid, check_level(self.grid, self.level, coarsest=0))
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:  # noqa: ARG002
-        """All squares at once, for the whole budget."""
+        """All squares at once, for the whole budget.
+
+        Args:
+            cohort: The people who will be asked.
+            rounds: The rounds so far.
+
+        Returns:
+            The next question, or None when nothing is left to ask.
+        """
         return None if rounds else NextQuestion((Part(self._squares, self.epsilon),), True, self.mass)
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """The noisy counts as a map: negative counts count as 0, and the density is even within each square."""
+        """The noisy counts as a map: negative counts count as 0, and the density is even within each square.
+
+        Args:
+            rounds: All rounds of the survey.
+            draws: Not used; this mechanism draws no maps.
+        """
         counts, squares = rounds[-1].counts(), self._squares
         row, col = np.divmod(np.arange(squares.length), squares.shape[1])
         density = TreeDensity.from_mass(
@@ -118,7 +131,15 @@ class EveryLevel:
         return divide_budget(self.epsilon, [self.ratio**place for place in range(len(self._levels))])
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:  # noqa: ARG002
-        """All levels at once."""
+        """All levels at once.
+
+        Args:
+            cohort: The people who will be asked.
+            rounds: The rounds so far.
+
+        Returns:
+            The next question, or None when nothing is left to ask.
+        """
         if rounds:
             return None
         parts = zip(self._levels, self._budgets(), strict=True)
@@ -164,7 +185,12 @@ class Hierarchical(EveryLevel):
     ratio = 1.0
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """From the quarters of the map downwards, as far as the noise allows."""
+        """From the quarters of the map downwards, as far as the noise allows.
+
+        Args:
+            rounds: All rounds of the survey.
+            draws: Not used; this mechanism draws no maps.
+        """
         last, parts = rounds[-1], range(len(self._levels))
         return self._map(last, [last.counts(part) for part in parts], [last.deviation(part) for part in parts])
 
@@ -194,13 +220,22 @@ class SpatialDecomposition(EveryLevel):
     ratio = 2 ** (1 / 3)
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """The consistent tree, from the quarters of the map downwards as far as the noise allows."""
+        """The consistent tree, from the quarters of the map downwards as far as the noise allows.
+
+        Args:
+            rounds: All rounds of the survey.
+            draws: Not used; this mechanism draws no maps.
+        """
         last = rounds[-1]
         deviations = consistent_deviations([last.deviation(part) ** 2 for part in range(len(self._levels))])
         return self._map(last, [values.ravel() for values in self.consistent(last)], deviations)
 
     def consistent(self, found: Round) -> list[Floats]:
-        """Every level after least squares, as rows and columns of squares: quarters add up to their square."""
+        """Every level after least squares, as rows and columns of squares: quarters add up to their square.
+
+        Args:
+            found: The round that was answered.
+        """
         values = [found.counts(part).reshape(squares.shape) for part, squares in enumerate(self._levels)]
         return least_squares(values, [found.deviation(part) ** 2 for part in range(len(values))])
 
@@ -242,7 +277,11 @@ def least_squares(levels: Sequence[Floats], variances: Sequence[float]) -> list[
 
 
 def consistent_deviations(variances: Sequence[float]) -> list[float]:
-    """Standard deviation of every level after :func:`least_squares`, for squares that have all four quarters."""
+    """Standard deviation of every level after :func:`least_squares`, for squares that have all four quarters.
+
+    Args:
+        variances: Variance of the noise of every level, from coarse to fine.
+    """
     if not any(variances):
         return [0.0] * len(variances)
     up = [float(variances[-1])]

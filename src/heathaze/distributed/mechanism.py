@@ -89,23 +89,38 @@ class Round:
         return sum(self.delivered)
 
     def values(self, part: int = 0) -> Floats:
-        """Sums of one part in people; with a flag, two columns: without and with it."""
+        """Sums of one part in people; with a flag, two columns: without and with it.
+
+        Args:
+            part: Which part of the question, from 0.
+        """
         start = sum(self.question.lengths[:part])
         found = self.totals[start : start + self.question.lengths[part]] / self.question.mass
         return found.reshape(-1, 2) if self.question.flagged else found
 
     def counts(self, part: int = 0) -> Floats:
-        """Sums of one part in people, with and without the flag together."""
+        """Sums of one part in people, with and without the flag together.
+
+        Args:
+            part: Which part of the question, from 0.
+        """
         values = self.values(part)
         return np.asarray(values.sum(axis=1)) if self.question.flagged else values
 
     def deviation(self, part: int = 0) -> float:
-        """Standard deviation of the noise of each number of :meth:`values`, in people."""
+        """Standard deviation of the noise of each number of :meth:`values`, in people.
+
+        Args:
+            part: Which part of the question, from 0.
+        """
         shape = float(self.people * self.question.cohort.shape)
         return math.sqrt(shape) * share_deviation(self.question.scales[part]) / self.question.mass
 
     def density(self, part: int = 0) -> TreeDensity:
         """The map of these sums alone: negative sums count as 0, and the density is even within each region.
+
+        Args:
+            part: Which part of the question, from 0.
 
         Raises:
             InvalidInput: The part does not ask about regions.
@@ -134,10 +149,23 @@ class Questioner(Protocol):
         """Whether no person is asked in more than one round. A person then pays for one round only."""
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:
-        """The next question in view of the rounds so far, or None when nothing is left to ask."""
+        """The next question in view of the rounds so far, or None when nothing is left to ask.
+
+        Args:
+            cohort: The people who will be asked.
+            rounds: The rounds so far.
+
+        Returns:
+            The next question, or None when nothing is left to ask.
+        """
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:
-        """The map that follows from all rounds together."""
+        """The map that follows from all rounds together.
+
+        Args:
+            rounds: All rounds of the survey.
+            draws: How many maps to draw for error bars; 0 for none.
+        """
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""
@@ -147,14 +175,30 @@ class Questioner(Protocol):
 
 
 def check_level(grid: Grid, level: int | None, coarsest: int = 1) -> int:
-    """The finest level to ask about; the level of the grid's cells if None."""
+    """The finest level to ask about; the level of the grid's cells if None.
+
+    Args:
+        grid: The public grid.
+        level: What the caller gave.
+        coarsest: The coarsest level that is allowed.
+
+    Raises:
+        InvalidInput: The grid has no such level.
+    """
     if level is None:
         return grid.depth
     return whole(level, "level", "a level of this grid", least=coarsest, most=grid.depth)
 
 
 def check_length(length: int) -> None:
-    """Refuse questions that ask a device for too many integers."""
+    """Refuse questions that ask a device for too many integers.
+
+    Args:
+        length: How many integers a device would send.
+
+    Raises:
+        TooLarge: More than 2^21.
+    """
     if length > LONGEST:
         raise TooLarge(
             f"Every device would send {length} integers, and {LONGEST} is the most; give a coarser level, or use "
@@ -164,6 +208,10 @@ def check_length(length: int) -> None:
 
 def partition_of(found: Round, part: int = 0) -> Partition:
     """The regions that a round asked about.
+
+    Args:
+        found: The round.
+        part: Which part of its question, from 0.
 
     Raises:
         InvalidInput: The round asked about something else.
@@ -179,6 +227,13 @@ def partition_of(found: Round, part: int = 0) -> Partition:
 
 def divide_budget(epsilon: Fraction, weights: Sequence[float]) -> list[Fraction]:
     """Divide a budget in proportion to weights: millionths, rounded down, and the rest to the last.
+
+    Args:
+        epsilon: The budget.
+        weights: One positive weight for each part.
+
+    Returns:
+        The parts, which add up to the budget exactly.
 
     Raises:
         InvalidInput: A part would be smaller than the smallest ε.

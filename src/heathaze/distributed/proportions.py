@@ -100,6 +100,15 @@ def proportions(survey: Survey, confidence: float = CONFIDENCE) -> Proportions:
 
     Raises:
         InvalidInput: The survey has no rounds, did not ask for a share, or did not ask about regions.
+
+    >>> from heathaze.distributed import AdaptiveQuadtree, Cohort, Population, simulate
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+    >>> people = Population.from_raster(grid, np.ones((2, 2)), 1000, Simulation(1)).flagged([True] * 1000)
+    >>> survey = Survey(AdaptiveQuadtree(grid, epsilon=1, flagged=True), Cohort(people=1000))
+    >>> bool((proportions(simulate(survey, people)).high > 0.95).all())
+    True
     """
     check_confidence(confidence)
     if not survey.rounds:
@@ -117,6 +126,12 @@ def combined(rounds: Sequence[Round]) -> tuple[Floats, Floats]:
     """Numbers of the last round's regions and the variance of their noise, combined with earlier rounds.
 
     A region of an earlier round is the same if it consists of the same squares.
+
+    Args:
+        rounds: Rounds of regions; the last one decides the regions.
+
+    Returns:
+        A row of one or two numbers for each region, and the variance of their noise.
     """
     last = rounds[-1]
     values, weight = last.values().copy(), np.full(len(last.values()), _weight(last.deviation()))
@@ -169,7 +184,13 @@ def interval(flagged: Floats, people: Floats, variance: Floats | float, confiden
 
 
 def people_needed(width: float, noise: float, confidence: float = CONFIDENCE) -> float:
-    """The number of people for which the interval of a share of 1/2 has this width, with noise of this deviation."""
+    """The number of people for which the interval of a share of 1/2 has this width, with noise of this deviation.
+
+    Args:
+        width: The width of the interval, between 0 and 1.
+        noise: Standard deviation of the noise of each of the two numbers, in people.
+        confidence: The probability that the interval holds the true share.
+    """
     from scipy.special import ndtri
 
     # 2z √(n/4 + σ²/2) / n ≤ width

@@ -134,7 +134,11 @@ class Question:
         return [laplace_scale(self.sensitivity(part), part.epsilon) for part in self.parts]
 
     def sensitivity(self, part: Part) -> int:
-        """ℓ1 sensitivity of a part: the mass of one person in each of the entries that a place touches."""
+        """ℓ1 sensitivity of a part: the mass of one person in each of the entries that a place touches.
+
+        Args:
+            part: One of the parts.
+        """
         return self.mass * part.encoding.touched
 
     @functools.cached_property

@@ -108,7 +108,14 @@ class Population:
         return cls(grid, codes_of(grid, places[order]), first, _flags(flags, len(known)))
 
     def flagged(self, flags: npt.ArrayLike) -> Population:
-        """The same people with a flag for each."""
+        """The same people with a flag for each.
+
+        Args:
+            flags: Whether each person has the flag, in order.
+
+        Raises:
+            InvalidInput: There is not one flag for each person.
+        """
         return replace(self, flags=_flags(flags, len(self)))
 
 

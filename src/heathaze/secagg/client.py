@@ -285,7 +285,12 @@ class Client(Secret):
 
 
 def survivors_digest(members: frozenset[int], parameters: Parameters) -> bytes:
-    """SHA-256 of the parameters and the set of survivors."""
+    """SHA-256 of the parameters and the set of survivors.
+
+    Args:
+        members: Numbers of the survivors.
+        parameters: The parameters of the round.
+    """
     return hashlib.sha256(
         b"heathaze secagg 1 survivors" + parameters.digest + codec.bitmap(members, parameters.clients)
     ).digest()

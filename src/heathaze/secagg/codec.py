@@ -37,7 +37,12 @@ _SHARE = struct.Struct(f"<I{SHARE_BYTES}s")
 
 
 def encode(message: Message, parameters: Parameters) -> bytes:
-    """The payload of a message, as bytes."""
+    """The payload of a message, as bytes.
+
+    Args:
+        message: What is sent.
+        parameters: The parameters of the round.
+    """
     match message:
         case messages.Advertise(mask_key):
             return mask_key
@@ -93,6 +98,10 @@ def decode(kind: type[Message], payload: bytes, parameters: Parameters) -> Messa
 
 def bitmap(members: Iterable[int], clients: int) -> bytes:
     """One bit for each client, 1 for members.
+
+    Args:
+        members: Numbers of clients.
+        clients: How many clients there are.
 
     >>> bitmap({0, 9}, 10).hex()
     '0102'

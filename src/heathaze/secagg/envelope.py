@@ -95,6 +95,10 @@ def unwrap(block: bytes, parameters: Parameters, directory: Mapping[int, bytes],
 def check_public(public: object, whose: str) -> bytes:
     """Check that a public identity has the right type and size.
 
+    Args:
+        public: What was given as an identity.
+        whose: Whose it is, for the sentence.
+
     Raises:
         InvalidInput: It has not.
     """

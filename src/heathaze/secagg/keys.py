@@ -125,39 +125,81 @@ class PairKeys(Secret):
         return hmac.digest(self._vouch, content, "sha256")[:TAG_BYTES]
 
     def vouched(self, tag: bytes, content: bytes) -> bool:
-        """Whether the tag is the neighbour's tag of this content."""
+        """Whether the tag is the neighbour's tag of this content.
+
+        Args:
+            tag: The tag that came.
+            content: What it should confirm.
+        """
         return hmac.compare_digest(hmac.digest(self._check, content, "sha256")[:TAG_BYTES], tag)
 
 
 def pair_context(digest: bytes, own: int, own_key: bytes, other: int, other_key: bytes) -> bytes:
-    """What the keys of a pair are bound to: parameters, both numbers, both public mask keys; equal on both sides."""
+    """What the keys of a pair are bound to: parameters, both numbers, both public mask keys; equal on both sides.
+
+    Args:
+        digest: Digest of the parameters.
+        own: Number of this client.
+        own_key: Its public mask key.
+        other: Number of the neighbour.
+        other_key: The neighbour's public mask key.
+    """
     if own < other:
         return _PAIR.pack(digest, own, other, own_key, other_key)
     return _PAIR.pack(digest, other, own, other_key, own_key)
 
 
 def mask_stream_key(shared: bytes, context: bytes) -> bytes:
-    """The key of the mask between two neighbours, from the secret that their mask keys share."""
+    """The key of the mask between two neighbours, from the secret that their mask keys share.
+
+    Args:
+        shared: What the two mask keys agree on.
+        context: Result of :func:`pair_context`.
+    """
     return _derive(shared, b"heathaze secagg 1 pair mask" + context, KEY_BYTES)
 
 
 def pair_material(identities: bytes, masks: bytes, context: bytes) -> bytes:
-    """Four keys: to seal and to vouch, each in both directions."""
+    """Four keys: to seal and to vouch, each in both directions.
+
+    Args:
+        identities: What the two identities agree on.
+        masks: What the two mask keys agree on.
+        context: Result of :func:`pair_context`.
+    """
     return _derive(identities + masks, b"heathaze secagg 1 pair keys" + context, 4 * KEY_BYTES)
 
 
 def self_stream_key(seed: bytes, digest: bytes, index: int) -> bytes:
-    """The key of a client's self mask, from its seed."""
+    """The key of a client's self mask, from its seed.
+
+    Args:
+        seed: The client's seed.
+        digest: Digest of the parameters.
+        index: Number of the client.
+    """
     return _derive(seed, b"heathaze secagg 1 self mask" + _WAY.pack(digest, index, index), KEY_BYTES)
 
 
 def commitment(seed: bytes, digest: bytes, index: int) -> bytes:
-    """A commitment to a seed: the server checks the combined seed against it, and it tells nothing about the seed."""
+    """A commitment to a seed: the server checks the combined seed against it, and it tells nothing about the seed.
+
+    Args:
+        seed: The client's seed.
+        digest: Digest of the parameters.
+        index: Number of the client.
+    """
     return _derive(seed, b"heathaze secagg 1 commitment" + _WAY.pack(digest, index, index), KEY_BYTES)
 
 
 def verifies(public: bytes, signature: bytes, content: bytes) -> bool:
-    """Whether the owner of this public identity signed this content."""
+    """Whether the owner of this public identity signed this content.
+
+    Args:
+        public: A public identity.
+        signature: 64 bytes.
+        content: What was signed.
+    """
     try:
         Ed25519PublicKey.from_public_bytes(public[:KEY_BYTES]).verify(signature, content)
     except (InvalidSignature, ValueError):

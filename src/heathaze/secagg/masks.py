@@ -55,6 +55,10 @@ def add(total: Words, key: bytes, *, subtract: bool = False) -> None:
 def checked(vector: npt.ArrayLike, parameters: Parameters) -> Words:
     """The vector as machine words.
 
+    Args:
+        vector: What the client wants to send.
+        parameters: The parameters of the round.
+
     Raises:
         InvalidInput: It is not ``length`` integers from 0 to 2^bits − 1. The sentence does not say which they are.
     """

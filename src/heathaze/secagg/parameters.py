@@ -313,7 +313,14 @@ def captured(clients: int, present: int, degree: int, corrupt: int, wanted: int)
 
 
 def unrecoverable(clients: int, degree: int, dropped: int, needed: int) -> float:
-    """Bound on Pr[some survivor has fewer than ``needed`` surviving neighbours]: n times the tail for one client."""
+    """Bound on Pr[some survivor has fewer than ``needed`` surviving neighbours]: n times the tail for one client.
+
+    Args:
+        clients: How many clients there are, n.
+        degree: Neighbours of each client.
+        dropped: How many clients are lost.
+        needed: How many surviving neighbours a survivor needs.
+    """
     others = clients - 1 - dropped
     if others < 0:
         return 1.0
@@ -327,6 +334,11 @@ def disconnected(clients: int, degree: int, removed: int) -> float:
 
     The circle is disconnected only if two disjoint runs of k/2 neighbouring seats are both empty. There are at most
     n (n − k + 1)/2 such pairs of runs, and the fraction is the probability that k given seats are empty.
+
+    Args:
+        clients: How many clients there are, n.
+        degree: Neighbours of each client, k.
+        removed: How many clients are lost or corrupt.
 
     >>> disconnected(clients=10, degree=4, removed=3)
     0.0
@@ -343,6 +355,12 @@ def at_least(marked: int, others: int, drawn: int, wanted: int) -> float:
         Pr[X = x] = C(marked, x) · C(others, drawn − x) / C(marked + others, drawn)
 
     The sum is exact in integers; the last division rounds up.
+
+    Args:
+        marked: How many are marked.
+        others: How many are not.
+        drawn: How many are drawn.
+        wanted: The smallest number of marked ones that counts.
 
     >>> at_least(marked=1, others=1, drawn=1, wanted=1)
     0.5000000000000001

@@ -395,7 +395,12 @@ def draw_graph(members: Sequence[int], degree: int, randomness: Randomness) -> G
 
 
 def permutation(count: int, randomness: Randomness) -> list[int]:
-    """A uniformly random order of 0 … count − 1: sort by random words, and draw all again if two are equal."""
+    """A uniformly random order of 0 … count − 1: sort by random words, and draw all again if two are equal.
+
+    Args:
+        count: How many numbers.
+        randomness: Where the order comes from.
+    """
     while True:
         words = randomness.words(count)
         if len(np.unique(words)) == count:

@@ -34,6 +34,11 @@ def split(secret: int, needed: int, count: int, randomness: Randomness) -> list[
 def evaluate(coefficients: Sequence[int], count: int, prime: int = PRIME) -> list[int]:
     """The values of a polynomial at 1 … count; its constant coefficient comes first.
 
+    Args:
+        coefficients: Coefficients of the polynomial.
+        count: At how many places.
+        prime: The size of the field.
+
     >>> evaluate([1, 2], 4, prime=7)
     [3, 5, 0, 2]
     """
@@ -53,6 +58,10 @@ def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
 
         f(0) = Σ_i f(x_i) · Π_{j ≠ i} x_j / (x_j − x_i)
              = Π_j x_j · Σ_i f(x_i) / (x_i · Π_{j ≠ i} (x_j − x_i))
+
+    Args:
+        shares: At least as many shares as are needed, by place.
+        prime: The size of the field.
 
     >>> combine({1: 3, 4: 2}, prime=7)
     1
