@@ -73,7 +73,7 @@ def _check_terms(guarantee: Guarantee, parts: list[Elementary]) -> None:
     (trust,) = trusted
     units, adjacencies = _TERMS[trust]
     if lengths := {part.per for part in parts if isinstance(part, RandomizedReport) and part.per is not None}:
-        # Files of version 0.1 have no length in their events; they are believed.
+        # An event without a length does not say which adjacency it has, so all three are accepted.
         adjacencies = tuple(adjacency for adjacency in _BY_LENGTH if lengths == {adjacency.length})
     for name, stated, possible in (
         ("trust", guarantee.trust, (trust,)),

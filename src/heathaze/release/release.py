@@ -34,6 +34,16 @@ class Release:
         estimate: The map, the estimated total, and the noisy counts or drawn maps behind them.
         guarantee: What is promised to whom.
         provenance: How the map was made, in public facts.
+
+    >>> import heathaze as hz
+    >>> grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
+    >>> visits = {"person": ["ann", "bob", "eve"], "x": [1.5, 2.5, 6.5], "y": [1.5, 2.5, 6.5]}
+    >>> counts = hz.count(visits, grid, person="person")
+    >>> release = hz.publish(hz.central.Flat(grid, epsilon=1), counts)
+    >>> release.mass_in(hz.Box.plane(x=(0, 8), y=(0, 8)))
+    1
+    >>> release.render(shape=(2, 2)).values.shape, release.sample(5).shape
+    ((2, 2), (5, 2))
     """
 
     estimate: Estimate
@@ -253,5 +263,26 @@ class Release:
 
 
 def load(path: str | Path) -> Release:
-    """Read a release back from a file; see :meth:`Release.load`."""
+    """Read a release back from ``.npz``, ``.parquet``, ``.geojson`` or ``.tif``; the same as :meth:`Release.load`.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The release.
+
+    Raises:
+        UnreadableData: The file is no sound release, or its guarantee does not follow from its event.
+        UnknownFormat: The ending is none of these.
+
+    >>> import tempfile
+    >>> import heathaze as hz
+    >>> grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
+    >>> counts = hz.count({"person": ["ann"], "x": [1.5], "y": [1.5]}, grid, person="person")
+    >>> release = hz.publish(hz.central.Flat(grid, epsilon=1), counts)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     back = load(release.save(f"{folder}/map.npz"))
+    >>> back.total == release.total
+    True
+    """
     return Release.load(path)

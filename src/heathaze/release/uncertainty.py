@@ -117,10 +117,10 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
         mean, deviation = belief.mean, np.maximum(belief.deviation, 1e-9 * posterior.total)
         shape = np.maximum(mean / deviation, 1e-3) ** 2
         scale = np.maximum(mean, 1e-300) / shape
-        surely = gammaincc(shape, times * average / scale) >= confidence
+        certain = gammaincc(shape, times * average / scale) >= confidence
         if belief.drawn is not None:
-            surely &= (belief.drawn >= times * average).mean(axis=0) >= confidence
-        real = np.flatnonzero(surely & belief.measured & ~np.isin(belief.codes, covered) & (mean > 0))
+            certain &= (belief.drawn >= times * average).mean(axis=0) >= confidence
+        real = np.flatnonzero(certain & belief.measured & ~np.isin(belief.codes, covered) & (mean > 0))
         shown = mean if belief.shown is None else belief.shown
         # Equal tails, because the shortest interval of a small share starts at zero, which says little about a hotspot.
         low, high = (gammaincinv(shape, end) * scale for end in ((1 - confidence) / 2, (1 + confidence) / 2))

@@ -1,6 +1,6 @@
 """Pictures (``.png``) and pages (``.html``) of a release. They cannot be loaded back.
 
-Both show at most 1024 cells a side, how sure the map is where that is known, and the guarantee. A page is one file that
+Both show at most 1024 cells a side, the uncertainty where it is known, and the guarantee. A page is one file that
 can be panned and zoomed and works offline.
 """
 
