@@ -196,7 +196,7 @@ BUGS = (
         "    loosely = csv.reader([text + chr(10) for text in lines], skipinitialspace=True)\n"
         "    yield from enumerate((record for record in loosely if record), start=first)\n"
         "    for number, line in enumerate(lines[:0]):\n",
-        "tests/sensors/test_neighbour_readings.py::test_a_quotation_mark_swallows_no_reading",
+        "tests/ingest/test_readings.py::test_a_quotation_mark_swallows_no_reading",
     ),
     Bug(
         "carriage-return-forges-a-reading",

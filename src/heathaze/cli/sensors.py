@@ -1,4 +1,4 @@
-"""``heathaze sensors``: readings that hide where the sources are, and what they still tell."""
+"""``heathaze sensors``: protect readings of sensors, and locate sources in protected readings."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def protect(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add noise to readings, just enough that sources cannot be told from others within the reach.
+    """Add noise to readings that hides whether sources moved within the reach.
 
-    Values are what the sources add: subtract the background first. Example: heathaze sensors protect readings.csv
+    Subtract the background first: values are what the sources add. Example: heathaze sensors protect readings.csv
     --layout layout.csv --size 12 8 --walls insulated --diffusivity 0.01 --reach 0.5 --epsilon 1 --out protected.csv
     """
     from heathaze.ingest.readings import RawReadings
@@ -130,7 +130,7 @@ def locate(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say where the sources are likely to be, how strong, and how surely. Spends nothing: what it reads is public.
+    """Print the likely places and strengths of the sources, with intervals. It costs no privacy: its input is public.
 
     Example: heathaze sensors locate protected.csv --layout layout.csv --out sources.png
     """
@@ -155,8 +155,8 @@ def locate(
     report = _report(plan, found, distance, noisy.guarantee)
     if found.widened > 1 and not json:
         err.print(
-            f"No sources in this physics explain the readings; their noise was taken to be {found.widened:.2g} times "
-            "what it is. Was the background subtracted? Are diffusivity, size and times right?",
+            f"No sources in this physics explain the readings, so the noise was taken to be {found.widened:.2g} times "
+            "as large. Was the background subtracted? Are diffusivity, size and times right?",
             markup=False,
         )
     if json:
@@ -224,11 +224,11 @@ def _physics(
     """What the command line says, and otherwise what the file's first line says."""
     if diffusivity is None and "diffusivity" not in known:
         raise InvalidInput(
-            "Say how quickly heat spreads: --diffusivity, in square metres (on a graph, weights) a unit of time."
+            "Say how quickly heat spreads: --diffusivity, in square metres (on a graph, weights) per unit of time."
         )
     if plan.dimensions == 2 and walls is None and "walls" not in known:
         raise InvalidInput(
-            "Say whether heat leaves the plate: --walls open, or --walls insulated where it stays. Insulated ones need "
+            "Say whether heat leaves the plate: --walls open, or --walls insulated if it stays. Insulated walls need "
             "more noise."
         )
     sides = None if plan.dimensions == 0 else [length] if plan.dimensions == 1 and length is not None else size
@@ -277,7 +277,7 @@ def _marks(found: Sources) -> list[Mark]:
 
 
 def _distance(field: Field, found: Sources, truth: list[Mark]) -> float:
-    """How far the answer lies from the truth: the mean way of the strength, in units of length."""
+    """The earth mover's distance of the answer to the truth, in units of length."""
     from heathaze.sensors.emd import graph_emd, line_emd, plane_emd
 
     places, strengths = np.array([mark.place for mark in truth]), np.array([mark.strength for mark in truth])
@@ -340,7 +340,7 @@ def _report(plan: Layout, found: Sources, distance: float | None, guarantee: Gua
 
 
 def _largest(field: Field) -> float:
-    """The most that a source of strength 1 adds to a reading, at any candidate place, or some thousand of them."""
+    """The most that a source of strength 1 adds to a reading, over at most 2,000 candidate places."""
     where = np.unique(np.linspace(0, field.shape[1] - 1, 2000).astype(np.int64))
     if field.bounds is None or field.positions is None:
         return float(field.responses(where[:: max(1, field.shape[0] * len(where) // 2**24)]).max())
@@ -351,7 +351,7 @@ def _print_report(report: Mapping[str, Any], unit: str) -> None:
     from rich.table import Table
 
     if not report["sources"]:
-        out.print("No source stands out: the readings are likelier without any.", style="bold", markup=False)
+        out.print("No source stands out: no source is the likeliest number.", style="bold", markup=False)
     table = Table("source", "where", f"90 % within ({unit})", "strength", "90 %", "any there", box=None, pad_edge=False)
     for index, source in enumerate(report["sources"], start=1):
         where = source["node"] if "node" in source else ", ".join(f"{x:.3g}" for x in source["position"])

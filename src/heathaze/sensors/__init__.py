@@ -1,4 +1,8 @@
-"""Sensors read a field that sources feed, and publish readings that hide where exactly the sources are."""
+"""Sensors: readings of a field that hide the exact places of its sources, and recovery of sources from them.
+
+:class:`Readings` adds the noise, :class:`NoisyReadings` is the public result, :func:`find_sources` locates sources in
+it.
+"""
 
 from heathaze.sensors.device import Card, Refused, Sensor
 from heathaze.sensors.emd import graph_emd, line_emd, plane_emd, source_emd

@@ -1,4 +1,4 @@
-"""A picture of sources that were found: where they are likely to be, how surely, and how far from a known truth."""
+"""A picture of the sources that were found, with their intervals, and of the distance to a known truth."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 _INK, _FAINT, _TRUTH, _FOUND = "#1f2328", "#6b7280", "#d55e00", "#0072b2"
-"""The last two are apart for every kind of colour blindness (Okabe and Ito)."""
+"""The last two can be distinguished with every kind of colour blindness (Okabe and Ito)."""
 
 _PALETTE = "cividis"
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A source to be marked: where, how strong, and how far it may be from there."""
+    """A source in the picture: its place, its strength, and the radius of its 90 % interval."""
 
     place: tuple[float, ...]
     strength: float
@@ -46,19 +46,19 @@ def draw_sources(
     sensors: Floats | None = None,
     distance: str = "",
 ) -> None:
-    """Write a PNG at 150 dots an inch: the estimate, and beside it the truth and what lies between, if it is given.
+    """Write a PNG at 150 dots per inch: the estimate, and beside it the truth and the difference if it is given.
 
     Args:
-        field: Where the candidates are.
-        shares: Of the answer, one for each candidate: what is compared with the truth.
-        density: Where sources are likely to be, one for each candidate: what is drawn as the estimate.
-        found: The sources that stand out.
-        path: A file, or something that takes bytes.
-        caption: Stands below: the guarantee.
-        title: Stands above.
-        truth: Where the sources really are.
-        sensors: Where the sensors are, to be marked.
-        distance: How far the estimate is from the truth, in words.
+        field: The places of the candidates.
+        shares: The share of each candidate, which is compared with the truth.
+        density: The expected share of each candidate, which is drawn as the estimate.
+        found: The sources that were found.
+        path: The file, or an open binary file.
+        caption: The text below the picture: the guarantee.
+        title: The text above the picture.
+        truth: The true sources.
+        sensors: Positions of the sensors, to be marked.
+        distance: The distance of the estimate to the truth, in words.
     """
     # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -94,7 +94,7 @@ def draw_sources(
 
 
 def _ratio(field: Field) -> float:
-    """Height over width of a panel: that of a plate, within reason."""
+    """Height over width of a panel: that of a plate, between 0.25 and 1.6."""
     if field.bounds is None or field.bounds.shape[1] != 2:
         return 0.8
     width, height = field.bounds[1] - field.bounds[0]
@@ -173,7 +173,7 @@ def _draw_plate(
     rows = len(np.unique(field.positions[:, 1]))
     from scipy.ndimage import gaussian_filter
 
-    # A thousand guesses on thousands of cells would be specks.
+    # A thousand draws on thousands of cells would be single points.
     image = gaussian_filter(np.asarray(density).reshape(rows, -1), 1.0, mode="nearest")
     drawn = axes[0].imshow(
         100 * np.sqrt(image / max(image.max(), 1e-300)),
@@ -220,7 +220,7 @@ def _draw_plate(
 
 
 def _draw_moves(axes: Axes, positions: Floats, shares: Floats, truth: Sequence[Mark]) -> None:
-    """Every part of the estimate that matters, tied to the true source it goes to in the cheapest plan."""
+    """A line from each large share of the estimate to the true source that the cheapest plan moves it to."""
     heavy = np.argsort(-shares)[:400]
     heavy = heavy[shares[heavy] > 1e-3 * shares.max()]
     start, end = positions[heavy], np.array([mark.place for mark in truth])
@@ -228,11 +228,11 @@ def _draw_moves(axes: Axes, positions: Floats, shares: Floats, truth: Sequence[M
     for one, other in zip(*np.nonzero(plan > 1e-6), strict=True):
         (x, y), (u, v) = start[one], end[other]
         axes.plot([x, u], [y, v], color=_FOUND, lw=0.7, alpha=float(min(1.0, 0.1 + 8 * plan[one, other])))
-    axes.plot([], [], color=_FOUND, lw=0.9, label="way of the estimate's strength")
+    axes.plot([], [], color=_FOUND, lw=0.9, label="movement of the estimate's strength")
 
 
 def _cheapest_plan(start: Floats, here: Floats, end: Floats, there: Floats) -> Floats:
-    """How much goes from each start to each end, so that the way of it all is shortest."""
+    """The mass that moves from each start to each end in the transport plan of least cost."""
     from scipy.optimize import linprog
     from scipy.sparse import eye_array, kron, vstack
 
@@ -253,13 +253,13 @@ def _corners(positions: Floats) -> tuple[Floats, Floats]:
 
 
 _MOST_NODES = 20_000
-"""Larger graphs are drawn as a list of their heaviest nodes."""
+"""Larger graphs are drawn as a list of the nodes with the largest shares."""
 
 
 def _draw_graph(
     axes: Sequence[Axes], field: Field, shares: Floats, found: Sequence[Mark], truth: Sequence[Mark]
 ) -> None:
-    """Nodes where the two slowest modes of heat put them: what heat passes between lies close together."""
+    """Nodes at their values in the two slowest modes of heat: nodes that exchange much heat are close together."""
     assert field.network is not None
     if not 3 <= field.network.nodes <= _MOST_NODES:
         _draw_heaviest(axes, shares, truth)

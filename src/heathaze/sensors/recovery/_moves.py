@@ -423,7 +423,7 @@ class Moves:
         rest: Floats,
         redraw: Booleans | None = None,
     ) -> None:
-        """Put a source where the move was accepted; draw strengths afresh there and, unless told, everywhere."""
+        """Put a source where the move was accepted; draw strengths again there, or everywhere without ``redraw``."""
         done = np.flatnonzero(taken)
         particles.places[done, which[done]] = places[done]
         particles.columns[done, which[done]] = columns[done]
