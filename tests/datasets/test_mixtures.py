@@ -52,7 +52,7 @@ def test_few_narrow_clusters_are_found_again():
         ({"sparsity": 1.2}, "sparsity is 1.2"),
         ({"spread": (0.1, 0.01)}, "spread is"),
         ({"people": 100_000, "sparsity": 0.01}, "leaves people without a point"),
-        ({"clusters": 1, "sparsity": 0.9, "size": 64, "spread": (0.01, 0.01)}, "do not reach 90% of the cells"),
+        ({"clusters": 1, "sparsity": 0.9, "size": 64, "spread": (0.01, 0.01)}, "do not hit 90% of the cells"),
     ],
 )
 def test_refusals(arguments, sentence):

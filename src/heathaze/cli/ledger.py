@@ -1,4 +1,4 @@
-"""``heathaze ledger``: open a budget, look at it."""
+"""``heathaze ledger``: open a ledger and show what was spent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heathaze.privacy.ledger import Ledger
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="The budget: what the people of one dataset have paid so far.",
+    help="The privacy budget of a dataset: open a ledger, show what was spent.",
 )
 
 File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file, one for each dataset.")]
@@ -23,22 +23,30 @@ File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file, o
 @app.command("open", no_args_is_help=True)
 def open_ledger(
     file: File,
-    total: Annotated[float, typer.Option("--total", help="Total privacy loss these people may ever pay.")],
-    delta: Annotated[float, typer.Option("--delta", help="Only for Gaussian noise; leave it at 0 otherwise.")] = 0,
+    total: Annotated[float, typer.Option("--total", help="All the ε that may ever be spent on the data.")],
+    delta: Annotated[float, typer.Option("--delta", help="δ for Gaussian noise; 0 for none.")] = 0,
     json: Json = False,
 ) -> None:
-    """Open a new ledger with a total budget; an existing one with the same total is left as it is."""
+    """Open a new ledger with a total budget. An existing ledger with the same total stays as it is."""
     _print(Ledger.open(file, total=total, delta=delta), json=json)
 
 
 @app.command("show", no_args_is_help=True)
 def show_ledger(file: File, json: Json = False) -> None:
-    """Check the whole ledger and print what was spent on what."""
+    """Check the ledger and print what was spent on what."""
     _print(open_existing(file), json=json)
 
 
 def open_existing(file: Path, delta: float = 0) -> Ledger:
-    """A ledger that is there already; a new one must be opened on purpose, with a total, and a δ if one is needed."""
+    """Open a ledger that exists. A new one must be opened with ``heathaze ledger open``.
+
+    Args:
+        file: The ledger.
+        delta: The δ that the caller needs, for the error sentence.
+
+    Raises:
+        LedgerError: There is no such file.
+    """
     if not file.exists():
         allowed = f" --delta {delta:g}" if delta else ""
         raise LedgerError(f"There is no ledger {file}; open one with `heathaze ledger open {file} --total 2{allowed}`.")
@@ -61,7 +69,7 @@ def _print(ledger: Ledger, *, json: bool) -> None:
             }
         )
         return
-    at = f" at δ = {float(ledger.delta):g} (Gaussian noise adds up by its square)" if ledger.delta else ""
+    at = f" at δ = {float(ledger.delta):g} (Gaussian noise adds up less than linearly)" if ledger.delta else ""
     out.print(
         f"{float(ledger.spent):g} of {float(ledger.total):g} spent{at}, {float(ledger.remaining):g} left; the chain of "
         f"{len(entries)} entries is intact.",
@@ -76,5 +84,5 @@ def _print(ledger: Ledger, *, json: bool) -> None:
 
 
 def _printable(note: str) -> str:
-    """A note on one line: signs that a terminal would obey are shown as what they are."""
+    """A note on one line, with control characters escaped."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in note)

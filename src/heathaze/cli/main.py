@@ -36,7 +36,7 @@ COMMANDS = {
     "compare": "Measure how far a release lies from the truth. The output is not private.",
     "sensors": "Heat sources behind sensors: protect readings, and locate sources in protected ones.",
     "market": "Buy rows of owners who do not trust each other, so that the rows match a target.",
-    "ledger": "The budget: what the people of one dataset have paid so far.",
+    "ledger": "The privacy budget of a dataset: open a ledger, show what was spent.",
     "mechanisms": (
         "List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."
     ),

@@ -1,4 +1,4 @@
-"""Synthetic people for demos, tests and papers: no real person is in here."""
+"""Synthetic data for demonstrations, tests and papers. No real person is in it."""
 
 from heathaze.datasets.city import city
 from heathaze.datasets.mixtures import mixture

@@ -1,4 +1,4 @@
-"""Cities of different kinds, as expected densities: what to rehearse a release on before any data is touched."""
+"""Synthetic cities of different kinds, as expected densities, to try a release on before any data is read."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
 _BACKGROUND = 0.05
-"""Part of the mass that lies anywhere at all: no city is empty between its places."""
+"""The share of the mass that is spread evenly over the map."""
 
 _STEPS = 2048
-"""Points that a street is drawn with; a street is one cell wide."""
+"""The number of points along a street; a street is one cell wide."""
 
 
 def synthetic_city(shape: tuple[int, int], number: int) -> Floats:
-    """The expected share of every cell of synthetic city ``number``; the same number gives the same city.
+    """Return the expected share of every cell of a synthetic city; the same number gives the same city.
 
-    Five kinds take turns: few clusters, many clusters, streets between centres, one centre that thins out, and people
-    spread over the whole map. Places, sizes and weights are drawn afresh for every number.
+    There are five kinds in turn: few clusters, many clusters, streets between centres, one centre, and people spread
+    over the whole map. Places, sizes and weights are drawn anew for every number.
 
     Args:
-        shape: Rows and columns. Cells count as squares, and the longer side is 1.
+        shape: Rows and columns, at least 1 each. Cells are squares, and the longer side has length 1.
         number: Which city, from 0.
+
+    Returns:
+        An array of that shape with sum 1.
+
+    Raises:
+        InvalidInput: The shape or the number is out of range.
 
     >>> city = synthetic_city((4, 8), 0)
     >>> city.shape, round(float(city.sum()), 9)
     ((4, 8), 1.0)
     """
     if min(shape) < 1 or number < 0:
-        raise InvalidInput(f"There is no city {number} on {shape} cells; both sides are at least 1, numbers from 0.")
+        raise InvalidInput(f"There is no city {number} on {shape} cells; give a shape from (1, 1) and a number from 0.")
     rng = np.random.default_rng([2026, number])
     mass = _KINDS[number % len(_KINDS)](rng, *_centres_of_cells(shape))
     even = np.full(shape, 1.0 / mass.size)
@@ -39,7 +45,13 @@ def synthetic_city(shape: tuple[int, int], number: int) -> Floats:
 
 
 def draw_people(city: Floats, people: int, visits: int, number: int) -> Integers:
-    """How many visits fall into every cell when each of so many people makes so many: at a cost that does not grow.
+    """Draw how many visits fall into every cell. The time does not depend on the number of people.
+
+    Args:
+        city: The expected share of every cell, from :func:`synthetic_city`.
+        people: How many people.
+        visits: How many visits each of them makes.
+        number: Which draw; the same number gives the same visits.
 
     >>> int(draw_people(synthetic_city((4, 8), 0), people=10**9, visits=4, number=0).sum())
     4000000000

@@ -1,4 +1,4 @@
-"""A synthetic city: several centres, streets between them, and a few people who are far too busy."""
+"""A synthetic city: several centres, streets between them, and five people with thousands of visits each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
 CITY = Box.over(lon=(9.90, 10.10), lat=(53.50, 53.62))
-"""The box of the synthetic city: known before any visit is made."""
+"""The box of the synthetic city."""
 
 _CENTRES = np.array([(0.50, 0.52), (0.27, 0.70), (0.74, 0.66), (0.66, 0.28), (0.30, 0.30), (0.86, 0.44)])
 _DRAW = np.array([0.34, 0.16, 0.16, 0.14, 0.12, 0.08])
@@ -19,23 +19,28 @@ _STREETS = np.array([(0, 1), (0, 2), (0, 3), (0, 4), (2, 5), (3, 5), (1, 4), (1,
 
 
 def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str, npt.NDArray[np.generic]]:
-    """Visits of synthetic people, as columns ``person``, ``lon``, ``lat`` and ``time``.
+    """Return visits of synthetic people, as columns ``person``, ``lon``, ``lat`` and ``time``.
 
-    Everybody has a home, a favourite centre and a way between them. Most have a handful of visits; five report
-    thousands from one spot, as real data always has it: they are why a map of raw counts is a map of its heaviest
-    users.
+    Every person has a home and a favourite centre. Most have a few visits. Five people report thousands of visits from
+    one place, as in real data, where a map of raw counts mostly shows its heaviest users.
 
     Args:
         people: How many people, at least 10.
         visits: How many rows, at least five times as many.
         seed: Which city; the same seed gives the same rows.
 
+    Returns:
+        The columns, of equal length.
+
+    Raises:
+        InvalidInput: There are too few people or visits.
+
     >>> table = city(people=100, visits=1000)
     >>> sorted(table), len(table["lon"])
     (['lat', 'lon', 'person', 'time'], 1000)
     """
     if people < 10 or visits < 5 * people:
-        raise InvalidInput(f"{people} people and {visits} visits make no city; give at least 10 people, 5 visits each.")
+        raise InvalidInput(f"There are {people} people and {visits} visits; give at least 10 people and 5 visits each.")
     rng = np.random.default_rng(seed)
     person = _who_visits(rng, people, visits)
     centre = rng.choice(len(_CENTRES), size=people, p=_DRAW)
@@ -63,7 +68,7 @@ def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str
 
 
 def _who_visits(rng: np.random.Generator, people: int, visits: int) -> Integers:
-    """Everybody once, five heavy users for a twentieth of all rows, the rest heavy-tailed."""
+    """Every person once, five heavy users with a twentieth of all rows, and a heavy-tailed rest."""
     heavy = rng.integers(0, 5, visits // 20)
     appetite = rng.lognormal(0, 1, people)
     rest = rng.choice(people, size=visits - people - len(heavy), p=appetite / appetite.sum())

@@ -1,4 +1,4 @@
-"""People who visit a mixture of Gaussians, with control of how sparse the map is (Ghazi et al., appendix E.3)."""
+"""Synthetic people whose visits follow a mixture of Gaussians of given sparsity (Ghazi et al., appendix E.3)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import whole
 from heathaze.errors import InvalidInput
 from heathaze.types import Floats
 
 BATCH = 20_000
 MOST_POINTS = 4_000_000
-"""A sparsity that needs more points than this is out of reach of the mixture's tails."""
+"""A sparsity that needs more points is refused."""
 
 
 def mixture(
@@ -24,11 +25,11 @@ def mixture(
     *,
     seed: int,
 ) -> dict[str, npt.NDArray[np.generic]]:
-    """Points in the unit square, as columns ``person``, ``x`` and ``y``.
+    """Return points in the unit square, as columns ``person``, ``x`` and ``y``.
 
-    A uniform mixture of Gaussians, each with a random mean and a random covariance. Points are drawn until the share
-    ``sparsity`` of the cells of a size × size grid is hit, and dealt to the people in turn, so everybody draws from the
-    same mixture and has nearly the same number of points. Points outside the square are drawn again.
+    The mixture is uniform over Gaussians with random means and random covariances. Points are drawn until the share
+    ``sparsity`` of the cells of a size × size grid is hit, and given to the people in turn. So all people draw from the
+    same mixture and have nearly the same number of points. Points outside the square are drawn again.
 
     Args:
         people: How many people, at least 1.
@@ -38,8 +39,11 @@ def mixture(
         spread: Smallest and largest standard deviation along an axis of a Gaussian; the square's side is 1.
         seed: Which data; the same seed gives the same rows.
 
+    Returns:
+        The columns, of equal length.
+
     Raises:
-        InvalidInput: A value is out of range, there are fewer points than people, or the mixture never hits that many
+        InvalidInput: A value is out of range, there are fewer points than people, or the mixture does not hit that many
             cells.
 
     >>> table = mixture(people=10, clusters=3, sparsity=0.02, size=64, seed=1)
@@ -54,13 +58,11 @@ def mixture(
     points = _until_hit(rng, means, axes, size, wanted=math.ceil(sparsity * size * size))
     if points is None:
         raise InvalidInput(
-            f"{clusters} clusters of spread {spread} do not reach {sparsity:.0%} of the cells; ask for less, or for "
-            "more or wider clusters."
+            f"{clusters} clusters of spread {spread} do not hit {sparsity:.0%} of the cells; give a smaller sparsity, "
+            "or more or wider clusters."
         )
     if len(points) < people:
-        raise InvalidInput(
-            f"A sparsity of {sparsity} leaves people without a point; ask for fewer people or more cells."
-        )
+        raise InvalidInput(f"A sparsity of {sparsity} leaves people without a point; give fewer people or more cells.")
     return {
         "person": np.arange(len(points), dtype=np.int64) % people,
         "x": points[:, 0],
@@ -69,7 +71,7 @@ def mixture(
 
 
 def _until_hit(rng: np.random.Generator, means: Floats, axes: Floats, size: int, wanted: int) -> Floats | None:
-    """Points up to the one that hits the last wanted cell for the first time; None when that takes too many."""
+    """Points up to the one that hits the last wanted cell for the first time; None if that takes too many."""
     hit = np.zeros(size * size, dtype=np.bool_)
     batches: list[Floats] = []
     while sum(map(len, batches)) < MOST_POINTS:
@@ -101,8 +103,7 @@ def _draw(rng: np.random.Generator, means: Floats, axes: Floats) -> Floats:
 
 def _check(people: int, clusters: int, sparsity: float, size: int, spread: tuple[float, float]) -> None:
     for name, count in (("people", people), ("clusters", clusters), ("size", size)):
-        if count < 1:
-            raise InvalidInput(f"{name} is {count}; give a whole number from 1.")
+        whole(count, name)
     if not 0 < sparsity <= 1:
         raise InvalidInput(f"sparsity is {sparsity}; give the share of cells that hold a point, above 0 and at most 1.")
     if not 0 < spread[0] <= spread[1]:

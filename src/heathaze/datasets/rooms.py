@@ -1,4 +1,4 @@
-"""A made-up room with sensors and a few sources of heat: nobody was ever in it."""
+"""A synthetic room with sensors and a few sources of heat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ TIMES = (60.0, 120.0)
 
 @dataclass(frozen=True, eq=False)
 class Room:
-    """Sensors and sources of a room of 12 by 8 metres, both in metres from a corner."""
+    """A room of 12 by 8 metres.
+
+    ``sensors`` and ``sources`` are rows (x, y) in metres from a corner, and ``strengths`` are those of the sources.
+    """
 
     sensors: Floats
     sources: Floats
@@ -23,7 +26,11 @@ class Room:
 
 
 def room(seed: int = 0, sources: int = 3) -> Room:
-    """Forty sensors about evenly placed, and sources at least three metres apart.
+    """Return a room with forty sensors, about evenly placed, and sources that are at least three metres apart.
+
+    Args:
+        seed: Which room; the same seed gives the same room.
+        sources: How many sources, at most about five, since more do not fit.
 
     >>> room().sensors.shape, room().sources.shape
     ((40, 2), (3, 2))

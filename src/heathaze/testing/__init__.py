@@ -1,4 +1,4 @@
-"""Checks for mechanisms, samplers and neighbours: ours pass them, and so can yours. Nothing else here imports this."""
+"""Checks of mechanisms, samplers and neighbouring datasets, for your tests and ours. The package does not import it."""
 
 from heathaze.testing.check_mechanism import check_mechanism, noiseless
 from heathaze.testing.neighbours import Neighbours, neighbouring_counts, neighbouring_visits

@@ -1,12 +1,12 @@
-"""The contract of a central mechanism, as checks that anyone can run on their own.
+"""The contract of a central mechanism, as checks that you can run on your own mechanism.
 
     from heathaze.testing import check_mechanism
 
     def test_mine():
         check_mechanism(lambda grid, epsilon: Mine(grid, epsilon, sharpness=3))
 
-Each check raises AssertionError with a sentence. What they cannot see is whether the theorem on the page is true;
-attack it with :mod:`heathaze.privacy.audit`.
+Each check raises AssertionError with a sentence. The checks cannot show that the theorem on the mechanism's page is
+true; :mod:`heathaze.privacy.audit` attacks it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.central.mechanism import Mechanism
+from heathaze.checks import assign
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput, TooLarge
@@ -45,11 +46,18 @@ _BOUND = 2**20
 
 
 def check_mechanism(factory: Factory, *, resolves: int = 2**20) -> None:
-    """Run every check.
+    """Run every check of the contract.
 
     Args:
-        factory: Makes the mechanism for a grid and an ε of the caller's choice. It may raise TooLarge for a large grid.
-        resolves: The finest grid, in cells a side, that the mechanism resolves; finer truths are compared on blocks.
+        factory: Makes the mechanism for a grid and an ε. It may raise TooLarge for a grid of more than 2^20 cells.
+        resolves: The finest grid, in cells a side, that the mechanism resolves. On finer grids the result is compared
+            in blocks of cells.
+
+    Raises:
+        AssertionError: The mechanism breaks the contract; the sentence says how.
+
+    >>> from heathaze.central import Flat
+    >>> check_parameters(Flat)  # check_mechanism(Flat) runs all of them, in some seconds
     """
     check_parameters(factory)
     check_event(factory)
@@ -61,9 +69,13 @@ def check_mechanism(factory: Factory, *, resolves: int = 2**20) -> None:
 
 
 def noiseless(mechanism: M) -> M:
-    """A copy with an infinite ε, so that all noise has scale 0: for checks of the plumbing.
+    """Return a copy of the mechanism with an infinite ε, so that all noise has scale 0.
 
-    Goes past the constructor, which refuses it, as :func:`heathaze.publish` does.
+    Tests use it to check everything but the noise exactly. The constructor and :func:`heathaze.publish` refuse an
+    infinite ε.
+
+    Args:
+        mechanism: The mechanism.
     """
     twin = copy.copy(mechanism)
     object.__setattr__(twin, "epsilon", math.inf)
@@ -71,13 +83,13 @@ def noiseless(mechanism: M) -> M:
 
 
 def grids() -> list[Grid]:
-    """A square, a single cell, a padded rectangle, and the largest grid there is."""
+    """Return the grids of the checks: a square, a single cell, a rectangle with padding, and the largest grid."""
     shapes = [(8, 8), (1, 1), (5, 3), (2**20, 2**20)]
     return [Grid.plane(x=(0, cols), y=(0, rows), shape=(rows, cols)) for rows, cols in shapes]
 
 
 def check_parameters(factory: Factory) -> None:
-    """An ε that promises nothing is refused; a good one is kept exactly, and the parameters are plain values."""
+    """Check that an unusable ε is refused, a usable one is kept exactly, and the parameters are plain values."""
     grid = grids()[0]
     for bad in (0, -1, -0.5, math.nan, math.inf, -math.inf, "text", None):
         try:
@@ -87,36 +99,37 @@ def check_parameters(factory: Factory) -> None:
         raise AssertionError(f"An epsilon of {bad!r} was accepted; refuse it with InvalidInput (see parse_epsilon).")
     mechanism = factory(grid, 0.1)
     assert mechanism.epsilon == Fraction(1, 10), f"Epsilon 0.1 became {mechanism.epsilon!r}; keep it as 1/10."
-    assert mechanism.grid == grid, "The mechanism has another grid than it was given."
+    assert mechanism.grid == grid, "The mechanism has another grid than the one it was given."
     for name, value in mechanism.parameters().items():
-        assert isinstance(value, str | int | float | bool | None), f"Parameter {name} is not a plain value."
+        assert isinstance(value, str | int | float | bool | None), f"Parameter {name} is not a plain value: {value!r}."
 
 
 def check_event(factory: Factory) -> None:
-    """The event costs no more than the declared ε, and all but a millionth of it: nothing overspent, nothing wasted."""
+    """Check that the event costs at most the declared ε, and at most a millionth less."""
     for grid in grids():
         for epsilon in (Fraction(1), Fraction(1, 10), Fraction(1, 3), Fraction(20)):
             with _unless_too_large(grid):
                 mechanism = factory(grid, epsilon)
                 for bound in BOUNDS:
-                    _check_price(mechanism, bound)
+                    _check_cost(mechanism, bound)
 
 
-def _check_price(mechanism: Mechanism, bound: int) -> None:
+def _check_cost(mechanism: Mechanism, bound: int) -> None:
     event = mechanism.event(bound)
     cost, declared = compose([event]).epsilon, Fraction(mechanism.epsilon)
     assert cost <= declared, f"The event costs {float(cost)}, more than the declared epsilon {float(declared)}."
-    # The rest is owed to accuracy: noise is rounded up by far less than this.
-    assert cost >= declared * (1 - Fraction(1, 10**6)), f"The event costs {float(cost)} of {float(declared)}: wasteful."
-    assert mechanism.event(bound) == event, "The event of the same bound changes from call to call."
+    # Rounding up the noise costs far less than a millionth; anything more is accuracy given away.
+    least = declared * (1 - Fraction(1, 10**6))
+    assert cost >= least, f"The event costs {float(cost)}, which wastes a part of the declared {float(declared)}."
+    assert mechanism.event(bound) == event, "Two calls of event with the same bound return different events."
 
 
 def check_reads(factory: Factory) -> None:
-    """Whatever ``run`` reads from the counts changes by at most the sensitivity that its event declares (errata X6).
+    """Check that what ``run`` reads from the counts changes by at most the declared sensitivity (errata X6).
 
-    Reads through :meth:`Counts.at` and :meth:`Counts.dense` are watched on the worst neighbours: each is one partition
-    or part of one, and pays for itself with one part of the event. An event of one adaptive part may read as often as
-    it likes: what each read costs is then for the mechanism's own tests.
+    Reads through :meth:`Counts.at` and :meth:`Counts.dense` are recorded on the worst neighbours. Each read is a
+    partition or a part of one, and is paid for by one part of the event. An adaptive event has one part for any number
+    of reads; the mechanism's own tests must then check the cost of each read.
     """
     for grid in grids():
         with _unless_too_large(grid):
@@ -125,15 +138,15 @@ def check_reads(factory: Factory) -> None:
             for pair in neighbouring_counts(grid, bound=_BOUND):
                 watched = _Watched.over(pair.first, pair.second)
                 mechanism.run(watched, Simulation(1))
-                assert watched.changes, "The data were never read."
+                assert watched.changes, "The run never read the counts."
                 adaptive = not isinstance(parts[0], DiscreteLaplace | DiscreteGaussian)
                 paying = parts[:1] * len(watched.changes) if adaptive else parts
                 assert len(watched.changes) <= len(paying), (
-                    f"The data were read {len(watched.changes)} times for an event of {len(parts)} parts."
+                    f"The counts were read {len(watched.changes)} times for an event of {len(parts)} parts."
                 )
                 for (l1, l2), part in zip(watched.changes, paying, strict=False):
                     assert not isinstance(part, RandomizedReport), "A report is drawn on a device, not from counts."
-                    assert not isinstance(part, PureSteps), "Many small steps have no one sensitivity of counts."
+                    assert not isinstance(part, PureSteps), "PureSteps declare no sensitivity of counts."
                     change = l2 if isinstance(part, DiscreteGaussian) else l1
                     assert change <= part.sensitivity, (
                         f"One unit ({pair.name}) changes what is read by more than the declared sensitivity."
@@ -141,9 +154,9 @@ def check_reads(factory: Factory) -> None:
 
 
 def check_noise(factory: Factory) -> None:
-    """The noise drawn has the scales the event declares, all of them and no others, on light and on heavy data.
+    """Check that the noise has exactly the scales that the event declares, with little data and with much.
 
-    An adaptive event declares no scales; no draw may then cost more than all of it.
+    An adaptive event declares no scales; then no single draw may cost more than the whole event.
     """
     grid = grids()[0]
     for scale in (1, 1000):
@@ -164,7 +177,7 @@ def check_noise(factory: Factory) -> None:
 
 @contextmanager
 def _watched_noise() -> Iterator[set[Fraction]]:
-    """The scales of all discrete Laplace noise drawn meanwhile."""
+    """Record the scales of all discrete Laplace noise that is drawn in the block."""
     from heathaze.privacy import _samplers
 
     drawn: set[Fraction] = set()
@@ -182,10 +195,10 @@ def _watched_noise() -> Iterator[set[Fraction]]:
 
 
 def check_truth_without_noise(factory: Factory, resolves: int = 2**20) -> None:
-    """An infinite ε reproduces a small sparse truth exactly: the plumbing loses, moves and scales nothing."""
+    """Check that without noise a small sparse dataset comes out exactly: no mass is lost, moved or scaled."""
     for grid in grids():
         with _unless_too_large(grid):
-            # On a huge grid the richest case alone: some mechanisms need seconds there.
+            # Some mechanisms need seconds on a huge grid, so only the case with most cells is run there.
             for pair in neighbouring_counts(grid, bound=12, one=4)[-1 if grid.cells > 2**20 else 0 :]:
                 estimate = noiseless(factory(grid, 1)).run(pair.second, Simulation(1))
                 _check_equals(estimate, pair.second, max(1, 2**grid.depth // resolves), pair.name)
@@ -203,7 +216,7 @@ def _check_equals(estimate: Estimate, truth: Counts, block: int, name: str) -> N
 
 
 def _by_block(down: npt.NDArray[Any], across: npt.NDArray[Any], mass: Floats, block: int) -> tuple[Integers, Floats]:
-    """Blocks of cells that hold mass, in order, and how much."""
+    """Return the blocks of cells that hold mass, in order, and their masses."""
     held = mass > 0
     places = np.floor(np.column_stack([down[held], across[held]]) / block).astype(np.int64)
     blocks, which = np.unique(places, axis=0, return_inverse=True)
@@ -213,24 +226,28 @@ def _by_block(down: npt.NDArray[Any], across: npt.NDArray[Any], mass: Floats, bl
 
 
 def check_purity(factory: Factory) -> None:
-    """The same bits give the same map, other bits another; neither the counts nor the mechanism change."""
+    """Check that only random bits change the result, and that the run changes neither counts nor mechanism."""
     for grid in grids():
         with _unless_too_large(grid):
             mechanism = factory(grid, 1)
             counts = neighbouring_counts(grid)[3].second
             before = counts.mass.copy()
             first, again, other = (mechanism.run(counts, Simulation(seed)) for seed in (1, 1, 2))
-            assert _same(first, again), "Two runs on the same random bits differ: run keeps a state or reads a clock."
-            assert not _same(first, other), "Runs on different random bits agree: where is the noise?"
+            assert _same(first, again), (
+                "Two runs on the same random bits differ, so run keeps a state or reads a clock."
+            )
+            assert not _same(first, other), "Runs on different random bits are equal, so there is no noise."
             assert (counts.mass == before).all(), "The run changed the counts."
             assert factory(grid, 1).parameters() == mechanism.parameters(), "The run changed the mechanism."
 
 
 def check_page(factory: Factory) -> None:
-    """Beside ``mine.py`` lies ``mine.md`` with all its sections, none of them empty."""
+    """Check that there is a page ``mine.md`` beside ``mine.py``, with all its sections and none of them empty."""
     source = Path(inspect.getfile(type(factory(grids()[0], 1))))
     page = source.with_suffix(".md")
-    assert page.is_file(), f"There is no page {page.name} beside {source.name}; say there what is promised."
+    assert page.is_file(), (
+        f"There is no page {page.name} beside {source.name}; write the guarantee and its proof there."
+    )
     sections = _sections(page.read_text(encoding="utf-8"))
     for wanted in SECTIONS:
         texts = [text for title, text in sections.items() if title.startswith(wanted)]
@@ -239,7 +256,7 @@ def check_page(factory: Factory) -> None:
 
 
 def _sections(page: str) -> dict[str, str]:
-    """Title and text of each heading of a page."""
+    """Return the title and the text of each section of a page."""
     found: dict[str, str] = {}
     title = ""
     for line in page.splitlines():
@@ -258,15 +275,15 @@ def _same(a: Estimate, b: Estimate) -> bool:
 
 @contextmanager
 def _unless_too_large(grid: Grid) -> Iterator[None]:
-    """A mechanism may refuse a large grid, never a small one."""
+    """Allow a mechanism to refuse a large grid, but not a small one."""
     try:
         yield
     except TooLarge:
-        assert grid.cells > 2**20, f"A grid of {grid.rows} × {grid.cols} cells is not too large for anyone."
+        assert grid.cells > 2**20, f"The mechanism refuses {grid.rows} × {grid.cols} cells, which is not too large."
 
 
 class _Watched(Counts):
-    """Counts that note how far each answer is from a neighbour's, in ℓ1 and ℓ2."""
+    """Counts that record how far each answer is from the neighbour's answer, in ℓ1 and ℓ2."""
 
     neighbour: Counts
     changes: list[tuple[float, float]]
@@ -276,13 +293,12 @@ class _Watched(Counts):
         watched = cls(
             counts.grid, counts.codes, counts.mass, counts.bound, counts.one, counts.unit, counts.at_most, counts.weight
         )
-        object.__setattr__(watched, "neighbour", neighbour)
-        object.__setattr__(watched, "changes", [])
+        assign(watched, neighbour=neighbour, changes=[])
         return watched
 
     def at(self, level: int, nodes: Integers) -> Integers:
         answer = super().at(level, nodes)
-        assert len(np.unique(nodes)) == len(nodes), "One node was read twice for one price."
+        assert len(np.unique(nodes)) == len(nodes), "One read asks for the same node twice."
         self._note(answer, self.neighbour.at(level, nodes))
         return answer
 

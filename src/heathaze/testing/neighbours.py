@@ -1,7 +1,7 @@
-"""Two datasets that differ in one unit, in the cases where a mechanism is most easily caught.
+"""Pairs of datasets that differ in one unit, in the cases in which a mistake of a mechanism shows most.
 
-The unit weighs as much as it may. It stands alone or in a crowd, in one cell or spread over many: noise that is too
-small for any of these shows in an audit, and a sensitivity that is wrong shows at once.
+The unit has as much mass as it may. It is alone or among others, in one cell or spread over many. An audit of these
+pairs finds noise that is too small, and a wrong sensitivity shows at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CROWD = 7
 
 @dataclass(frozen=True)
 class Neighbours:
-    """``second`` is ``first`` with one unit more."""
+    """Two neighbouring datasets: ``second`` is ``first`` with one more unit."""
 
     name: str
     first: Counts
@@ -31,11 +31,11 @@ class Neighbours:
 
 
 def neighbouring_counts(grid: Grid, *, bound: int = 2**20, one: int | None = None) -> list[Neighbours]:
-    """Pairs of counts, the added unit weighing exactly ``bound``.
+    """Return pairs of counts in which the additional unit has exactly the mass ``bound``.
 
     Args:
-        grid: Any grid; the cases use its corners and up to nine cells of its diagonal.
-        bound: The most mass one unit may have.
+        grid: Any grid. The cases use its corners and up to nine cells of its diagonal.
+        bound: The largest mass of one unit, at least 1.
         one: The mass that stands for one unit; ``bound`` if left out.
 
     >>> pairs = neighbouring_counts(Grid.plane(x=(0, 1), y=(0, 1), size=4), bound=10)
@@ -63,9 +63,12 @@ def neighbouring_counts(grid: Grid, *, bound: int = 2**20, one: int | None = Non
 
 
 def neighbouring_visits(grid: Grid) -> list[tuple[str, Visits, Visits]]:
-    """Pairs of visit tables (columns person, x, y), the second with all visits of one more person.
+    """Return names and pairs of tables of visits (columns person, x, y); the second has the visits of one more person.
 
-    For checks of counting: the counts of both may differ by at most ``bound`` in ℓ1, whatever the limits.
+    The counts of both tables may differ by at most ``bound`` in ℓ1, whatever the limits of counting are.
+
+    Args:
+        grid: A grid on a plane.
     """
     middles = {cell: _middle(grid, cell) for cell in [*_diagonal(grid), (grid.rows - 1, grid.cols - 1)]}
     first, last = middles[(0, 0)], middles[(grid.rows - 1, grid.cols - 1)]
@@ -85,7 +88,13 @@ def neighbouring_visits(grid: Grid) -> list[tuple[str, Visits, Visits]]:
 
 
 def added(others: dict[tuple[int, int], int], cells: Cells, bound: int) -> dict[tuple[int, int], int]:
-    """Mass per cell with one unit more, split over its cells so that its parts sum to ``bound`` exactly."""
+    """Return the mass per cell with one more unit, split over its cells so that its parts sum to ``bound`` exactly.
+
+    Args:
+        others: The mass per cell without it.
+        cells: The cells of the unit.
+        bound: The mass of the unit.
+    """
     mass = dict(others)
     for k, cell in enumerate(cells):
         # z_k = ⌊B (k+1)/n⌋ − ⌊B k/n⌋ sums to B.

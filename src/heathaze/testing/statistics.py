@@ -1,8 +1,8 @@
-"""Do these integers follow that law? Chi-square tests that a wrong sampler does not pass.
+"""Chi-square tests of whether integers follow a distribution. A wrong sampler does not pass them.
 
-Bins are chosen from the law alone, never from the samples; each expects at least five samples, smaller ones are pooled
-with their neighbour, and a bin without samples counts its full contribution. At the usual alpha of 1e-6 an honest test
-fails once in a million seeds.
+Bins depend on the distribution only, not on the samples. Each bin expects at least five samples; smaller bins are
+pooled with their neighbour. A bin without samples counts fully. At the usual alpha of 1e-6 a correct sampler fails for
+one seed in a million.
 """
 
 from __future__ import annotations
@@ -18,35 +18,56 @@ from heathaze.privacy.loss import Number, exact
 from heathaze.types import Floats, Integers
 
 Law = Callable[[Integers], Floats]
-"""Cumulative probabilities: Pr[X ≤ x] for each integer x."""
+"""A cumulative distribution function: Pr[X ≤ x] for each integer x."""
 
 _LEAST_EXPECTED = 5.0
 
 _TAILS = 2.0 ** -np.arange(7, 28)
 _SHARES = np.sort(np.concatenate([_TAILS, np.linspace(0.01, 0.99, 99), 1 - _TAILS]))
-"""Where bins end: even in probability, and by halves in both tails; what expects too little is pooled."""
+"""Probabilities at which bins end: evenly spaced, and by halves in both tails."""
 
 
 def assert_distribution(samples: npt.ArrayLike, law: Law, alpha: float = 1e-6) -> None:
-    """Fail unless the samples may well come from the law."""
+    """Fail if the samples are unlikely under the distribution.
+
+    Args:
+        samples: Independent integers.
+        law: The cumulative distribution function.
+        alpha: The test fails if the p-value is below this.
+
+    Raises:
+        AssertionError: The p-value is below ``alpha``.
+    """
     p = goodness_of_fit(samples, law)
     assert p >= alpha, f"The samples do not follow the law: p = {p:.3g} is below alpha = {alpha:g}."
 
 
 def assert_same_distribution(first: npt.ArrayLike, second: npt.ArrayLike, alpha: float = 1e-6) -> None:
-    """Fail unless both samples may well come from one law."""
+    """Fail if it is unlikely that both samples come from one distribution.
+
+    Args:
+        first: Independent integers.
+        second: Independent integers.
+        alpha: The test fails if the p-value is below this.
+
+    Raises:
+        AssertionError: The p-value is below ``alpha``.
+    """
     p = two_sample(first, second)
     assert p >= alpha, f"The samples do not follow one law: p = {p:.3g} is below alpha = {alpha:g}."
 
 
 def goodness_of_fit(samples: npt.ArrayLike, law: Law) -> float:
-    """p-value of Pearson's chi-square test.
+    """Return the p-value of Pearson's chi-square test.
 
         χ² = Σ over bins (observed − expected)² / expected,   bins − 1 degrees of freedom
 
     Args:
         samples: Independent integers.
-        law: Cumulative probabilities of the law they should follow.
+        law: The cumulative distribution function that they should follow.
+
+    Raises:
+        InvalidInput: There are too few samples.
 
     >>> coin = lambda x: np.select([x < 0, x < 1], [0, 0.5], 1.0)
     >>> goodness_of_fit(np.repeat([0, 1], [50, 50]), coin), goodness_of_fit(np.repeat([0, 1], [99, 1]), coin) < 1e-6
@@ -54,7 +75,7 @@ def goodness_of_fit(samples: npt.ArrayLike, law: Law) -> float:
     """
     found = np.sort(np.asarray(samples, dtype=np.int64))
     if len(found) == 0:
-        raise InvalidInput("No samples, no test; give some.")
+        raise InvalidInput("There are no samples to test; give some.")
     ends = _quantiles(law)
     expected = np.diff(law(ends), prepend=0.0, append=1.0) * len(found)
     observed = np.diff(np.searchsorted(found, ends, side="right"), prepend=0, append=len(found))
@@ -62,7 +83,14 @@ def goodness_of_fit(samples: npt.ArrayLike, law: Law) -> float:
 
 
 def chi_square(observed: npt.ArrayLike, expected: npt.ArrayLike) -> float:
-    """p-value for neighbouring bins, pooled until each expects at least five.
+    """Return the p-value of the chi-square test for bins, pooled with their neighbour until each expects at least five.
+
+    Args:
+        observed: How many samples each bin has.
+        expected: How many it should have on average.
+
+    Raises:
+        InvalidInput: Fewer than two bins are left.
 
     >>> chi_square([0, 100], [50, 50]) < 1e-6
     True
@@ -77,9 +105,16 @@ def chi_square(observed: npt.ArrayLike, expected: npt.ArrayLike) -> float:
 
 
 def two_sample(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """p-value of the chi-square test that two samples of integers come from one law.
+    """Return the p-value of the chi-square test that two samples of integers come from one distribution.
 
-    The bins are quantiles of both samples together: given those, which sample a number came from is random.
+    The bins are quantiles of both samples together. Given these, it is random which sample a number came from.
+
+    Args:
+        first: Independent integers.
+        second: Independent integers.
+
+    Raises:
+        InvalidInput: There are too few samples.
     """
     from scipy.stats import chi2
 
@@ -102,37 +137,37 @@ def two_sample(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
 
 
 def discrete_laplace_law(scale: Number) -> Law:
-    """Pr[X ≤ x] where Pr[x] = (1 − r)/(1 + r) · r^|x|, r = exp(−1/scale).
+    """Return Pr[X ≤ x] of discrete Laplace noise, Pr[x] = (1 − r)/(1 + r) · r^|x|, r = exp(−1/scale).
 
     >>> float(discrete_laplace_law(1)(np.array([0]))[0]) == 1 - math.exp(-1) / (1 + math.exp(-1))
     True
     """
     step = float(1 / exact(scale))
-    whole = 1 + math.exp(-step)
+    total = 1 + math.exp(-step)
 
     def law(x: Integers) -> Floats:
-        below = np.exp(np.minimum(x, 0) * step) / whole
-        above = 1 - np.exp(-(np.maximum(x, 0) + 1.0) * step) / whole
+        below = np.exp(np.minimum(x, 0) * step) / total
+        above = 1 - np.exp(-(np.maximum(x, 0) + 1.0) * step) / total
         return np.where(x < 0, below, above)
 
     return law
 
 
 def discrete_gaussian_law(sigma: Number) -> Law:
-    """Pr[X ≤ x] where Pr[x] ∝ exp(−x²/2σ²), summed up to 40 σ."""
+    """Return Pr[X ≤ x] of discrete Gaussian noise, Pr[x] ∝ exp(−x²/2σ²), summed up to 40 σ."""
     width = float(exact(sigma))
-    reach = math.ceil(40 * width) + 1
-    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * width**2))
+    end = math.ceil(40 * width) + 1
+    weights = np.exp(-(np.arange(-end, end + 1) ** 2) / (2 * width**2))
     cumulative = np.cumsum(weights) / weights.sum()
 
     def law(x: Integers) -> Floats:
-        return np.where(x < -reach, 0.0, cumulative[np.clip(x + reach, 0, 2 * reach)])
+        return np.where(x < -end, 0.0, cumulative[np.clip(x + end, 0, 2 * end)])
 
     return law
 
 
 def _quantiles(law: Law) -> Integers:
-    """Upper ends of the bins: the smallest integers up to which the law reaches each share."""
+    """Return the upper ends of the bins, the quantiles of the distribution."""
     low, high = np.full(len(_SHARES), -(2**61)), np.full(len(_SHARES), 2**61)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
@@ -142,7 +177,7 @@ def _quantiles(law: Law) -> Integers:
 
 
 def _pool(observed: Floats, expected: Floats) -> Floats:
-    """Neighbouring bins joined until each expects enough; what is left over joins the last one."""
+    """Join neighbouring bins until each expects enough; what is left over joins the last one."""
     bins: list[list[float]] = []
     found = wanted = 0.0
     for here, there in zip(observed, expected, strict=True):
