@@ -13,7 +13,7 @@ import numpy as np
 from heathaze.checks import assign, positive, whole
 from heathaze.distributed.cohort import Cohort
 from heathaze.distributed.encodings import Mesh
-from heathaze.distributed.mechanism import NextQuestion, Round, divide_budget, people_in
+from heathaze.distributed.mechanism import NextQuestion, Round, divide_budget, people_in, public_parameters
 from heathaze.distributed.question import LONGEST, Part, check_mass
 from heathaze.domain.density import MAX_DENSE_CELLS, Density
 from heathaze.domain.grid import Grid
@@ -163,13 +163,7 @@ class AdaptiveGrid:
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""
-        return {
-            "epsilon": str(self.epsilon),
-            "blocks": self.blocks,
-            "alpha": self.alpha,
-            "people_a_piece": self.people_a_piece,
-            "mass": self.mass,
-        }
+        return public_parameters(self)
 
 
 def _mesh(found: Round) -> Mesh:

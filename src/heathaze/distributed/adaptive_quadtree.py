@@ -14,7 +14,15 @@ import numpy as np
 from heathaze.checks import assign, positive, whole
 from heathaze.distributed.cohort import Cohort
 from heathaze.distributed.encodings import Regions
-from heathaze.distributed.mechanism import GRAIN, NextQuestion, Round, at_most_dense, partition_of, people_in
+from heathaze.distributed.mechanism import (
+    GRAIN,
+    NextQuestion,
+    Round,
+    at_most_dense,
+    partition_of,
+    people_in,
+    public_parameters,
+)
 from heathaze.distributed.proportions import people_needed
 from heathaze.distributed.question import LONGEST, Part, check_mass
 from heathaze.distributed.region_map import NoisyRegions, region_map
@@ -231,18 +239,7 @@ class AdaptiveQuadtree:
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""
-        return {
-            "epsilon": str(self.epsilon),
-            "mass": self.mass,
-            "start": None if self.start is None else self.start.to_dict(),
-            "split_above": self.split_above,
-            "early_noise": self.early_noise,
-            "reserve": self.reserve,
-            "max_rounds": self.max_rounds,
-            "flagged": self.flagged,
-            "interval": self.interval,
-            "disjoint": self.disjoint,
-        }
+        return public_parameters(self)
 
 
 def _asked(partition: Partition, shape: tuple[int, ...]) -> Integers:

@@ -22,6 +22,7 @@ from heathaze.distributed.mechanism import (
     check_level,
     descend,
     people_in,
+    public_parameters,
 )
 from heathaze.distributed.question import Part, check_mass
 from heathaze.domain.grid import Grid
@@ -166,13 +167,4 @@ class CountMin:
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""
-        return {
-            "epsilon": str(self.epsilon),
-            "width": self.width,
-            "depth": self.depth,
-            "level": self.level,
-            "split_above": self.split_above,
-            "least": self.least,
-            "seed": self.seed,
-            "mass": self.mass,
-        }
+        return public_parameters(self)

@@ -25,6 +25,7 @@ from heathaze.distributed.mechanism import (
     descend,
     divide_budget,
     people_in,
+    public_parameters,
 )
 from heathaze.distributed.question import Part, check_mass
 from heathaze.domain.density import TreeDensity
@@ -96,7 +97,7 @@ class Flat:
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""
-        return {"epsilon": str(self.epsilon), "level": self.level, "mass": self.mass}
+        return public_parameters(self)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -147,7 +148,7 @@ class EveryLevel:
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""
-        return {"epsilon": str(self.epsilon), "level": self.level, "split_above": self.split_above, "mass": self.mass}
+        return public_parameters(self)
 
     def _map(self, last: Round, counts: Sequence[Floats], deviations: Sequence[float]) -> Estimate:
         """The map of all levels: counts row by row, from the quarters of the map downwards."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -169,6 +169,13 @@ class Questioner(Protocol):
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""
+
+
+def public_parameters(mechanism: Any) -> dict[str, Any]:
+    """All fields of a mechanism but its grid, as plain values for the release's provenance."""
+    values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism) if field.name != "grid"}
+    plain = {name: value.to_dict() for name, value in values.items() if isinstance(value, Partition)}
+    return values | plain | {"epsilon": str(mechanism.epsilon)}
 
 
 # ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────────
