@@ -51,7 +51,7 @@ def test_nothing_is_measured_inside_a_region() -> None:
             inside = asked[row * side : (row + 1) * side, col * side : (col + 1) * side]
             assert measured == (inside.min() >= level)
     everywhere = release.mass_in(hz.Box.plane(x=(0, 64), y=(0, 64)))
-    assert release.posterior.untold(hz.Box.plane(x=(0, 64), y=(0, 64))) == 0
+    assert release.posterior.unresolved(hz.Box.plane(x=(0, 64), y=(0, 64))) == 0
     assert everywhere.low == pytest.approx(1)
 
 

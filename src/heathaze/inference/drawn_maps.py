@@ -136,7 +136,7 @@ class DrawnPosterior:
         lumps = sum(float((mass**2 * part * (1 - part)).sum()) for mass, part, _ in self._cut(box))
         return float(centre), math.hypot(float(deviation), math.sqrt(lumps))
 
-    def untold(self, box: Box) -> float:
+    def unresolved(self, box: Box) -> float:
         """The share of regions that a box cuts and that are not smaller than it: it may lie inside or outside."""
         covered = sum(float((area * part).sum()) for _, part, area in self._cut(box))
         return sum(

@@ -101,7 +101,7 @@ class Posterior:
         levels, codes, _, deviations = self.squares
         return render_deviations(self.grid, levels, codes, deviations / max(self.total, 1e-300), window, shape)
 
-    def untold(self, box: Box) -> float:  # noqa: ARG002
+    def unresolved(self, box: Box) -> float:  # noqa: ARG002
         """Share of which it is unknown whether it is inside a box: 0, because the prior covers every place."""
         return 0.0
 

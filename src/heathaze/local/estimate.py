@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import whole
 from heathaze.domain.density import Density
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnMaps
@@ -58,7 +59,7 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
         The release. Its total is the number of reports, which the server knows exactly.
 
     Raises:
-        InvalidInput: There are no reports, or something else than reports was given.
+        InvalidInput: There are no reports, something else than reports was given, or ``draws`` is out of range.
 
     >>> from heathaze.domain.grid import Grid
     >>> from heathaze.local import DiskArea, randomize
@@ -76,8 +77,8 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
         )
     if tally.reports == 0:
         raise InvalidInput("There are no reports to estimate a map from.")
-    if draws == 1 or draws < 0:
-        raise InvalidInput(f"draws is {draws}; give 0, or at least 2 to see how they differ.")
+    if whole(draws, "draws", "0, or at least 2 maps", least=0) == 1:
+        raise InvalidInput("draws is 1; give 0, or at least 2 maps, so that their spread is known.")
     mechanism, grid = tally.mechanism, tally.mechanism.grid
     warn_if_weak_report(mechanism)
     fitted = smooth_map(mechanism.channel(), tally.counts)

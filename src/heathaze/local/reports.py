@@ -83,14 +83,19 @@ class Reports:
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.int64)
         if values.ndim != 2 or values.shape[1] != self.mechanism.numbers:
-            raise InvalidInput(f"A report of {type(self.mechanism).__name__} is {self.mechanism.numbers} number(s).")
+            raise InvalidInput(
+                f"A report of {type(self.mechanism).__name__} is a row of {self.mechanism.numbers} number(s); found an "
+                f"array of shape {values.shape}."
+            )
         # A number above the limit would become another one when it is written in as few bytes as the limit needs.
         check_below(values, self.mechanism.limit)
         if self.unit is Unit.PERSON_DAY:
-            raise InvalidInput("A report stands for a person or for a visit, not for a person-day.")
+            raise InvalidInput("unit is person-day; a report stands for a person or for a visit.")
         whole(self.chunk, "chunk", "a name of these reports", least=0, most=2**64 - 1)
         if self.devices is not None and self.devices.shape != (len(values),):
-            raise InvalidInput("There is one device name for each report, or none at all.")
+            raise InvalidInput(
+                f"devices has shape {self.devices.shape}; give one device name for each report, or None."
+            )
         values.flags.writeable = False
         assign(self, values=values)
 

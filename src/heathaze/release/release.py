@@ -155,8 +155,8 @@ class Release:
             return Share(value, None, None, confidence)
         mean, deviation = self.posterior.belief(box, value)
         share = Share.around(value, deviation, confidence, mean)
-        untold = self.posterior.untold(box)
-        return share if untold == 0 else share.widened(untold)
+        unresolved = self.posterior.unresolved(box)
+        return share if unresolved == 0 else share.widened(unresolved)
 
     def hotspots(self, confidence: float = 0.9, *, times: float = 2.0) -> list[Hotspot]:
         """Squares that are at least ``times`` as dense as the average of the map, each with the given confidence.

@@ -56,15 +56,15 @@ class Share(float):
             low, high = 1 - high, 1 - low
         return cls(value, max(0.0, min(low, value)), min(1.0, max(high, value)), confidence)
 
-    def widened(self, untold: float) -> Share:
+    def widened(self, unresolved: float) -> Share:
         """The same share with a wider interval.
 
         Args:
-            untold: Share of which it is unknown whether it is inside or outside.
+            unresolved: Share of which it is unknown whether it is inside or outside.
         """
         assert self.low is not None
         assert self.high is not None
-        low, high = max(0.0, min(self.low, self - untold)), min(1.0, max(self.high, self + untold))
+        low, high = max(0.0, min(self.low, self - unresolved)), min(1.0, max(self.high, self + unresolved))
         return Share(float(self), low, high, self.confidence)
 
     def __repr__(self) -> str:
