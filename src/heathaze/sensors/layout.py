@@ -16,7 +16,7 @@ from heathaze.checks import shown
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.files import Row, read_table
 from heathaze.sensors.physics import Graph, Line, Plate, Snapshots
-from heathaze.sensors.physics._checks import length
+from heathaze.sensors.physics._checks import length, point_text
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.network import Network
 from heathaze.sensors.physics.plate import Walls
@@ -191,13 +191,14 @@ class Layout:
             place = tuple(self.positions[sensor].tolist())
             if not all(0 <= along <= most for along, most in zip(place, size, strict=True)):
                 raise InvalidInput(
-                    f"The sensor {self.names[sensor]!r} lies at {_place(place)}, outside of the {shape}, which reaches "
-                    f"from {_place((0,) * len(size))} to {_place(size)}; correct its position, or the size."
+                    f"The sensor {self.names[sensor]!r} lies at {point_text(place)}, outside of the {shape}, which "
+                    f"reaches from {point_text((0,) * len(size))} to {point_text(size)}; correct its position, or the "
+                    "size."
                 )
             if place in seen:
                 raise InvalidInput(
-                    f"The sensors {self.names[seen[place]]!r} and {self.names[sensor]!r} both lie at {_place(place)}; "
-                    "give each place once, and average readings that were taken at one place."
+                    f"The sensors {self.names[seen[place]]!r} and {self.names[sensor]!r} both lie at "
+                    f"{point_text(place)}; give each place once, and average readings that were taken at one place."
                 )
             seen[place] = sensor
 
@@ -222,10 +223,6 @@ def _amount(value: float, name: str, todo: str) -> float:
     if not 0 < found < math.inf:
         raise InvalidInput(f"{name} is {shown(value) if math.isnan(found) else f'{found:g}'}; {todo}.")
     return found
-
-
-def _place(position: Sequence[float]) -> str:
-    return f"{position[0]:g}" if len(position) == 1 else f"({', '.join(f'{along:g}' for along in position)})"
 
 
 def _first_repeated(names: Sequence[str]) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -49,7 +51,7 @@ def coordinates(values: npt.ArrayLike, dimensions: int, what: str) -> Floats:
     if found.ndim != 2 or found.shape[1] != dimensions:
         raise InvalidInput(f"The positions of {what} have the shape {found.shape}; give the shape (k, {dimensions}).")
     if not np.isfinite(found).all():
-        raise InvalidInput(f"A position among {what} is {_place(found[~np.isfinite(found).all(axis=1)][0])}.")
+        raise InvalidInput(f"A position among {what} is {point_text(found[~np.isfinite(found).all(axis=1)][0])}.")
     return found
 
 
@@ -62,17 +64,25 @@ def sensor_places(values: npt.ArrayLike, size: Floats) -> Floats:
     if outside.any():
         number = int(np.flatnonzero(outside)[0])
         raise InvalidInput(
-            f"Sensor {number} lies at {_place(places[number])}, outside of 0 to {_place(size)}; sensors lie within."
+            f"Sensor {number} lies at {point_text(places[number])}, outside of 0 to {point_text(size)}; "
+            "sensors lie within."
         )
-    order = np.lexsort(places.T)
-    same = np.flatnonzero((np.diff(places[order], axis=0) == 0).all(axis=1))
-    if same.size:
-        one, other = sorted(order[same[0] : same[0] + 2].tolist())
+    if (twins := same_place(places)) is not None:
         raise InvalidInput(
-            f"Sensors {one} and {other} both lie at {_place(places[one])}; give each place once, and average readings "
-            "that were taken at one place."
+            f"Sensors {twins[0]} and {twins[1]} both lie at {point_text(places[twins[0]])}; give each place once, and "
+            "average readings that were taken at one place."
         )
     return places
+
+
+def same_place(places: Floats) -> tuple[int, int] | None:
+    """Two rows with equal coordinates, the smaller number first; None if there are none."""
+    order = np.lexsort(places.T)
+    same = np.flatnonzero((np.diff(places[order], axis=0) == 0).all(axis=1))
+    if not same.size:
+        return None
+    one, other = sorted(order[same[0] : same[0] + 2].tolist())
+    return one, other
 
 
 def kept_rows(rows: npt.ArrayLike, count: int, *, keep: bool) -> Integers:
@@ -119,9 +129,11 @@ def candidate_numbers(where: npt.ArrayLike, count: int) -> Integers:
     return found.astype(np.int64)
 
 
-def _place(position: Floats) -> str:
-    return (
-        ", ".join(f"{value:g}" for value in position)
-        if len(position) == 1
-        else f"({', '.join(f'{v:g}' for v in position)})"
-    )
+def point_text(position: Sequence[float] | Floats) -> str:
+    """Coordinates as a sentence quotes them.
+
+    >>> point_text([0.5]), point_text([1, 2.25])
+    ('0.5', '(1, 2.25)')
+    """
+    text = ", ".join(f"{along:g}" for along in position)
+    return text if len(position) == 1 else f"({text})"

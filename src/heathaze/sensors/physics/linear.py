@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from heathaze.checks import assign
 from heathaze.errors import InvalidInput
-from heathaze.sensors.physics._checks import block, candidate_numbers, coordinates, kept_rows
+from heathaze.sensors.physics._checks import block, candidate_numbers, coordinates, kept_rows, same_place
 from heathaze.sensors.physics.network import Network
 from heathaze.types import Floats, Integers
 
@@ -46,7 +46,8 @@ class Linear:
         places = None
         if positions is not None:
             places = coordinates(positions, _dimensions(positions), "places")
-            _refuse_same_place(places)
+            if (twins := same_place(places)) is not None:
+                raise InvalidInput(f"Places {twins[0]} and {twins[1]} have the same position; give each place once.")
             places.flags.writeable = False
         count = network.nodes if network is not None else len(places) if places is not None else 0
         if count != found.shape[1]:
@@ -157,11 +158,3 @@ def _some_rows(matrix: Any, kept: Integers) -> Any:
     return LinearOperator(
         (len(kept), matrix.shape[1]), matvec=forth, rmatvec=back, matmat=forth, rmatmat=back, dtype=np.float64
     )
-
-
-def _refuse_same_place(places: Floats) -> None:
-    order = np.lexsort(places.T)
-    same = np.flatnonzero((np.diff(places[order], axis=0) == 0).all(axis=1))
-    if same.size:
-        one, other = sorted(order[same[0] : same[0] + 2].tolist())
-        raise InvalidInput(f"Places {one} and {other} have the same position; give each place once.")
