@@ -58,13 +58,8 @@ class Unit(enum.Enum):
 
     def _with(self, thing: str) -> str:
         """The thing (a vector, a position) that belongs to one unit."""
-        return {
-            Unit.PERSON: f"one person's {thing}",
-            Unit.PERSON_DAY: f"one person's {thing} on one day",
-            Unit.VISIT: f"the {thing} of one visit",
-            Unit.SOURCE: f"the {thing} of one source",
-            Unit.RECORD: f"the {thing} of one record",
-        }[self]
+        of_person = {Unit.PERSON: f"one person's {thing}", Unit.PERSON_DAY: f"one person's {thing} on one day"}
+        return of_person.get(self, f"the {thing} of one {self.value}")
 
 
 class Trust(enum.Enum):
@@ -197,9 +192,7 @@ class Guarantee:
         result = {Trust.LOCAL: "any report", Trust.CURATOR: f"any messages to the {whose}"}.get(
             self.trust, "any result"
         )
-        one = {Unit.PERSON_DAY: "any one day of a person", Unit.SOURCE: "any one source of heat"}.get(
-            self.unit, f"any one {self.unit.value}"
-        )
+        one = f"any one {'day of a person' if self.unit is Unit.PERSON_DAY else self.unit.value}"
         if self.adjacency is Adjacency.ADD_REMOVE:
             return f"Whether {one} is in the data changes the chance of {result}"
         change = {

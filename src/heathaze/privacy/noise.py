@@ -74,7 +74,7 @@ def discrete_laplace(scale: Number, size: int, randomness: Randomness) -> Intege
     [0, 0, 0]
     """
     ratio = short_rational(scale, _MAX_LAPLACE_BITS, "The scale of discrete Laplace noise")
-    if ratio == 0 or size == 0:
+    if ratio == 0:
         return np.zeros(size, dtype=np.int64)
     from heathaze.privacy._samplers import fill_laplace
 
@@ -97,7 +97,7 @@ def discrete_gaussian(sigma: Number, size: int, randomness: Randomness) -> Integ
     [0, 0, 0]
     """
     ratio = short_rational(sigma, _MAX_SIGMA_BITS, "The sigma of discrete Gaussian noise")
-    if ratio == 0 or size == 0:
+    if ratio == 0:
         return np.zeros(size, dtype=np.int64)
     from heathaze.privacy._samplers import fill_gaussian
 
