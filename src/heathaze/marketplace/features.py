@@ -162,7 +162,7 @@ class Features:
         if longest * math.sqrt(self.gamma) > FARTHEST:
             raise InvalidInput(
                 f"Some of the points lie more than {FARTHEST:g} widths of the kernel from 0, too far to "
-                "be told apart; scale them, or encode them with a study."
+                "be distinguished; scale them, or encode them with a study."
             )
         return table
 
