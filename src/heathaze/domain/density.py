@@ -298,7 +298,17 @@ def render_deviations(
 
 
 def part_inside(grid: Grid, level: int, codes: Integers, box: Box) -> Floats:
-    """Return which part of the area of each node of a level lies in a box, from 0 to 1."""
+    """Return which part of the area of each node of a level lies in a box, from 0 to 1.
+
+    Args:
+        grid: The grid.
+        level: The level of the nodes.
+        codes: The nodes.
+        box: The box, in the coordinates of the grid.
+
+    Raises:
+        InvalidBounds: The box lies outside the grid.
+    """
     down, across = _window(grid, box)
     top, bottom, left, right = node_extent(grid, level, codes)
     height = np.clip(np.minimum(bottom, down[1]) - np.maximum(top, down[0]), 0, None)

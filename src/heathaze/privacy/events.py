@@ -159,7 +159,11 @@ class BiasedSplits(_Checked):
 
     @property
     def epsilon(self) -> Fraction:
-        """The formula above, with exp(−bias / scale) rounded up to a multiple of 2^−60."""
+        """The formula above, with exp(−bias / scale) rounded up to a multiple of 2^−60.
+
+        Raises:
+            PromiseBroken: The privacy loss is infinite.
+        """
         if self.scale == 0 or self.bias == 0:
             raise PromiseBroken("A tree grown without noise or without bias has an infinite privacy loss; add both.")
         decay = _exp_of_minus(self.bias / self.scale)

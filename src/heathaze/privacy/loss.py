@@ -185,7 +185,11 @@ def decimal(value: Fraction) -> str:
 
 
 def decimal_up(value: Fraction | float, digits: int) -> str:
-    """Write a number of at least 0 with at most so many digits, rounded up.
+    """Write a number with at most so many digits, rounded up.
+
+    Args:
+        value: A number of at least 0.
+        digits: How many digits to write at most.
 
     >>> decimal_up(2.01375, 3), decimal_up(1.0010005, 3)
     ('2.02', '1.01')

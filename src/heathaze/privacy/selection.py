@@ -71,7 +71,12 @@ def logistic_coin(exponent: Fraction, randomness: Randomness) -> bool:
 
 
 def logistic_coins(exponents: Sequence[Fraction], randomness: Randomness) -> list[bool]:
-    """Throw independent coins, one for each exponent; see :func:`logistic_coin`."""
+    """Throw independent coins, one for each exponent; see :func:`logistic_coin`.
+
+    Args:
+        exponents: Any rationals.
+        randomness: The source of random bits.
+    """
     integers = _Integers(randomness)
     return [_logistic(exponent, integers) for exponent in exponents]
 
