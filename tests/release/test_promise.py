@@ -53,7 +53,6 @@ FOLLOWS: dict[str, tuple[Guarantee, Event]] = {
     "Gaussian": (dataclasses.replace(CENTRAL, loss=compose([GAUSSIAN], DELTA)), GAUSSIAN),
     "a report": (LOCAL, REPORT),
     "by the metre": (dataclasses.replace(LOCAL, adjacency=Adjacency.PER_METRE), METRE),
-    "by the metre, before events said so": (dataclasses.replace(LOCAL, adjacency=Adjacency.PER_METRE), REPORT),
     "a secure sum": (SUM, SUMS),
 }
 
@@ -96,6 +95,9 @@ REFUSED: dict[str, tuple[Guarantee, Event, str]] = {
         dataclasses.replace(SUM, adjacency=Adjacency.ADD_REMOVE), SUMS, "adjacency add-remove, .* follows zero-out",
     ),
     "an epsilon without its metre": (LOCAL, METRE, "adjacency any-two-positions, .* follows per-metre"),
+    "a metre that the event does not name": (
+        dataclasses.replace(LOCAL, adjacency=Adjacency.PER_METRE), REPORT, "per-metre, .* follows any-two-positions",
+    ),
     "another length": (
         dataclasses.replace(LOCAL, adjacency=Adjacency.PER_LENGTH), METRE, "per-unit-of-length, .* follows per-metre",
     ),

@@ -132,7 +132,8 @@ def client(**changed: Any) -> Client:
         (
             {"parameters": small_parameters(5, corrupt_at_most=3, survivors_at_least=5), "breach": 2**-40},
             PromiseBroken,
-            "With these parameters the server learns more than the sum with probability up to 1, expected at most 9.1",
+            "With these parameters the server learns more than the sum with probability up to 1, "
+            "expected at most 9.1e-13",
         ),
     ],
 )

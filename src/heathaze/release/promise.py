@@ -15,12 +15,10 @@ from heathaze.privacy.events import Elementary, Event, NoiseShares, RandomizedRe
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import decimal
 
-_BY_LENGTH = (Adjacency.PER_METRE, Adjacency.PER_LENGTH)
-
 _TERMS: dict[Trust, tuple[tuple[Unit, ...], tuple[Adjacency, ...]]] = {
     Trust.CENTRAL: ((Unit.PERSON, Unit.PERSON_DAY, Unit.VISIT), (Adjacency.ADD_REMOVE,)),
     Trust.SECURE_SUM: ((Unit.PERSON,), (Adjacency.ZERO_OUT,)),
-    Trust.LOCAL: ((Unit.PERSON, Unit.VISIT), (Adjacency.ANY_TWO, *_BY_LENGTH)),
+    Trust.LOCAL: ((Unit.PERSON, Unit.VISIT), (Adjacency.ANY_TWO, Adjacency.PER_METRE, Adjacency.PER_LENGTH)),
 }
 """Units and adjacencies that a map can promise, by who is trusted."""
 
@@ -72,9 +70,9 @@ def _check_terms(guarantee: Guarantee, parts: list[Elementary]) -> None:
         raise PromiseBroken("Its event is empty or mixes noise of different trust; no map is made like that.")
     (trust,) = trusted
     units, adjacencies = _TERMS[trust]
-    if lengths := {part.per for part in parts if isinstance(part, RandomizedReport) and part.per is not None}:
-        # An event without a length does not say which adjacency it has, so all three are accepted.
-        adjacencies = tuple(adjacency for adjacency in _BY_LENGTH if lengths == {adjacency.length})
+    if trust is Trust.LOCAL:
+        lengths = {part.per for part in parts if isinstance(part, RandomizedReport)}
+        adjacencies = tuple(adjacency for adjacency in adjacencies if lengths == {adjacency.length})
     for name, stated, possible in (
         ("trust", guarantee.trust, (trust,)),
         ("unit", guarantee.unit, units),
