@@ -31,6 +31,14 @@ BUGS = (
         "tests/ingest/test_count.py::test_at_most_keeps_that_many_cells_and_the_whole_mass",
     ),
     Bug(
+        "person-in-several-parts",
+        "All visits of a person are counted in one part, so that their mass is bounded once.",
+        DUCKDB,
+        "where hash(unit) % {parts} = {part}",
+        "where hash(x) % {parts} = {part}",
+        "tests/ingest/test_count.py::test_units_counted_part_by_part_weigh_the_same",
+    ),
+    Bug(
         "bound-check-off",
         "Counts in which a unit weighs more than the bound are refused.",
         COUNT,

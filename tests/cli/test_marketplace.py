@@ -372,7 +372,7 @@ def test_the_example_says_what_to_do_with_it(heathaze: Heathaze) -> None:
         (("--owners", "hills.parquet"), "hills.parquet is given twice as an owner"),
         (("--owners", "./hills.parquet"), "hills.parquet is given twice as an owner"),
         (("--owners", "town.parquet"), "town.parquet is the target and an owner at once"),
-        (("--owners", "study.toml"), "an ending nobody knows"),
+        (("--owners", "study.toml"), "an unknown file type"),
         (("--study", "none.toml"), "Cannot read none.toml: no such file"),
         (("--check", "none.parquet"), "There is no file none.parquet"),
         (("--out", "chosen.xlsx"), "Unknown file type .xlsx; bought rows are written as .parquet or .csv"),

@@ -80,8 +80,8 @@ def test_no_such_file_a_directory_and_an_unknown_ending(tmp_path: Path) -> None:
     refused(UnreadableData, tmp_path / "nowhere.csv", "There is no file .*nowhere.csv")
     refused(UnreadableData, str(tmp_path / "*.csv"), "There is no file")
     refused(UnreadableData, tmp_path, r"is a directory; .*\*\.parquet")
-    refused(UnknownFormat, csv(tmp_path, GOOD, "visits.xlsx"), "'visits.xlsx' has an ending nobody knows")
-    refused(UnknownFormat, csv(tmp_path, GOOD, "visits"), "ending nobody knows")
+    refused(UnknownFormat, csv(tmp_path, GOOD, "visits.xlsx"), "'visits.xlsx' has an unknown file type")
+    refused(UnknownFormat, csv(tmp_path, GOOD, "visits"), "unknown file type")
 
 
 def test_files_that_do_not_fit_together(tmp_path: Path) -> None:

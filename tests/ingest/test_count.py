@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import heathaze.ingest.count as module
+import heathaze.ingest.engines.duckdb as duckdb_engine
 from heathaze.domain.grid import Grid
 from heathaze.errors import SensitivityExceeded
 from heathaze.ingest.count import count
@@ -155,6 +156,43 @@ def test_a_unit_that_weighs_too_much_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "_sql", lambda name: original(name).replace("% whole) / whole", "% whole) / part"))
     with pytest.raises(SensitivityExceeded, match="more than the bound 100"):
         count(visits((1, 0.5), (1, 1.5)), LINE, person="who", mass=100)
+
+
+@pytest.mark.parametrize(("weight", "at_most"), [("share", None), ("share", 20), ("presence", 3)])
+def test_units_counted_part_by_part_weigh_the_same(
+    weight: str, at_most: int | None, monkeypatch: pytest.MonkeyPatch, tools: Any
+) -> None:
+    rng = np.random.default_rng(6)
+    table = {"who": rng.integers(0, 40, 3000), "x": rng.uniform(0, 4, 3000), "y": rng.uniform(0, 1, 3000)}
+    named = table | {"who": np.array([f"person {number}" for number in table["who"]])}
+    grid = Grid.plane(x=(0, 4), y=(0, 1), shape=(30, 30))
+    for each in (table, named):
+        whole = count(each, grid, person="who", weight=weight, at_most=at_most)
+        with monkeypatch.context() as patched:
+            patched.setattr(duckdb_engine, "ROWS_A_PART", 500)
+            assert tools.as_cells(count(each, grid, person="who", weight=weight, at_most=at_most)) == (
+                tools.as_cells(whole)
+            )
+
+
+def test_visits_without_a_cell_are_added_up_over_the_parts() -> None:
+    cells = np.array([3, module.NO_CELL, module.HEAVIEST_UNIT])
+    parts = [{"cell": cells, "mass": np.array(mass)} for mass in ([7, 5, 10], [8, 5, 10])]
+    found, masses = module._added_up(parts, bound=10)
+    assert (found.tolist(), masses.tolist()) == ([3], [15])
+    with pytest.raises(SensitivityExceeded):
+        module._added_up([*parts, {"cell": cells[1:2], "mass": np.array([1])}], bound=10)
+    with pytest.raises(SensitivityExceeded):
+        module._added_up([*parts, {"cell": cells[2:], "mass": np.array([11])}], bound=10)
+
+
+def test_a_count_that_exceeds_its_memory_uses_more(monkeypatch: pytest.MonkeyPatch, tools: Any) -> None:
+    rng = np.random.default_rng(7)
+    table = {"who": rng.permutation(200_000), "x": rng.uniform(0, 4, 200_000), "y": rng.uniform(0, 1, 200_000)}
+    grid = Grid.plane(x=(0, 4), y=(0, 1), shape=(30, 30))
+    whole = count(table, grid, person="who")
+    monkeypatch.setattr(duckdb_engine, "MEGABYTES_A_THREAD", 1)
+    assert tools.as_cells(count(table, grid, person="who")) == tools.as_cells(whole)
 
 
 def test_the_same_rows_in_another_order_count_the_same(tools: Any) -> None:

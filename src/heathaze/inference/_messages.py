@@ -112,8 +112,9 @@ def _divide(
     ys: Floats,
     ws: Floats,
     scratch: Floats,
+    weigh: bool,
 ) -> tuple[int, float]:
-    """Places y at which mass x may divide, their weights, and the logarithm of the integral."""
+    """Places y at which mass x may divide, their weights if ``weigh``, and the logarithm of the integral."""
     sharp, odds = sharpness[node], log_odds[node]
     left_is_sharper = step[a] <= step[b]
     ls, es, heights, likelihoods = scratch[0], scratch[1], scratch[2], scratch[3]
@@ -168,14 +169,15 @@ def _divide(
     for q in range(first + 1, last + 1):
         weight = _weight_between(ls[q - 1], es[q - 1], ls[q], es[q])
         rise = heights[q] - heights[q - 1]
-        if abs(rise) < 1e-3:
-            mean, far = 0.5 * (likelihoods[q - 1] + likelihoods[q]), 0.5
-        else:
-            mean = (likelihoods[q] - likelihoods[q - 1]) / rise
-            far = 1.0 / (1.0 - math.exp(-rise)) - 1.0 / rise if rise > -700 else 0.0
-        ws[q - 1] += weight * mean * (1.0 - far)
-        ws[q] += weight * mean * far
+        flat = abs(rise) < 1e-3
+        mean = 0.5 * (likelihoods[q - 1] + likelihoods[q]) if flat else (likelihoods[q] - likelihoods[q - 1]) / rise
         total += weight * mean
+        if weigh:
+            far = 0.5 if flat else 0.0
+            if not flat and rise > -700:
+                far = 1.0 / (1.0 - math.exp(-rise)) - 1.0 / rise
+            ws[q - 1] += weight * mean * (1.0 - far)
+            ws[q] += weight * mean * far
     if total <= 0:  # the likelihood sits where the prior has less than the smallest number: take its peak
         for q in range(first, last + 1):
             ws[q] = likelihoods[q]
@@ -221,7 +223,7 @@ def upward(
             height = -abs(value[node] - x) / scale[node] if scale[node] < np.inf else 0.0
             if b >= 0 and x > 0:
                 height += _divide(
-                    x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch
+                    x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch, False
                 )[1]
             elif b >= 0:
                 height += _between(low[a], step[a], messages[a], 0.0) + _between(low[b], step[b], messages[b], 0.0)
@@ -297,7 +299,9 @@ def downward(
                         first[half] += belief * x
                         second[half] += belief * x * x
                 continue
-            count, _ = _divide(x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch)
+            count, _ = _divide(
+                x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch, True
+            )
             total = ws[:count].sum()
             for q in range(count):
                 weight = belief * ws[q] / total
@@ -340,7 +344,9 @@ def draw(
                 mass[b] = 0.0
         elif a >= 0:
             _fill_ratios(sharpness[node], log_odds[node], logits, ratios)
-            count, _ = _divide(x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch)
+            count, _ = _divide(
+                x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch, True
+            )
             mass[a] = _pick(ys, ws, count, uniforms[a])
             mass[b] = x - mass[a]
 

@@ -15,7 +15,10 @@ from heathaze.errors import InvalidInput, UnreadableData, expect
 from heathaze.privacy.guarantee import Unit
 
 VISITS = "heathaze_visits"
-"""The view (unit, x, y, flaw) that count_cells.sql stands on."""
+"""The view (unit, x, y, flaw) of all visits."""
+
+PART = "heathaze_part"
+"""The view of the visits of some units, which count_cells.sql reads."""
 
 
 class Kind(enum.Enum):

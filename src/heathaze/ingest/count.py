@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -14,7 +15,8 @@ from heathaze.domain.projection import Projection
 from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData
 from heathaze.ingest.columns import VISITS, Columns, Flaw, Kind, check_names, visits_sql
 from heathaze.ingest.counts import Counts
-from heathaze.ingest.engine import RAW, SOURCE, Engine, open_engine
+from heathaze.ingest.engine import RAW, SOURCE, Answer, Engine
+from heathaze.ingest.engines import open_engine
 from heathaze.ingest.source import Files, find_files
 from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
@@ -24,6 +26,9 @@ SALT = "heathaze"
 
 LARGEST = 2**30
 """Upper end of ``mass`` and ``at_most``: products with a unit's visits stay below 2^63."""
+
+NO_CELL, HEAVIEST_UNIT = -1, -2
+"""Rows of an answer that are no cells: the mass of visits without a cell, and the largest mass of a unit."""
 
 Parameters = list[int | float | str | bool]
 
@@ -103,11 +108,12 @@ def count(
         read_visits(opened, table, columns, kind)
         if kind is Unit.VISIT:
             one = bound = mass if weight == "share" else 1
-            answer = opened.run(_sql("count_rows.sql"), [*_placing(grid), bound])
+            answers = [opened.run(_sql("count_rows.sql"), [*_placing(grid), bound])]
         else:
             one, bound = (mass, mass) if weight == "share" else (1, at_most or 1)
-            answer = opened.run(_sql("count_cells.sql"), [*_placing(grid), *_weighing(at_most, weight, mass)])
-        cells, masses = _asserted(answer, bound)
+            parameters = [*_placing(grid), *_weighing(at_most, weight, mass)]
+            answers = [opened.run(_sql("count_cells.sql"), parameters) for _ in opened.parts()]
+        cells, masses = _added_up(answers, bound)
         if not len(cells):
             raise UnreadableData(_nothing(opened, grid, columns))
     rows, cols = np.divmod(cells[masses > 0], grid.cols)
@@ -196,14 +202,18 @@ def _weighing(at_most: int | None, weight: str, mass: int) -> Parameters:
     return [SALT, most, cut, most, most, weight == "share", mass, mass]
 
 
-def _asserted(answer: dict[str, Integers], bound: int) -> tuple[Integers, ...]:
-    """Cells and masses, once no unit weighs more than the bound (errata X6)."""
-    cells, masses = answer["cell"], answer["mass"]
-    if (masses[cells == -1] > bound).any():
+def _added_up(answers: Sequence[Answer], bound: int) -> tuple[Integers, Integers]:
+    """Cells and their masses over all parts of the units, once no unit weighs more than the bound (errata X6)."""
+    cells = np.concatenate([answer["cell"] for answer in answers])
+    masses = np.concatenate([answer["mass"] for answer in answers])
+    if masses[cells == NO_CELL].sum() > bound or (masses[cells == HEAVIEST_UNIT] > bound).any():
         raise SensitivityExceeded(
             f"A unit weighs more than the bound {bound}; nothing may be released from these counts."
         )
-    return cells[cells != -1], masses[cells != -1]
+    found, place = np.unique(cells[cells >= 0], return_inverse=True)
+    total = np.zeros(len(found), np.int64)
+    np.add.at(total, place, masses[cells >= 0])
+    return found, total
 
 
 def _nothing(engine: Engine, grid: Grid, columns: Columns) -> str:

@@ -1,5 +1,6 @@
--- From visits(unit, x, y) to integer mass per cell. One text, read alike by DuckDB and Spark; every number is bound, in the
--- order of count.py. Rows of the answer: one per non-empty cell, and cell -1 with the largest mass any unit has.
+-- From part(unit, x, y), the visits of some units, to integer mass per cell. One text, read alike by DuckDB and Spark; every number is bound, in the
+-- order of count.py. Rows of the answer: one per non-empty cell; cell -1 with the mass of visits that have no cell; cell -2
+-- with the largest mass any unit has.
 with located as (
     -- position in cells, the operations of Grid.down and Grid.across in their order
     select
@@ -10,7 +11,7 @@ with located as (
             else (y - ?) * ?
         end as down,
         (x - ?) * ? as across
-    from heathaze_visits
+    from heathaze_part
     where x >= ? and x <= ? and y >= ? and y <= ?
 ),
 
@@ -113,10 +114,10 @@ weighted as (
 )
 
 -- mass per cell, and per unit the sensitivity, asserted on the integers themselves (errata X6)
-select coalesce(cell, -1) as cell, max(mass) as mass
+select coalesce(cell, -1 - of_unit) as cell, max(mass) as mass
 from (
-    select cell, cast(sum(mass) as bigint) as mass
+    select cell, grouping(cell) as of_unit, cast(sum(mass) as bigint) as mass
     from weighted
     group by grouping sets ((cell), (unit))
 ) as sums
-group by cell
+group by cell, of_unit

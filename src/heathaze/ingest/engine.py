@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from heathaze.errors import InvalidInput
 from heathaze.ingest.columns import Kind
 from heathaze.ingest.source import Files
 from heathaze.types import Integers
@@ -35,22 +33,11 @@ class Engine(Protocol):
     def forget_source(self) -> None:
         """Free what :meth:`attach` kept, once the visits themselves are kept."""
 
+    def parts(self) -> Iterator[None]:
+        """Make the view ``heathaze_part`` of the visits of some units, then of others, until all had their turn.
+
+        What is counted part by part needs less memory at a time. All visits of a unit are in one part.
+        """
+
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
         """Run a statement; integers come back, nulls as 0."""
-
-
-@contextlib.contextmanager
-def open_engine(name: str) -> Iterator[Engine]:
-    """An engine by its name, closed afterwards."""
-    if name == "duckdb":
-        from heathaze.ingest.engines.duckdb import open_duckdb
-
-        with open_duckdb() as engine:
-            yield engine
-    elif name == "spark":
-        from heathaze.ingest.engines.spark import open_spark
-
-        with open_spark() as spark:
-            yield spark
-    else:
-        raise InvalidInput(f"There is no engine {name!r}; choose 'duckdb' or 'spark'.")

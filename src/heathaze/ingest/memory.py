@@ -1,7 +1,8 @@
-"""Tables in memory, brought to arrays that every engine reads alike.
+"""Tables in memory (DataFrames, dicts of arrays, Arrow tables), brought to types that every engine reads alike.
 
-Whatever could merge two people on the way is refused: numpy makes one text of 1 and "1", and one number of 1 and True.
-Values of an object column are brought to text one by one, by the rule below, never by what the whole column holds.
+A conversion that could merge two people is refused: numpy makes one text of 1 and "1", and one number of 1 and True.
+Values of an object column are converted to text one by one, by the rule below. What the rest of the column holds does
+not matter.
 """
 
 from __future__ import annotations
@@ -23,11 +24,7 @@ MOST_DAYS = 2**31 - 1
 
 _IDS = (str, int, bool, uuid.UUID)
 _MISSING = ("NoneType", "NAType", "NaTType")
-
-
-def beyond_days(name: str) -> str:
-    """The sentence about days that no engine can hold."""
-    return f"Column {name!r} holds a time millions of years away; correct it."
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def is_pandas(source: Any) -> bool:
@@ -41,10 +38,19 @@ def is_arrow(source: Any) -> bool:
 
 
 def arrays(source: Any, wanted: Sequence[str], where: str) -> list[Array]:
-    """The wanted columns of a DataFrame or of a dict of arrays or lists: one dimension, one length, no surprises.
+    """Convert the wanted columns of a DataFrame, or of a dict of arrays or lists.
 
-    The third column, where there is one, tells people apart: its ids are all text, all whole numbers, all truth values
-    or all UUIDs.
+    Args:
+        source: The table.
+        wanted: Names of columns: the two coordinates, then the person and the time, where a unit needs them. The ids
+            of people must be all text, all whole numbers, all truth values or all UUIDs.
+        where: How errors name the table.
+
+    Returns:
+        One array a column, of one dimension and one length.
+
+    Raises:
+        UnreadableData: A column is missing, or holds what an engine could misread.
     """
     if is_pandas(source):
         places = locate([str(name) for name in source.columns], wanted, where)
@@ -131,7 +137,7 @@ def _days(column: Array, name: str) -> Array:
     if (np.abs(days[known].astype(np.int64)) > MOST_DAYS).any() or (
         is_coarse and (days.astype(column.dtype) != column)[known].any()
     ):
-        raise UnreadableData(beyond_days(name))
+        raise UnreadableData(_beyond_days(name))
     return days.astype("datetime64[s]")
 
 
@@ -143,13 +149,22 @@ def _decoded(column: Array, name: str) -> Array:
         raise UnreadableData(f"Column {name!r} holds bytes that are not UTF-8; convert it to text.") from None
 
 
-# TODO-merged from ingest.arrow: Arrow tables: the types that an engine does not know, brought exactly to ones that it does.
-
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-
-
 def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
-    """The wanted columns of an Arrow table: dictionaries and views as what they stand for, times as days in UTC."""
+    """Convert the wanted columns of an Arrow table, exactly, to types that every engine knows.
+
+    Dictionaries and views become the values they stand for, and times become days in UTC.
+
+    Args:
+        source: The table.
+        wanted: Names of columns.
+        where: How errors name the table.
+
+    Returns:
+        An Arrow table of the wanted columns, in their order.
+
+    Raises:
+        UnreadableData: A column is missing, or has a type that cannot be converted exactly.
+    """
     import pyarrow as arrow
 
     table = source.select(locate(source.column_names, wanted, where))
@@ -188,7 +203,7 @@ def _arrow_days(arrow: Any, column: Any, name: str, per_day: int) -> Any:
     since = column.cast(arrow.int64())
     days = since.fill_null(0).to_numpy() // per_day
     if (np.abs(days) > MOST_DAYS).any():
-        raise UnreadableData(beyond_days(name))
+        raise UnreadableData(_beyond_days(name))
     return arrow.array(days.astype(np.int32), mask=since.is_null().to_numpy()).cast(arrow.date32())
 
 
@@ -197,3 +212,8 @@ def _per_day(arrow: Any, kind: Any) -> int | None:
     if arrow.types.is_date64(kind):
         return 86_400_000
     return 86_400 * _PER_SECOND[kind.unit] if arrow.types.is_timestamp(kind) else None
+
+
+def _beyond_days(name: str) -> str:
+    """The sentence about days that no engine can hold."""
+    return f"Column {name!r} holds a time millions of years away; correct it."

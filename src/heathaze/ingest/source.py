@@ -1,7 +1,7 @@
 """Files of visits: which there are, how they are written, and what their columns are called.
 
-Reading the visits is the engines' work. Both engines are told the separator and the names found here, so that they
-cannot guess differently, and neither is given a CSV file that could be read in two ways.
+The engines read the visits. Both engines are told the separator and the names found here, so that they cannot guess
+differently. A CSV file that could be read in two ways is refused before an engine opens it.
 """
 
 from __future__ import annotations
@@ -22,59 +22,6 @@ from typing import Any, BinaryIO, cast
 
 from heathaze.errors import UnknownFormat, UnreadableData
 from heathaze.ingest.columns import locate
-
-# TODO-merged from ingest.parquet_schema: What the columns of Parquet files are called and which types they have, from the files' own schemas.
-#
-# An engine that reads several files, or names that differ in case alone, renames and casts columns by rules of its own.
-# So files where that could matter are refused for both engines. Nothing else of a file's footer is used: its row counts
-# and its smallest and largest values are claims of whoever wrote it.
-
-
-def check_parquet(connection: Any, paths: Sequence[str], wanted: Sequence[str], where: str) -> None:
-    """Refuse files whose columns an engine could take for one another.
-
-    Args:
-        connection: Of DuckDB, which reads the schemas.
-        paths: The files that will be read together.
-        wanted: Names of the columns that each of them must have.
-        where: How errors name the files.
-
-    Raises:
-        UnreadableData: A file lacks a column, has names that differ in case alone or twice the same, or has a wanted
-            column in another type than the other files.
-    """
-    schemas = [_columns(connection, path) for path in paths]
-    places = []
-    for schema in schemas:
-        names = [name for name, _ in schema]
-        places.append(locate(names, wanted, where))
-        repeated = next((name for name in names if names.count(name) > 1), None)
-        if repeated is not None:
-            raise UnreadableData(f"{where} has several columns {repeated!r}; rename all but one.")
-    types = {tuple(schema[place][1] for place in found) for schema, found in zip(schemas, places, strict=True)}
-    if len(types) > 1:
-        # Engines would cast all to the first file's types, which can merge two people's ids.
-        raise UnreadableData(
-            f"The files of {where} hold the same columns in different types; write them with one type."
-        )
-
-
-def _columns(connection: Any, path: str) -> list[tuple[str, str]]:
-    """Name and type of each column, without the parts of nested ones."""
-    rows = connection.execute(
-        "select name, num_children, duckdb_type from parquet_schema(?) order by column_id", [glob.escape(path)]
-    ).fetchall()
-    columns = []
-    # The schema is a tree, written depth first; its root stands first.
-    place = 1
-    while place < len(rows):
-        columns.append((rows[place][0], str(rows[place][2])))
-        open_nodes = 1
-        while open_nodes:
-            open_nodes += (rows[place][1] or 0) - 1
-            place += 1
-    return columns
-
 
 SEPARATORS = ",;\t|"
 """The one the header holds most of; a comma where there is none."""
@@ -129,10 +76,16 @@ class Files:
 
 
 def find_files(given: str) -> Files:
-    """The files behind a path or a pattern such as ``visits/*.parquet``.
+    """Find the files behind a path or a pattern, and check how they are written.
+
+    Args:
+        given: A path, or a pattern such as ``visits/*.parquet``.
+
+    Returns:
+        The files, with the names of their columns if they are text.
 
     Raises:
-        UnknownFormat: The ending says nothing.
+        UnknownFormat: The ending is not one of ENDINGS.
         UnreadableData: There is no such file, or it is empty, a directory, or not what its ending says.
     """
     paths = _existing(given)
@@ -185,8 +138,7 @@ def _format(path: str) -> Format:
         if name.endswith(ending):
             return kind
     raise UnknownFormat(
-        f"{os.path.basename(path)!r} has an ending nobody knows; give .csv, .csv.gz, .parquet, .jsonl, .ndjson "
-        "or .json."
+        f"{os.path.basename(path)!r} has an unknown file type; give .csv, .csv.gz, .parquet, .jsonl, .ndjson or .json."
     )
 
 
@@ -243,3 +195,53 @@ def _json_names(path: str, file: io.TextIOWrapper) -> tuple[str, ...]:
     if not names:
         raise UnreadableData(f"{path!r} is empty; there are no visits to count.")
     return tuple(names)
+
+
+def check_parquet(connection: Any, paths: Sequence[str], wanted: Sequence[str], where: str) -> None:
+    """Refuse Parquet files whose columns an engine could take for one another.
+
+    An engine that reads several files, or names that differ in case alone, renames and casts columns by its own rules.
+    Files where that could matter are refused for both engines. Only names and types are read from a file's footer: its
+    row counts and its smallest and largest values are claims of the program that wrote it.
+
+    Args:
+        connection: Of DuckDB, which reads the schemas.
+        paths: The files that will be read together.
+        wanted: Names of the columns that each of them must have.
+        where: How errors name the files.
+
+    Raises:
+        UnreadableData: A file lacks a column, has names that differ in case alone or twice the same, or has a wanted
+            column in another type than the other files.
+    """
+    schemas = [_columns(connection, path) for path in paths]
+    places = []
+    for schema in schemas:
+        names = [name for name, _ in schema]
+        places.append(locate(names, wanted, where))
+        repeated = next((name for name in names if names.count(name) > 1), None)
+        if repeated is not None:
+            raise UnreadableData(f"{where} has several columns {repeated!r}; rename all but one.")
+    types = {tuple(schema[place][1] for place in found) for schema, found in zip(schemas, places, strict=True)}
+    if len(types) > 1:
+        # Engines would cast all to the first file's types, which can merge two people's ids.
+        raise UnreadableData(
+            f"The files of {where} hold the same columns in different types; write them with one type."
+        )
+
+
+def _columns(connection: Any, path: str) -> list[tuple[str, str]]:
+    """Name and type of each column, without the parts of nested ones."""
+    rows = connection.execute(
+        "select name, num_children, duckdb_type from parquet_schema(?) order by column_id", [glob.escape(path)]
+    ).fetchall()
+    columns = []
+    # The schema is a tree, written depth first; its root stands first.
+    place = 1
+    while place < len(rows):
+        columns.append((rows[place][0], str(rows[place][2])))
+        open_nodes = 1
+        while open_nodes:
+            open_nodes += (rows[place][1] or 0) - 1
+            place += 1
+    return columns

