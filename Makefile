@@ -4,6 +4,7 @@ BIN    := .venv/bin
 READY  := .venv/.ready
 DOCS   := .venv/.docs-ready
 DEV    := .venv/.dev-ready
+COV    ?= --cov --cov-report=term
 CODE   := src tests papers benchmarks examples mutants docs
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt
 
@@ -45,7 +46,7 @@ test: $(DEV)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" --cov
+	COVERAGE_CORE=`$(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")'` $(BIN)/pytest -n 2 --dist loadgroup -m "not slow" $(COV)
 
 check: $(DEV)
 	$(BIN)/ruff format --check $(CODE)
