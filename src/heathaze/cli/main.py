@@ -26,14 +26,9 @@ COMMANDS = {
         "Turn positions into private reports, on the device that holds them; `heathaze estimate` makes a map of many."
     ),
     "estimate": "Make a map from reports.",
-    "rehearse": (
-        "Say what a survey by secure sums would ask, send and find, on a made-up city: no data is read, nobody is "
-        "asked."
-    ),
-    "show": (
-        "Print the guarantee of a release, how it came about, its main centres, what is real, and a sketch of the map."
-    ),
-    "compare": "Measure how far a release lies from the truth. The output is not private.",
+    "rehearse": "Simulate a survey by secure sums on a made-up city. No data is read and no device is asked.",
+    "show": "Print the guarantee of a release, how it was made, its centres and hotspots, and a sketch of the map.",
+    "compare": "Measure how far a release is from the truth. The output is not private.",
     "sensors": "Heat sources behind sensors: protect readings, and locate sources in protected ones.",
     "market": "Buy rows of owners who do not trust each other, so that the rows match a target.",
     "ledger": "The privacy budget of a dataset: open a ledger, show what was spent.",
