@@ -1,4 +1,4 @@
-"""What the commands share: how they speak, and how they show that they are at work."""
+"""What the commands share: printing, errors, warnings and progress."""
 
 from __future__ import annotations
 
@@ -24,40 +24,47 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 
 
 def complain(sentence: str) -> None:
-    """One red sentence on standard error."""
+    """Print one red sentence on standard error."""
     err.print(f"heathaze: {sentence}", style="red", markup=False)
 
 
 @contextlib.contextmanager
 def warnings_as_sentences() -> Iterator[None]:
-    """Each of Heathaze's own warnings as one sentence on standard error, once; others are shown as ever."""
-    told: set[str] = set()
+    """Print each of Heathaze's own warnings once, as one sentence on standard error. Other warnings stay as they are."""
+    printed: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
         if not issubclass(category, WeakPrivacy):
-            as_ever(message, category, *rest, **more)
-        elif str(message) not in told:
-            told.add(str(message))
+            usual(message, category, *rest, **more)
+        elif str(message) not in printed:
+            printed.add(str(message))
             err.print(f"heathaze: warning: {message}", style="yellow", markup=False)
 
     with warnings.catch_warnings():
-        as_ever = warnings.showwarning
+        usual = warnings.showwarning
         warnings.simplefilter("always", WeakPrivacy)
         warnings.showwarning = show
         yield
 
 
 def say_json(fields: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object on standard output."""
     sys.stdout.write(json.dumps(fields, ensure_ascii=False, indent=2) + "\n")
 
 
 @contextlib.contextmanager
 def steps(total: int, *, silent: bool) -> Iterator[Callable[[str], None]]:
-    """A progress bar over a few named steps; call the result with a name when a step begins.
+    """Show progress over a few named steps.
 
-    On a terminal it shows at once and vanishes at the end; elsewhere a line is written for a step that begins after two
-    seconds, so that logs of long work show life and short work stays silent.
+    On a terminal this is a progress bar, which disappears at the end. Elsewhere each step that begins after two seconds
+    prints a line, so that logs of long runs show progress and short runs print nothing.
+
+    Args:
+        total: The number of steps.
+        silent: Show nothing.
+
+    Yields:
+        A function to call with a step's name when the step begins.
     """
     if silent:
         yield lambda _name: None
