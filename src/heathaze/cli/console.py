@@ -30,7 +30,7 @@ def complain(sentence: str) -> None:
 
 @contextlib.contextmanager
 def warnings_as_sentences() -> Iterator[None]:
-    """Print each of Heathaze's own warnings once, as one sentence on standard error. Other warnings stay as they are."""
+    """Print each of Heathaze's own warnings once, as a sentence on standard error. Other warnings stay as they are."""
     printed: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
