@@ -35,7 +35,9 @@ class Limit:
         self.failed |= report.failed
         if time.monotonic() > self.until and not self.reached:
             self.reached = True
-            self.session.shouldstop = "the time is up; `make test` runs the rest"
+            # With several workers it is xdist that runs the loop over the tests.
+            loop = self.session.config.pluginmanager.getplugin("dsession") or self.session
+            loop.shouldstop = "the time is up; `make test` runs the rest"
 
 
 def main() -> int:
