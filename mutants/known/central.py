@@ -9,7 +9,7 @@ PRIV_TREE = "src/heathaze/central/priv_tree.py"
 UNIFORM_GRID = "src/heathaze/central/uniform_grid.py"
 ADAPTIVE_GRID = "src/heathaze/central/adaptive_grid.py"
 FLAT = "src/heathaze/central/flat.py"
-FLAT_TOP = "src/heathaze/central/flat_top.py"
+FLAT_TOP = "src/heathaze/central/flat.py"
 DENSE = "src/heathaze/central/dense.py"
 
 BUGS = (

@@ -17,7 +17,7 @@ from variants import PAPER, FixedBudget, FixedThreshold, PrintedGrid
 import heathaze as hz
 from heathaze import distributed
 from heathaze.distributed import AdaptiveQuadtree, Cohort, Population, Survey, proportions, simulate
-from heathaze.distributed.non_private import best_level
+from heathaze.distributed.simulate import best_level
 from heathaze.domain.partition import cell_codes
 from heathaze.domain.quadtree import interleave
 from heathaze.errors import ShardAborted

@@ -31,9 +31,8 @@ from heathaze.distributed import (
 from heathaze.distributed.encodings import Mesh
 from heathaze.distributed.levels import consistent_deviations, least_squares
 from heathaze.distributed.mechanism import descend, divide_budget
-from heathaze.distributed.non_private import best_level
 from heathaze.distributed.question import LONGEST
-from heathaze.distributed.simulate import true_sum
+from heathaze.distributed.simulate import best_level, true_sum
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import cell_codes
 from heathaze.domain.quadtree import nodes_at

@@ -377,7 +377,9 @@ def test_the_reach_is_promised_as_it_is(reach: Any, text: str) -> None:
 @pytest.mark.parametrize("delta", [0, DELTA])
 def test_absurd_units_are_refused(size: float, delta: float) -> None:
     field = Linear(size * np.eye(3), np.array([[0.0], [1.0], [2.0]]))
-    with pytest.raises(InvalidInput, match=r"must be from 1e-100 to 1e100; check the units of lengths, times and readings"):
+    with pytest.raises(
+        InvalidInput, match=r"must be from 1e-100 to 1e100; check the units of lengths, times and readings"
+    ):
         Readings(field, 1, 1, delta).card()
 
 

@@ -3,8 +3,7 @@
 from heathaze.central.adaptive_grid import AdaptiveGrid
 from heathaze.central.adaptive_tree import AdaptiveTree
 from heathaze.central.dense import Dense
-from heathaze.central.flat import Flat
-from heathaze.central.flat_top import FlatTop
+from heathaze.central.flat import Flat, FlatTop
 from heathaze.central.priv_tree import PrivTree
 from heathaze.central.pyramid import Pyramid
 from heathaze.central.uniform_grid import UniformGrid

@@ -25,8 +25,7 @@ from heathaze.privacy.door import Receipt, pay
 from heathaze.privacy.ledger import Budget, Ledger
 from heathaze.privacy.loss import Number, warn_if_weak
 from heathaze.privacy.noise_shares import noise_share
-from heathaze.privacy.randomness import Randomness, SecureRandomness
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Randomness, Secret, SecureRandomness
 from heathaze.secagg import Client, Identity, Parameters
 from heathaze.types import Floats, Integers, Words
 

@@ -18,12 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.distributed.device import Device, codes_of, encode
+from heathaze.distributed.encodings import Squares
 from heathaze.distributed.mechanism import Round
 from heathaze.distributed.question import Question
 from heathaze.distributed.survey import Survey
+from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import cell_codes
+from heathaze.domain.quadtree import interleave
 from heathaze.errors import HeathazeError, InvalidInput, ShardAborted
+from heathaze.metrics.cellwise import mse
 from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.randomness import Randomness, SecureRandomness, Simulation
 from heathaze.secagg import Phase, Sum, run_shard
@@ -343,3 +347,43 @@ def _sum(
         return run_shard(question.plan_parameters(source), vectors, lost=lost, randomness=source)
     except ShardAborted:
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class BestLevel:
+    """The level whose map of a sample has the smallest mean squared error, that map, and the error."""
+
+    level: int
+    density: Density
+    mse: float
+
+
+def best_level(population: Population, truth: npt.ArrayLike, people: Integers | None = None) -> BestLevel:
+    """The best map of one resolution that some people's places allow, chosen by the truth (section 6.2).
+
+    For comparison in papers and tests. It reads places and the truth, so its result is not a release.
+
+    Args:
+        population: The people and their places. A person with several places has an equal share of 1 in each.
+        truth: The density to compare with: one number for each cell.
+        people: Numbers of the people to use; all if left out.
+
+    Returns:
+        The level with the smallest mean squared error, and its map.
+    """
+    grid = population.grid
+    expected = Density.from_mass(grid, truth)
+    chosen = np.arange(len(population)) if people is None else people
+    first, last = population.first[chosen], population.first[chosen + 1]
+    visits = last - first
+    begins = np.repeat(first - np.cumsum(visits) + visits, visits)
+    codes = population.codes[begins + np.arange(visits.sum())]
+    weights = np.repeat(1 / np.maximum(visits, 1), visits)
+    found = []
+    for level in range(grid.depth + 1):
+        squares = Squares(grid, level)
+        mass = np.bincount(squares.entries(codes)[:, 0], weights, squares.length)
+        row, col = np.divmod(np.arange(squares.length), squares.shape[1])
+        flat = TreeDensity.from_mass(grid, np.full(len(mass), level), interleave(row, col), mass).dense()
+        found.append(BestLevel(level, flat, mse(expected.values, flat.values)))
+    return min(found, key=lambda level: level.mse)

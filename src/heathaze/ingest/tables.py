@@ -20,7 +20,7 @@ import numpy.typing as npt
 from heathaze.errors import CannotWrite, HeathazeError, TooLarge, UnknownFormat, UnreadableData
 from heathaze.ingest.columns import locate
 from heathaze.ingest.source import Format, check_parquet, find_files
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Secret
 
 NUMBER = r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
 """A number as text, without leading zeros: 00501 is a name."""

@@ -31,8 +31,7 @@ from heathaze.marketplace.plan import Plan
 from heathaze.marketplace.protocol import Curator, usable_offer, usable_profile
 from heathaze.privacy.events import Composition
 from heathaze.privacy.loss import Number
-from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Randomness, Secret
 from heathaze.types import Floats, Integers
 
 

@@ -23,8 +23,7 @@ from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, Delivery, FromOwner, Offer, ToOwner, Wanted
 from heathaze.marketplace.private_greedy import PrivateGreedy
 from heathaze.marketplace.protocol import Curator, Unusable, usable_offer, usable_score
-from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Randomness, Secret
 from heathaze.types import Floats, Integers
 
 

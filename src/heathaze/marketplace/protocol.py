@@ -17,7 +17,7 @@ from heathaze.errors import InvalidInput, UnexpectedMessage, expect
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Broadcast, Delivery, FromOwner, Offer, Profile, Purchase, ToOwner, Wanted
 from heathaze.marketplace.plan import Plan
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Secret
 from heathaze.types import Floats, Integers
 
 

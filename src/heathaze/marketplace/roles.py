@@ -21,8 +21,7 @@ from heathaze.marketplace.protocol import Curator, OwnerSide
 from heathaze.privacy.door import pay
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import warn_if_weak
-from heathaze.privacy.randomness import Randomness, SecureRandomness
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Randomness, Secret, SecureRandomness
 from heathaze.types import Floats
 
 

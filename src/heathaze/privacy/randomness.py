@@ -11,11 +11,32 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
+from typing import NoReturn
 
 import numpy as np
 
-from heathaze.privacy.secret import Secret
 from heathaze.types import Floats, Words
+
+
+class Secret:
+    """Base of objects whose contents must not be printed, copied or pickled by accident."""
+
+    __slots__ = ()
+
+    _why_not_copied = "it holds secrets that are used once"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError(f"A {type(self).__name__} cannot be copied: {self._why_not_copied}.")
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"A {type(self).__name__} cannot be pickled: {self._why_not_copied}.")
+
 
 _ZEROS = memoryview(bytes(2**17))
 

@@ -19,8 +19,7 @@ from typing import NoReturn
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, StoppedForGood, UnexpectedMessage, expect
-from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Randomness, Secret
 from heathaze.secagg import codec, keys, masks, shamir
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
 from heathaze.secagg.keys import Identity, MaskKey, PairKeys

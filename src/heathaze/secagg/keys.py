@@ -23,8 +23,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from heathaze.errors import InvalidInput
-from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Randomness, Secret
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage, expect
-from heathaze.privacy.randomness import Randomness
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Randomness, Secret
 from heathaze.secagg import keys, masks, shamir
 from heathaze.secagg.client import survivors_digest
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap

@@ -17,8 +17,7 @@ import operator
 from collections.abc import Mapping
 
 from heathaze.errors import InvalidInput
-from heathaze.privacy.randomness import fresh_bytes
-from heathaze.privacy.secret import Secret
+from heathaze.privacy.randomness import Secret, fresh_bytes
 from heathaze.sensors.device import Card, KeyedBits, next_key, noise
 
 KEY_BYTES = 32

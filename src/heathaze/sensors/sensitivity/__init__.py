@@ -9,7 +9,7 @@ from heathaze.checks import positive
 from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.physics.field import Field
-from heathaze.sensors.sensitivity._rate import Kind, Rate
+from heathaze.sensors.sensitivity._continuous import Kind, Rate
 
 TOLERANCE = 1e-6
 """Relative error of an "exact" rate on plates."""

@@ -16,7 +16,8 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,8 +25,33 @@ from heathaze.sensors.physics._kernel import Axis
 from heathaze.sensors.physics.field import SmoothField
 from heathaze.sensors.physics.plate import Plate
 from heathaze.sensors.physics.snapshots import Snapshots
-from heathaze.sensors.sensitivity._rate import FLOOR, SAFETY, Kind, Rate
 from heathaze.types import Floats, Integers
+
+Kind = Literal["exact", "bound"]
+
+SAFETY = 1e-9
+"""Relative margin for the rounding of sums."""
+
+FLOOR = 1e-12
+"""Margin for differences of responses, as a part of the largest response to a unit source (errata E4-8).
+
+On graphs where tau times the degrees is large, rounding is larger: ``Graph.rounding``."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The largest change of the readings for each unit of strength and length, in one norm, rounded up.
+
+    Args:
+        value: The rate; never below the truth.
+        kind: "exact" within the tolerance of the search, or a "bound", which may be larger.
+        where: The two candidates, or the place in a continuous space, where the rate was found.
+    """
+
+    value: float
+    kind: Kind
+    where: tuple[int, int] | tuple[float, ...]
+
 
 Norm = Callable[[Floats], Floats]
 

@@ -15,7 +15,7 @@ from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.graph import Graph
 from heathaze.sensors.physics.network import Network
 from heathaze.sensors.physics.snapshots import Snapshots
-from heathaze.sensors.sensitivity._rate import FLOOR, SAFETY, Rate
+from heathaze.sensors.sensitivity._continuous import FLOOR, SAFETY, Rate
 from heathaze.types import Floats, Integers
 
 MOST_WORK = 2**35
