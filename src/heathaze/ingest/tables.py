@@ -2,6 +2,10 @@
 
 file ─► Tables.read ─► Table, all columns ─► Tables.cells ─► some columns as arrays
                             └── the chosen rows ─► Tables.write ─► file, all columns and whose they were
+
+DuckDB reads Parquet and CSV. In a CSV file that is written back, a column is numeric if all of its values are numbers
+without leading zeros, and text otherwise; blanks around numbers and names of columns do not count. A column that has
+different types in different files becomes one that holds all of them: whole numbers, floating-point numbers or text.
 """
 
 from __future__ import annotations
