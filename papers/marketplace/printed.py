@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from heathaze.marketplace.baselines import marginal_gain
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.greedy import marginal_gain
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import PureSteps
 from heathaze.privacy.randomness import Randomness

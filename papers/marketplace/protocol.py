@@ -13,7 +13,7 @@ from harness.data import seed_of
 from sources import Scene, scene
 
 from heathaze.marketplace import mmd_squared
-from heathaze.marketplace.greedy import Chosen, exact_greedy, greedy, random_pool, target_only, uniform
+from heathaze.marketplace.baselines import Chosen, exact_greedy, greedy, random_pool, target_only, uniform
 from heathaze.marketplace.herding import Herding
 from heathaze.marketplace.private_greedy import PrivateGreedy
 from heathaze.marketplace.roles import buy

@@ -11,8 +11,8 @@ import pytest
 import heathaze as hz
 from heathaze.errors import InvalidInput
 from heathaze.marketplace.attribution import attribution, shapley_values
+from heathaze.marketplace.baselines import Chosen, greedy
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.greedy import Chosen, greedy
 from heathaze.marketplace.mmd import mmd_squared
 
 GAMMA = 0.7

@@ -7,8 +7,8 @@ import pytest
 
 from heathaze.errors import InvalidInput
 from heathaze.marketplace import mmd_squared
+from heathaze.marketplace.baselines import exact_greedy, greedy, herd, kernel_greedy, random_pool, target_only, uniform
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.greedy import exact_greedy, greedy, herd, kernel_greedy, random_pool, target_only, uniform
 from heathaze.privacy.randomness import Simulation
 
 FEATURES = Features(2, gamma=0.5, frequencies=100)

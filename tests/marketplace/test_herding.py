@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from heathaze.errors import BudgetExceeded, InvalidInput, UnexpectedMessage
 from heathaze.marketplace import Consumer, Features, Owner, buy, mmd_squared
-from heathaze.marketplace.greedy import kernel_greedy
+from heathaze.marketplace.baselines import kernel_greedy
 from heathaze.marketplace.herding import HerdingCurator, denoise, mixture, quotas
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, Offer, Profile, Quota
 from heathaze.privacy.audit import lower_bound

@@ -200,7 +200,7 @@ def report_of(plan: Plan, bought: Purchase, market: MarketTables, *, compared: b
 
 
 def _baselines(features: Features, market: MarketTables, count: int) -> dict[str, Floats]:
-    from heathaze.marketplace.greedy import greedy, target_only, uniform
+    from heathaze.marketplace.baselines import greedy, target_only, uniform
     from heathaze.privacy.randomness import SecureRandomness
 
     return {

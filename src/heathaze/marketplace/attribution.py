@@ -84,7 +84,7 @@ def attribution(
 
     Cost: chosen points × (chosen points × owners + target) × columns.
 
-    >>> from heathaze.marketplace.greedy import greedy
+    >>> from heathaze.marketplace.baselines import greedy
     >>> from heathaze.marketplace.features import Features
     >>> chosen = greedy(Features(1, gamma=1.0), [[0.0], [3.0]], {"a": [[0.0]], "b": [[3.0]]}, 2)
     >>> [(row.owner, row.chosen, round(row.value, 2)) for row in attribution(chosen, [[0.0], [3.0]], 1.0, "ab")]

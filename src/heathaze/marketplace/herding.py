@@ -23,8 +23,8 @@ import numpy as np
 
 from heathaze.checks import assign
 from heathaze.errors import InvalidInput, UnexpectedMessage
+from heathaze.marketplace.baselines import herd, kernel_greedy
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.greedy import herd, kernel_greedy
 from heathaze.marketplace.messages import Broadcast, Delivery, FromOwner, Offer, Profile, Quota, ToOwner, Wanted
 from heathaze.marketplace.noisy_sum import NoisySum
 from heathaze.marketplace.plan import Plan

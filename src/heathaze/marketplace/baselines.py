@@ -1,16 +1,19 @@
-"""Greedy choices by a party that holds everything, and choices at random: what a private purchase is compared with.
+"""Baselines that a private purchase is compared with: greedy choices over the points of all owners, and random choices.
 
-With S the q points taken so far, ḡ their mean hash and g̃ the target's, the objective is
+Let S be the set of the q points chosen so far, ḡ the mean of their hashes, g̃ the mean hash of the target, and h the
+hash of a further point x. All hashes have the same length ‖h‖. The objective of the greedy choices is
 
     J(S) = 2 g̃·ḡ − ‖ḡ‖²,                                       (equation 3 of the paper)
-    J(S ∪ {x}) − J(S) = 2/(q + 1) · (g̃·h − q/(q + 1) · ḡ·h) + a term that does not depend on x,
+    J(S ∪ {x}) − J(S) = 2/(q + 1) · (g̃·h − q/(q + 1) · ḡ·h) + a term that does not depend on x.
 
-for hashes h of one length. So the best next point has the largest g̃·h − q/(q + 1) · ḡ·h. The paper prints the two terms
-in the other order, which takes the worst point (errata E2-1).
+So the best next point has the largest g̃·h − q/(q + 1) · ḡ·h. The paper prints these two terms in the other order,
+which takes the worst point (errata E2-1).
 
-NOT PRIVATE, except for :func:`uniform` and :func:`random_pool`, whose messages to owners do not depend on any data. The
-baselines are for papers, tests and the consumer's report; they must not decide what owners are sent. Owners and
-curators use :func:`herd` and :func:`kernel_greedy` on what they hold anyway.
+The baselines are NOT PRIVATE, except for :func:`uniform` and :func:`random_pool`, whose messages to owners do not
+depend on any data. Use baselines in papers, tests and the consumer's report only; messages to owners must not depend on
+the result of a baseline.
+The private protocols share two functions of this file: an owner calls :func:`herd` on the owner's own points, and a
+curator calls :func:`kernel_greedy` on the points that the curator has received.
 """
 
 from __future__ import annotations
@@ -29,31 +32,32 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
 LARGE = 2**22
-"""Numbers in a table of points from which on products are made in single precision: half the memory to walk through."""
+"""Baseline setting: tables of points with more numbers than this are multiplied in single precision, for speed."""
 
 
 def herd(hashes: Floats, target_mean: Floats, count: int) -> Integers:
-    """Choose hashes one by one so that their mean follows the target's; of equal hashes the first is taken.
+    """Baseline greedy choice with hashes: add one hash at a time, so that the chosen mean approaches the target's mean.
 
-    A longer choice begins with the shorter one.
+    Among equal hashes, the first row is chosen first. A choice of more hashes begins with the choice of fewer. Owners
+    in the herding protocol use this function on their own points.
 
     Args:
-        hashes: A row for each hash.
-        target_mean: The target's mean hash, with or without noise.
-        count: How many to choose, at least 0; fewer come back if there are fewer.
+        hashes: One hash per row.
+        target_mean: The mean hash of the target, with or without noise.
+        count: Number of hashes to choose, at least 0. If there are fewer hashes, all are chosen.
 
     Returns:
-        The rows in the order of choice.
+        Row indices of the chosen hashes, in the order of choice.
 
-    Cost: hashes × their length for each row chosen.
+    Cost: number of hashes × length of a hash, for each hash chosen.
 
     >>> herd(np.eye(3), np.array([0.2, 0.5, 0.3]), 2).tolist()
     [1, 2]
     """
     count = _possible(count, len(hashes))
     rough = hashes.astype(np.float32)
-    # Products of single precision are off by at most this part of both lengths. Rows that are that near to the best
-    # are compared again in double precision, so that the choice is the one of double precision.
+    # A product in single precision has an error of at most ``off`` times the length of ``wanted``. Rows whose score is
+    # within that error of the best are compared again in double precision, so rounding does not change the choice.
     longest = float(np.sqrt((hashes**2).sum(axis=1).max(initial=0)))
     off = 2 * (hashes.shape[1] + 4) * 2.0**-24 * longest
     taken = np.zeros(len(hashes), dtype=bool)
@@ -65,7 +69,7 @@ def herd(hashes: Floats, target_mean: Floats, count: int) -> Integers:
         scores[taken] = -np.inf
         near = np.flatnonzero(scores >= scores.max() - off * float(np.sqrt(wanted @ wanted)))
         near = near[~taken[near]]
-        # A row at a time and not by a matrix product, which may round equal rows differently.
+        # Each row is multiplied and summed separately, because a matrix product may round equal rows differently.
         row = near[np.argmax((hashes[near] * wanted).sum(axis=1))]
         rows[q], taken[row] = row, True
         summed += hashes[row]
@@ -73,18 +77,20 @@ def herd(hashes: Floats, target_mean: Floats, count: int) -> Integers:
 
 
 def kernel_greedy(points: Floats, target: Floats, gamma: float, count: int) -> Integers:
-    """Choose points one by one as :func:`herd` does, with the exact kernel exp(−gamma ‖x − y‖²) instead of hashes.
+    """Baseline greedy choice with the exact kernel exp(−gamma ‖x − y‖²): like :func:`herd`, but without hashes.
+
+    Curators use this function on the points that owners offer.
 
     Args:
-        points: A row for each point.
-        target: The target's points, a row each.
-        gamma: γ of the kernel, positive.
-        count: How many to choose, at least 0; fewer come back if there are fewer.
+        points: One point per row.
+        target: The points of the target, one per row.
+        gamma: The kernel's parameter γ, positive.
+        count: Number of points to choose, at least 0. If there are fewer points, all are chosen.
 
     Returns:
-        The rows in the order of choice.
+        Row indices of the chosen points, in the order of choice.
 
-    Cost: points × columns for each row chosen, and points × target × columns once.
+    Cost: points × columns for each point chosen, and points × target points × columns once.
 
     >>> kernel_greedy(np.array([[0.0], [5.0], [1.0]]), np.array([[0.1], [1.0]]), 0.5, 2).tolist()
     [2, 0]
@@ -108,13 +114,15 @@ def kernel_greedy(points: Floats, target: Floats, gamma: float, count: int) -> I
 
 
 def marginal_gain(hashes: Floats, target_mean: Floats, taken: Integers, row: int) -> float:
-    """J(S ∪ {x}) − J(S) from its definition, with J(∅) = 0. For tests and papers.
+    """Baseline formula for tests and papers: the marginal gain J(S ∪ {x}) − J(S) of a point x, computed by definition.
+
+    The objective J is defined at the top of this file; J of the empty set is 0.
 
     Args:
-        hashes: A row for each hash.
-        target_mean: The target's mean hash.
-        taken: The rows of S.
-        row: The row of x.
+        hashes: One hash per row.
+        target_mean: The mean hash of the target.
+        taken: Row indices of the points in S.
+        row: Row index of x.
 
     >>> float(marginal_gain(np.eye(2), np.array([0.5, 0.5]), np.array([], dtype=np.int64), 0))
     0.0
@@ -136,30 +144,32 @@ def _possible(count: int, available: int) -> int:
 # ── baselines ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Owners = Mapping[str, npt.ArrayLike]
-"""Points of every owner, by name."""
+"""Baseline input: the points of each owner, by the owner's name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Points in the order of choice, whose they are, and which of the owner's rows."""
+    """Baseline result: the chosen points in the order of choice, each with its owner and row index."""
 
     owners: tuple[str, ...] = field(repr=False)
     rows: Integers = field(repr=False)
     points: Floats = field(repr=False)
 
     def first(self, count: int) -> Chosen:
-        """The first ``count`` points of the choice."""
+        """Baseline result cut to the first ``count`` points."""
         return Chosen(self.owners[:count], self.rows[:count], self.points[:count])
 
 
 def greedy(features: Features, target: npt.ArrayLike, owners: Owners, count: int) -> Chosen:
-    """NOT PRIVATE: the paper's reference. It takes the point with the best marginal gain by hashes, over all points.
+    """Baseline, NOT PRIVATE: the paper's reference, a greedy choice with hashes among the points of all owners.
+
+    Each step takes the point with the largest marginal gain.
 
     Args:
-        features: How points are hashed.
-        target: The target's points, a row each.
-        owners: Points of every owner, by name.
-        count: How many points to choose.
+        features: The map from points to hashes.
+        target: The points of the target, one per row.
+        owners: The points of each owner, by the owner's name.
+        count: Number of points to choose.
 
     >>> greedy(Features(1, gamma=1.0), [[0.0]], {"far": [[9.0]], "near": [[0.1], [5.0]]}, 1).owners
     ('near',)
@@ -169,27 +179,31 @@ def greedy(features: Features, target: npt.ArrayLike, owners: Owners, count: int
 
 
 def exact_greedy(features: Features, target: npt.ArrayLike, owners: Owners, count: int) -> Chosen:
-    """NOT PRIVATE: :func:`greedy` with the exact kernel instead of hashes; same arguments."""
+    """Baseline, NOT PRIVATE: a greedy choice with the exact kernel; takes the same arguments as :func:`greedy`."""
     pool = _Pool.of(features, owners)
     return pool.chosen(kernel_greedy(pool.points, features.checked(_some(target)), features.gamma, count))
 
 
 def target_only(features: Features, target: npt.ArrayLike, owners: Owners, count: int) -> Chosen:
-    """NOT PRIVATE: the points most like the target, however similar to each other; arguments of :func:`greedy`."""
+    """Baseline, NOT PRIVATE: choose the points most similar to the target, even if they are similar to each other.
+
+    The arguments are the same as for :func:`greedy`.
+    """
     pool = _Pool.of(features, owners)
     scores = features.of(pool.points) @ features.of(_some(target)).mean(axis=0)
     return pool.chosen(np.argsort(-scores, kind="stable")[:count])
 
 
 def uniform(owners: Owners, count: int, randomness: Randomness) -> Chosen:
-    """Random points, the same number from every owner as far as it has them; the target is not used.
+    """Baseline without a target: choose random points, equally many from each owner.
 
-    It costs owners no privacy, because no message to an owner depends on data of others.
+    An owner with too few points gives all of them, and the other owners give more. The choice costs owners no privacy,
+    because no message to an owner depends on data of other parties.
 
     Args:
-        owners: Points of every owner, by name.
-        count: How many points to choose.
-        randomness: Where the order comes from.
+        owners: The points of each owner, by the owner's name.
+        count: Number of points to choose.
+        randomness: Source of the random order.
     """
     pool = _Pool.of(None, owners)
     return pool.chosen(pool.in_turn(randomness)[:count])
@@ -198,17 +212,18 @@ def uniform(owners: Owners, count: int, randomness: Randomness) -> Chosen:
 def random_pool(
     features: Features, target: npt.ArrayLike, owners: Owners, count: int, *, seen: float, randomness: Randomness
 ) -> Chosen:
-    """Every owner sends random points, ``seen`` times ``count`` in all, of which the curator keeps the best.
+    """Baseline without noise: owners send random points, and the curator keeps the best ``count`` of them.
 
-    It costs owners no privacy, and nothing of the target leaves the curator. A private purchase must do better.
+    The owners send ``seen`` × ``count`` points in total. The choice costs owners no privacy, and the curator sends no
+    data of the target. A private purchase is useful only if it matches the target better than this baseline.
 
     Args:
-        features: How points are hashed.
-        target: The target's points, a row each.
-        owners: Points of every owner, by name.
-        count: How many points to choose.
-        seen: How many points the curator sees for each point it keeps.
-        randomness: Where the order comes from.
+        features: The map from points to hashes; its kernel parameter γ is used here.
+        target: The points of the target, one per row.
+        owners: The points of each owner, by the owner's name.
+        count: Number of points to choose.
+        seen: Number of points that the curator receives for each point that is kept.
+        randomness: Source of the random order.
     """
     pool = _Pool.of(features, owners)
     sent = pool.in_turn(randomness)[: round(seen * count)]
@@ -218,7 +233,7 @@ def random_pool(
 
 @dataclass(frozen=True)
 class _Pool:
-    """All points of all owners in one table."""
+    """Baseline helper: the points of all owners, joined into one table."""
 
     points: Floats
     names: tuple[str, ...]
@@ -231,7 +246,7 @@ class _Pool:
             for points in owners.values()
         ]
         if not tables:
-            raise InvalidInput("There is no owner; give at least one.")
+            raise InvalidInput("There is no owner; give the points of at least one owner.")
         return cls(np.concatenate(tables), tuple(owners), np.array([len(table) for table in tables], dtype=np.int64))
 
     def chosen(self, rows: Integers) -> Chosen:
@@ -242,9 +257,9 @@ class _Pool:
         )  # fmt: skip
 
     def in_turn(self, randomness: Randomness) -> Integers:
-        """All rows in a random order, one of every owner, then the next of every owner, while it has some."""
+        """Baseline order: row indices that visit the owners in turn, with each owner's rows in random order."""
         starts = np.cumsum(self.sizes) - self.sizes
-        # Words in the order of their size: a random order, as 64 bits are hardly ever equal.
+        # Sorting random 64-bit words gives a random order, because two words are practically never equal.
         shuffled = [
             start + np.argsort(randomness.words(int(size))) for start, size in zip(starts, self.sizes, strict=True)
         ]
@@ -255,5 +270,5 @@ class _Pool:
 
 def _some(target: npt.ArrayLike) -> npt.ArrayLike:
     if not np.size(target):
-        raise InvalidInput("The target has no points; give at least one.")
+        raise InvalidInput("The target has no points; give at least one point.")
     return target

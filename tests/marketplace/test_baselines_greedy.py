@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput
-from heathaze.marketplace import greedy as _greedy
+from heathaze.marketplace import baselines
+from heathaze.marketplace.baselines import herd, kernel_greedy, marginal_gain
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.greedy import herd, kernel_greedy, marginal_gain
 
 INSTANCES = 300
 
@@ -57,7 +57,7 @@ def kernel_objective(chosen, target, gamma):
 
 @pytest.mark.parametrize("large", [2**22, 0])
 def test_every_kernel_pick_has_the_best_marginal_gain(monkeypatch, large):
-    monkeypatch.setattr(_greedy, "LARGE", large)
+    monkeypatch.setattr(baselines, "LARGE", large)
     for seed in range(INSTANCES):
         features, points, target = instance(seed)
         rows = kernel_greedy(points, target, features.gamma, 5)
