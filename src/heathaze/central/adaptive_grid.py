@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from heathaze.central.flat import check_every_cell
+from heathaze.central.mechanism import check_every_cell, check_people
 from heathaze.central.uniform_grid import (
     UNITS_A_BLOCK,
     blocks_a_side,
     border,
     borders,
     budgets,
-    check_people,
     masses,
     noisy_units,
     running_sums,

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from heathaze.central.mechanism import check_every_cell
 from heathaze.checks import assign
-from heathaze.domain.density import MAX_DENSE_CELLS, Density
+from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput, TooLarge
+from heathaze.errors import InvalidInput
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import DiscreteLaplace
@@ -64,19 +65,6 @@ class Flat:
     def parameters(self) -> dict[str, Any]:
         """Public parameters."""
         return {"epsilon": str(self.epsilon)}
-
-
-def check_every_cell(grid: Grid) -> None:
-    """Refuse a grid with more cells than noise can be drawn for.
-
-    Raises:
-        TooLarge: The grid has more than 2^24 cells.
-    """
-    if grid.cells > MAX_DENSE_CELLS:
-        raise TooLarge(
-            f"{grid.rows} × {grid.cols} cells are too many to draw noise for each; use Pyramid, whose cost does not "
-            "grow with the resolution, or a coarser grid."
-        )
 
 
 def noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> Integers:

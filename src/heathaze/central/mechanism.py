@@ -1,11 +1,14 @@
-"""The interface of a central mechanism: what ``publish`` asks of it."""
+"""The interface that ``publish`` expects of a central mechanism, and argument checks that several mechanisms share."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import Any, Protocol
 
+from heathaze.checks import whole
+from heathaze.domain.density import MAX_DENSE_CELLS
 from heathaze.domain.grid import Grid
+from heathaze.errors import TooLarge
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.events import Event
@@ -44,3 +47,25 @@ class Mechanism(Protocol):
 
     def parameters(self) -> dict[str, Any]:
         """Public parameters, for the release's provenance."""
+
+
+def check_every_cell(grid: Grid) -> None:
+    """Refuse a grid with too many cells for a central mechanism that draws noise for every cell.
+
+    Raises:
+        TooLarge: The grid has more than 2^24 cells.
+    """
+    if grid.cells > MAX_DENSE_CELLS:
+        raise TooLarge(
+            f"{grid.rows} × {grid.cols} cells are too many to draw noise for each; use Pyramid, whose cost does not "
+            "grow with the resolution, or a coarser grid."
+        )
+
+
+def check_people(people: int | None) -> int | None:
+    """Check the argument ``people`` of a central mechanism: a public guess of the number of units, or None.
+
+    Raises:
+        InvalidInput: The guess is not a whole number of at least 1.
+    """
+    return None if people is None else whole(people, "people", "about how many people you expect (or leave it out)")

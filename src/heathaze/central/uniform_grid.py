@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.central.flat import check_every_cell
-from heathaze.checks import assign, whole
+from heathaze.central.mechanism import check_every_cell, check_people
+from heathaze.checks import assign
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.inference.estimate import Estimate
@@ -90,15 +90,6 @@ class UniformGrid:
     def parameters(self) -> dict[str, Any]:
         """Public parameters."""
         return {"epsilon": str(self.epsilon), "people": self.people}
-
-
-def check_people(people: int | None) -> int | None:
-    """A guess of the number of people, or None.
-
-    Raises:
-        InvalidInput: The guess is no whole number from 1.
-    """
-    return None if people is None else whole(people, "people", "about how many people you expect (or leave it out)")
 
 
 def budgets(epsilon: Fraction, people: int | None) -> tuple[Fraction, Fraction]:
