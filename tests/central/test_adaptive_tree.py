@@ -295,7 +295,7 @@ def test_default_is_the_adaptive_tree() -> None:
 
 
 def test_too_much_noise_for_64_bits_is_refused_before_anything_is_charged() -> None:
-    with pytest.raises(InvalidInput, match="leaves no room"):
+    with pytest.raises(InvalidInput, match="does not fit into 64 bits"):
         AdaptiveTree(Grid.plane(x=(0, 1), y=(0, 1), size=8), 1e-6).event(2**30)
 
 
