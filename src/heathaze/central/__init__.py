@@ -14,7 +14,7 @@ __all__ = ["AdaptiveGrid", "AdaptiveTree", "Dense", "Flat", "FlatTop", "PrivTree
 
 
 def default(grid: Grid, epsilon: Number) -> AdaptiveTree:
-    """The mechanism to use unless there is a reason for another: the most accurate map, with error bars.
+    """Make the central mechanism that is recommended: it gives the most accurate map, with error bars.
 
     Args:
         grid: The public frame.

@@ -1,13 +1,18 @@
-"""Compiled core of tree_fit: convex piecewise linear functions as sorted (slope, length) lists, all integers.
+"""Compiled core of tree_fit.py: a dynamic program on convex piecewise linear cost functions, all in integers.
 
-Slopes are scaled by 2^bottom, so a node of height h (0 = last level) has weight 2^h and a left-out child of a node of
-height h costs 2^h − 1 for each unit of mass (t_i of errata E0-8). For every node
+Let f_n(x) be the least cost of the tree below node n if the node holds mass x. With c_n the noisy count of the node and
+h its height above the last level,
 
     f_n(x) = 2^h |c_n − x| + min { Σ f_child(x_child) : Σ x_child = x, x_child ≥ 0 }
 
-The minimum over splits (infimal convolution) merges the children's lists by slope. Adding 2^h |c − x| lowers the slopes
-before max(c, 0) and raises those behind. Equal neighbours are joined, so a list is never longer than the number of
-possible slopes, and the cost is linear in the nodes where the tree is full.
+A function f_n is kept as a list of segments (slope, length), sorted by slope. All slopes are multiplied by 2^bottom,
+with ``bottom`` the last level, so that they are integers. A child that was left out (not selected) costs 2^h − 1 for
+each unit of mass, with h the height of its parent (t_i in errata E0-8).
+
+The minimum over all divisions of x (an infimal convolution) merges the children's lists by slope. Adding 2^h |c_n − x|
+lowers every slope where x < max(c_n, 0) by 2^h and raises every other slope by 2^h. Neighbouring segments of equal
+slope are joined, so a list has at most as many segments as there are possible slopes. The cost of the whole program is
+therefore linear in the number of nodes if the tree is full.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ _LEFT_OUT = -1
 
 @nb.njit(cache=True)
 def _next_child(heads: Integers, ends: Integers, slopes: Integers, left_out: Integers, family: Integers) -> int:
-    """Which child has the smallest next slope; the first one on a tie; −1 when all are used up."""
+    """Find the child whose next segment has the smallest slope: the first child on a tie, −1 if no segment is left."""
     best = -1
     best_slope = ENDLESS
     for child in range(4):
@@ -37,7 +42,10 @@ def _next_child(heads: Integers, ends: Integers, slopes: Integers, left_out: Int
 
 @nb.njit(cache=True)
 def _room(heights: Integers, family: Integers) -> Integers:
-    """Where the list of each node begins: room for its children's segments and two more, or for every slope."""
+    """Compute where the list of segments of each node begins in the common array.
+
+    A node has room for all segments of its children and three more, or for every possible slope if that is less.
+    """
     begin = np.zeros(len(heights) + 1, dtype=np.int64)
     size = np.zeros(len(heights), dtype=np.int64)
     for node in range(len(heights) - 1, -1, -1):
@@ -53,7 +61,7 @@ def _room(heights: Integers, family: Integers) -> Integers:
 
 @nb.njit(cache=True)
 def _append(slopes: Integers, lengths: Integers, start: int, end: int, slope: int, length: int) -> int:
-    """Add a segment, joined to the last one where the slopes are equal."""
+    """Append a segment to a node's list, or lengthen the last segment if it has the same slope."""
     if length == 0:
         return end
     if end > start and slopes[end - 1] == slope:
@@ -67,7 +75,10 @@ def _append(slopes: Integers, lengths: Integers, start: int, end: int, slope: in
 def _append_with_count(
     slopes: Integers, lengths: Integers, start: int, end: int, slope: int, length: int, weight: int, before: int
 ) -> tuple[int, int]:
-    """Add a segment of the children's function plus the node's own 2^h |c − x|; ``before`` is what is left below c."""
+    """Append a segment of the children's function with the slope of the node's own term 2^h |c − x| added.
+
+    ``before`` is the distance from the start of the segment to c. A segment that contains c becomes two segments.
+    """
     first = min(before, length)
     end = _append(slopes, lengths, start, end, slope - weight, first)
     rest = ENDLESS if length == ENDLESS else length - first
@@ -77,10 +88,10 @@ def _append_with_count(
 
 @nb.njit(cache=True)
 def fit_masses(heights: Integers, counts: Integers, family: Integers, roots: int) -> tuple[Integers, Integers]:
-    """Mass of each selected node, and of each node's left-out children.
+    """Find the fitted mass of each selected node of the tree, and of the left-out children of each node.
 
-    ``family[n]`` holds, for each quadrant, the index of the selected child (always larger than n), −1 where the child
-    was left out, −2 where there is none. The first ``roots`` nodes are the roots.
+    ``family[n]`` holds one number for each of the four children of node n: the index of the child if it was selected
+    (always larger than n), −1 if it was left out, and −2 if it does not exist. The first ``roots`` nodes are the roots.
     """
     nodes = len(heights)
     start = _room(heights, family)
@@ -109,7 +120,7 @@ def fit_masses(heights: Integers, counts: Integers, family: Integers, roots: int
                 heads[child] += 1
             at, before = _append_with_count(slopes, lengths, start[node], at, slope, length, weight, before)
             if length == ENDLESS:
-                break  # whatever is steeper behind an endless segment is never used
+                break  # an endless segment takes all the mass that is left, so steeper segments are never used
         end[node] = at
 
     mass = np.zeros(nodes, dtype=np.int64)

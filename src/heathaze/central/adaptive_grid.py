@@ -31,31 +31,31 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
 ALPHA = Fraction(1, 2)
-"""Part of the counting budget that the coarse blocks get (the paper's α)."""
+"""The share of the budget for counts that the coarse blocks get (the paper's α); the parts get the rest."""
 
 LEAST_BLOCKS = 10
-"""The coarse grid has at least this many blocks a side, as far as there are cells."""
+"""The least number of coarse blocks along a side of the map, unless the side has fewer cells."""
 
 COARSENING = 4
-"""The coarse grid has a quarter of the blocks a side that UniformGrid would have."""
+"""UniformGrid would have this many times as many blocks along a side as the coarse grid."""
 
 UNITS_A_PART = UNITS_A_BLOCK / 2
-"""The paper's c2 = c/2: parts may be smaller than UniformGrid's blocks, since the block's count lowers their error."""
+"""The paper's c2 = c/2. Parts may be smaller than UniformGrid's blocks, since the block's count lowers their error."""
 
 
 @dataclass(frozen=True, init=False)
 class AdaptiveGrid:
-    """Noisy counts of coarse blocks, and of more parts where a block's count is larger; see ``adaptive_grid.md``.
+    """Noisy counts of coarse blocks, each cut into more parts the larger its count is; see ``adaptive_grid.md``.
 
     Args:
         grid: The public frame, at most 2^24 cells.
         epsilon: Privacy loss of the whole release, above 0.
-        people: About how many units are expected: a public guess made before the data are seen. Without it, 2 % of ε is
-            spent on counting them. A wrong guess costs accuracy, never privacy.
+        people: About how many units are expected: a public guess made before the data are seen. Without a guess, 2 % of
+            ε is spent on counting the units. A wrong guess costs accuracy, never privacy.
 
     Raises:
-        TooLarge: The grid has more cells.
-        InvalidInput: ``people`` is no whole number from 1.
+        TooLarge: The grid has more than 2^24 cells.
+        InvalidInput: ``people`` is not a whole number of at least 1.
 
     >>> AdaptiveGrid(Grid.plane(x=(0, 1), y=(0, 1), size=64), epsilon=1, people=500).parameters()
     {'epsilon': '1', 'people': 500}
@@ -70,7 +70,9 @@ class AdaptiveGrid:
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon), people=check_people(people))
 
     def event(self, bound: int) -> Composition:
-        """The total, if no guess was given, the blocks and the parts; each is a partition.
+        """Describe up to three releases with Laplace noise: the total (if no guess was given), the blocks, the parts.
+
+        One unit changes the counts of each release by at most ``bound`` in ℓ1, because blocks and parts do not overlap.
 
         Args:
             bound: The most mass of one unit.
@@ -80,11 +82,11 @@ class AdaptiveGrid:
         return Composition(tuple(DiscreteLaplace(bound, laplace_scale(bound, epsilon)) for epsilon in spent if epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Count the blocks, cut each by its count, count the parts, reconcile, cut at zero, spread evenly.
+        """Count blocks, cut each into parts by its noisy count, count the parts, reconcile, clip at 0, spread evenly.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         total, rest = budgets(self.epsilon, self.people)
         sums = running_sums(counts)
@@ -100,7 +102,7 @@ class AdaptiveGrid:
         return Estimate(density, total=float(mass.sum(dtype=np.float64)) / counts.one)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Return the public parameters, for the provenance."""
         return {"epsilon": str(self.epsilon), "people": self.people}
 
     def _noisy(
@@ -111,7 +113,7 @@ class AdaptiveGrid:
 
 
 class Rectangles(NamedTuple):
-    """First and last-plus-one row, first and last-plus-one column of each rectangle of cells."""
+    """Rectangles of cells: first row and column (``top``, ``left``), and one past the last (``bottom``, ``right``)."""
 
     top: Integers
     bottom: Integers
@@ -120,11 +122,14 @@ class Rectangles(NamedTuple):
 
 
 def cut_coarsely(grid: Grid, uniform: float) -> Rectangles:
-    """The blocks of the first level, row by row: m1 = max(10, √(N ε / c) / 4) a side.
+    """Cut the map into the coarse blocks of AdaptiveGrid: m1 = max(10, √(N ε / c) / 4) along each side.
 
     Args:
         grid: The frame.
-        uniform: Blocks a side that UniformGrid would have, √(N ε / c).
+        uniform: The number of blocks along a side that UniformGrid would have, √(N ε / c) for N units.
+
+    Returns:
+        The blocks, row by row.
     """
     blocks = max(LEAST_BLOCKS, uniform / COARSENING)
     down, across = borders(grid.rows, blocks), borders(grid.cols, blocks)
@@ -133,14 +138,14 @@ def cut_coarsely(grid: Grid, uniform: float) -> Rectangles:
 
 
 def cut_finely(blocks: Rectangles, wanted: Floats) -> tuple[Rectangles, Integers]:
-    """The parts of every block, ⌈wanted⌉ a side as far as there are cells.
+    """Cut every coarse block of AdaptiveGrid into parts: ⌈wanted⌉ along each side, but never more than cells.
 
     Args:
         blocks: The blocks.
-        wanted: How many parts a side each block should have.
+        wanted: For each block, the number of parts along a side.
 
     Returns:
-        The parts, and the index of the block that each lies in.
+        The parts, and for each part the index of its block.
     """
     heights, widths = blocks.bottom - blocks.top, blocks.right - blocks.left
     rows = np.ceil(np.minimum(wanted, heights)).astype(np.int64)
@@ -158,16 +163,16 @@ def cut_finely(blocks: Rectangles, wanted: Floats) -> tuple[Rectangles, Integers
 
 
 def reconcile(coarse: Integers, fine: Integers, inside: Integers) -> Floats:
-    """Parts that sum to the best estimate of their block (the paper's constrained inference).
+    """Adjust the parts so that they sum to the best estimate of their block (the paper's constrained inference).
 
-    A block of k parts has two estimates: its own count, of variance ∝ 1/α², and the sum of its parts, of variance
-    ∝ k/(1 − α)². The average weighted by the inverse variances is the best unbiased one. Its difference to the sum is
-    spread evenly over the parts.
+    A block of k parts has two estimates: its own noisy count, with variance ∝ 1/α², and the sum of its parts, with
+    variance ∝ k/(1 − α)². Among unbiased averages, the one weighted by the inverse variances has the least variance.
+    The difference between this average and the sum of the parts is spread evenly over the parts.
 
     Args:
         coarse: Noisy count of each block.
         fine: Noisy count of each part.
-        inside: The block that each part lies in, ascending.
+        inside: For each part the index of its block, ascending.
 
     >>> reconcile(np.array([10]), np.array([4, 1]), np.array([0, 0])).round(3).tolist()    # 2/3 of 10, 1/3 of 5
     [5.667, 2.667]
@@ -182,11 +187,11 @@ def reconcile(coarse: Integers, fine: Integers, inside: Integers) -> Floats:
 
 
 def which(grid: Grid, parts: Rectangles) -> Integers:
-    """For every cell, the index of the rectangle that it lies in; the rectangles tile the grid."""
+    """Find for every cell of the grid the index of the rectangle that contains it; the rectangles tile the grid."""
     marks = np.zeros((grid.rows + 1, grid.cols + 1), dtype=np.int64)
     numbers = np.arange(len(parts.top))
-    # Each corner of a rectangle is marked with its index, and running sums spread it over the rectangle. Rectangles
-    # that tile the grid have different north-west corners, and likewise for the other three, so no mark is lost.
+    # Each corner of a rectangle is marked with the rectangle's index, and running sums spread the index over the
+    # rectangle. No two rectangles share the same north-west corner (or any other of the four), so no mark is lost.
     marks[parts.top, parts.left] += numbers
     marks[parts.bottom, parts.right] += numbers
     marks[parts.top, parts.right] -= numbers

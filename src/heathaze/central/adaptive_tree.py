@@ -1,21 +1,22 @@
 """AdaptiveTree: noisy counts of quadtree nodes, finer where the counts above were large, and a map inferred from them.
 
-**Search.** The search goes down the quadtree level by level. Every measured node has a coarse count and some budget
-left. If nothing more can be seen inside the node, its count is sharpened with all that is left, and the node is a leaf.
-Otherwise the node is divided, by one or several levels at once, and its descendants get coarse counts for a part of
-what is left. Decisions use public numbers only: coarse counts.
+**Search.** The search goes down the quadtree level by level. Every measured node has a coarse count and a remaining
+budget. If the noise would hide all detail inside a node, the node becomes a leaf, and its remaining budget buys a
+sharper count. Otherwise the node is divided by one or several levels at once, and a share of its remaining budget buys
+coarse counts of its descendants. Coarse counts are public, and decisions depend on them only.
 
-**Gradual release.** A coarse count can be sharpened later for the price of the sharp count alone. Let X be discrete
-Laplace noise of scale t, and T ≥ t. Let Z be 0 with probability
+**Gradual release.** A coarse count and a later sharp count of the same node cost together only as much as the sharp
+count. Let t ≤ T be two scales and X discrete Laplace noise of scale t. Let Z be 0 with probability
 
     w = (sinh(1 / 2T) / sinh(1 / 2t))²
 
-and discrete Laplace noise of scale T otherwise. Then X + Z is discrete Laplace noise of scale T: the characteristic
-functions are (cosh(1/t) − 1) / (cosh(1/t) − cos θ), and both sides agree. So ``sharp = count + X`` and ``coarse = sharp
-+ Z``. The coarse count alone costs B/T, and both together cost B/t, since coarse is made from sharp by adding noise
-that does not depend on the data. w is irrational. A smaller w is safe too: X + Z is then a mixture of noise of scale T
-and of its sum with X, and both keep the promise of scale T. So w is rounded down to a multiple of 2^-52, and the coin
-is exact.
+and discrete Laplace noise of scale T otherwise. Then X + Z is discrete Laplace noise of scale T, as a comparison of the
+characteristic functions shows. The sharp count is ``count + X``, and the coarse count is ``sharp + Z``. With B the most
+mass of one unit, the coarse count without the sharp one costs B/T. Both together cost B/t, since Z does not depend on
+the data.
+
+The number w is irrational. The code rounds w down to a multiple of 2^-52, so that the coin for Z is exact. A smaller w
+is safe: X + Z is then a mixture of noise of scale T, and of noise of scale T plus independent noise.
 
 The proofs are in ``adaptive_tree.md``.
 """
@@ -43,41 +44,43 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Booleans, Floats, Integers
 
 PARTS = 4096
-"""The budget of a path is spent in whole parts: what is left is an integer, and no rounding can overspend."""
+"""The number of equal parts into which ε is divided. Budgets are whole numbers of parts, so no rounding overspends."""
 
 LEAST_PARTS = PARTS // 64
-"""For the total, which only has to tell hundreds from thousands; no other count is given less."""
+"""The least budget of a count, in parts. It is enough for the total, which only has to tell hundreds from thousands."""
 
 DIVIDE_ABOVE = 0.75
-"""A node is divided while the unevenness expected among its children is at least this many times the noise."""
+"""A node is divided if its children are expected to differ by at least this many times their noise."""
 
 VISIBLE_ABOVE = 1.5
-"""A level is expected to show something while the unevenness of its nodes is this many times the noise."""
+"""A level is expected to be visible if its nodes differ by at least this many times their noise."""
 
 STRIDE = 2 / 3
-"""How far to go down at once: this part of the levels that may show something, since far guesses are poor."""
+"""One step goes down this share of the levels that are expected to be visible, since far predictions are poor."""
 
 HEADROOM = 0.5
-"""Budget is set aside for this many levels more than are expected to show something: some places are denser."""
+"""Budget is kept for this many levels beyond those expected to be visible, since some places are denser than others."""
 
 GROWTH = 1.5
 """Each level gets this many times the budget of the level above it."""
 
 LONGEST_STRIDE = 6
-"""At most 4096 nodes below one node at once."""
+"""The most levels that one step goes down; a node then has 4^6 = 4096 descendants."""
 
 MOST_NODES = 2**19
-"""A larger tree would not fit the memory of a laptop when the map is inferred, after the budget is paid."""
+"""The most nodes of a tree. A map of more nodes could not be inferred in the memory of a laptop."""
 
 _BITS = 52
+"""The probability w of the gradual release is a multiple of 2^-52."""
 
 
 @dataclass(frozen=True, init=False)
 class AdaptiveTree:
-    """Counts of quadtree nodes, finer where counts above were large, every path spending ε; see ``adaptive_tree.md``.
+    """Noisy counts of quadtree nodes, finer where the counts above were large; see ``adaptive_tree.md``.
 
-    The release carries the noisy counts, so every place of the map has error bars. There is nothing to tune: the noisy
-    counts already paid for decide what the rest of the budget is spent on.
+    The counts on a path from the root to a leaf cost ε together. The release contains the noisy counts, so every place
+    of the map has error bars. There is nothing to tune: the noisy counts that are already published decide how the
+    remaining budget is spent.
 
     Args:
         grid: The public frame.
@@ -94,7 +97,7 @@ class AdaptiveTree:
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon))
 
     def event(self, bound: int) -> LaplaceOnPaths:
-        """Counts chosen in view of earlier ones; no root-to-leaf path spends more than ε.
+        """Describe noisy counts, each chosen from earlier ones, that cost at most ε on every path from root to leaf.
 
         Args:
             bound: The most mass of one unit.
@@ -106,31 +109,31 @@ class AdaptiveTree:
         return LaplaceOnPaths(bound, self.epsilon)
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Measure, then infer; the second step sees noisy numbers only.
+        """Count nodes with noise, then infer the map from the noisy counts only.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         return Estimate.infer(self.measure(counts, randomness))
 
     def measure(self, counts: Counts, randomness: Randomness) -> NoisyCounts:
-        """Noisy counts on an adaptive tree, at most one a node; along every path they cost at most ε together.
+        """Count the nodes of an adaptive tree with noise, each once; the counts on every path cost at most ε together.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         return _Search(counts, self.epsilon, randomness).run()
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Return the public parameters, for the provenance."""
         return {"epsilon": str(self.epsilon)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GradualRelease:
-    """Two noisy versions of the same counts. ``coarse`` is public; ``sharp`` is secret until it is paid for."""
+    """Two noisy versions of the same counts: ``coarse`` is public, and ``sharp`` stays secret until it is paid for."""
 
     coarse: Integers
     sharp: Integers
@@ -139,13 +142,13 @@ class GradualRelease:
 def release_gradually(
     counts: Integers, coarse_scale: Fraction, sharp_scale: Fraction, randomness: Randomness
 ) -> GradualRelease:
-    """Add noise of two scales to the same counts, so that the coarse count is the sharp one plus independent noise.
+    """Add noise of two scales to the same counts: the sharp count, and the coarse one that adds more noise to it.
 
     Args:
         counts: The secret counts.
         coarse_scale: Scale of the coarse noise, T.
         sharp_scale: Scale of the sharp noise, t ≤ T.
-        randomness: Where the noise comes from.
+        randomness: The source of the noise.
     """
     sharp = counts + discrete_laplace(sharp_scale, len(counts), randomness)
     if coarse_scale == sharp_scale:
@@ -156,16 +159,19 @@ def release_gradually(
 
 
 def _chance_of_nothing(coarse_scale: Fraction, sharp_scale: Fraction) -> int:
-    """w in units of 2^-52, rounded down by more than floats can err."""
+    """Compute the probability w that a coarse count equals its sharp count, in units of 2^-52.
+
+    The result is rounded down by more than the error of floats.
+    """
     ratio = math.sinh(0.5 / float(coarse_scale)) / math.sinh(0.5 / float(sharp_scale))
     return int(ratio**2 * (1 - 2.0**-40) * 2**_BITS)
 
 
 @dataclass(frozen=True, eq=False)
 class _Measured:
-    """Measured nodes of one level: ``spent`` parts bought ``coarse``; ``left`` more would buy ``sharp``.
+    """Measured nodes of one level. ``spent`` parts paid for ``coarse``; the remaining ``left`` parts can buy ``sharp``.
 
-    ``estimate`` is the expected count in units of the bound.
+    ``estimate`` is the expected count in units of the bound B, the most mass of one unit.
     """
 
     codes: Integers
@@ -187,16 +193,16 @@ class _Measured:
 
 @dataclass(eq=False, repr=False)
 class _Search:
-    """Where to measure, how finely, and with how much of the budget.
+    """The search of AdaptiveTree, which chooses the nodes to measure and the budget of each.
 
-    Estimates are in units of the bound B (the most mass one unit has), so that noise for budget e has scale 1/e.
+    Estimates are in units of the bound B (the most mass of one unit), so noise that costs e has scale 1/e.
 
     Fields that the search fills:
-        pending: Measured nodes by level, neither divided nor closed yet.
-        found: Level, codes, published counts and parts spent, first of leaves and then of divided nodes.
-        evenness: How evenly divisions came out: level, weight, and chance that two people are in the same child.
-        scales: Scale of the noise for a number of parts.
-        measured: How many nodes were measured so far.
+        pending: For each level, the measured nodes that are neither divided nor leaves yet.
+        found: Level, codes, published counts and parts spent; for each level first the leaves, then the divided nodes.
+        evenness: For each past division: level, weight, and the probability that two people are in the same child.
+        scales: The scale of the noise for each number of parts.
+        measured: The number of nodes measured so far.
     """
 
     counts: Counts
@@ -227,20 +233,20 @@ class _Search:
         return self._result()
 
     def _signal(self, level: int, nodes: _Measured) -> Floats:
-        """How far the children of each node may differ from each other, in units of the noise they would get."""
+        """Predict how much the children of each node differ from each other, in units of the noise they would get."""
         if self.epsilon == math.inf:
             return np.where(nodes.estimate > 0, math.inf, 0.0)
         return np.asarray(nodes.estimate * self._budget(nodes.left) * self._unevenness(level))
 
     def _too_many(self, signal: Floats, nodes: Integers) -> Booleans:
-        """Nodes whose division would make the tree too large; those with the least signal stay whole first."""
+        """Find the nodes that must not be divided because the tree would get too large: those with the least signal."""
         order = np.argsort(-signal, kind="stable")
         needed = np.empty(len(nodes), np.int64)
         needed[order] = np.cumsum(nodes[order])
         return (needed > MOST_NODES - self.measured) & (nodes > 0)
 
     def _divide(self, level: int, nodes: _Measured, stride: Integers, spend: Integers) -> None:
-        """Measure some levels below each node; nodes that go equally far for equal parts do so together."""
+        """Measure the descendants of divided nodes; nodes with equal stride and equal budgets are measured together."""
         for key in np.unique(np.stack([stride, nodes.left, spend], axis=1), axis=0):
             far, left, parts = key.tolist()
             group = nodes.take((stride == far) & (nodes.left == left) & (spend == parts))
@@ -258,7 +264,7 @@ class _Search:
         above: _Measured | None = None,
         parent: Integers | None = None,
     ) -> None:
-        """Coarse counts of some nodes for ``spend`` parts, to be sharpened to all ``left`` parts."""
+        """Take coarse counts of some nodes for ``spend`` of their ``left`` parts; sharp counts would cost all parts."""
         self.measured += len(codes)
         seen = release_gradually(self.counts.at(level, codes), self._scale(spend), self._scale(left), self.randomness)
         estimate = seen.coarse / self.counts.bound
@@ -273,10 +279,10 @@ class _Search:
         self.pending.setdefault(level, []).append(nodes)
 
     def _reconcile(self, level: int, values: Floats, budget: float, above: _Measured, parent: Integers) -> Floats:
-        """Make the counts of a node's descendants agree with its own count, and note how uneven they are.
+        """Make the counts of a node's descendants agree with the node's own count, and record how uneven they are.
 
-        The node's count and the sum of its descendants are averaged by precision; the difference to the sum is spread
-        evenly.
+        The node's count and the sum of its descendants are averaged with their precisions as weights. The difference
+        between this average and the sum is spread evenly over the descendants.
         """
         count = len(above.codes)
         number = np.bincount(parent, minlength=count)
@@ -295,11 +301,11 @@ class _Search:
         return values
 
     def _unevenness(self, level: int) -> float:
-        """Standard deviation of a child's share of its parent, from the divisions seen so far.
+        """Predict the standard deviation σ of a child's share of its parent's count from past divisions.
 
-        The chance r that two of a node's people are in the same child is 1/4 if they are spread evenly and 1 if all
-        are in one: r = 1/4 + 4 σ². Near levels count most; before anything is seen, r = 1/2 with the weight of four
-        divisions.
+        Let r be the probability that two people of a node are in the same child. It is 1/4 if people are spread evenly
+        over the children, and 1 if all are in one child: r = 1/4 + 4 σ². The prediction averages r over past divisions,
+        and divisions on near levels weigh most. A prior value r = 1/2 has the weight of four divisions.
         """
         weighted, weight = 4 * 0.5, 4.0
         for seen, strength, together in self.evenness:
@@ -329,23 +335,24 @@ class _Search:
 
 
 def _expected_count(values: Floats, scale: float) -> Floats:
-    """Expected count given a noisy one, if all counts from zero up are equally likely; never zero.
+    """Compute the expected true count given a noisy count, if all counts from zero up are equally likely beforehand.
 
-    Without it a total that is negative by chance would close the whole map.
+    The result is never zero. A noisy total that is negative by chance therefore does not end the search at the root.
     """
     beyond = np.exp(-np.maximum(values, 0) / scale)
     return np.where(values < 0, scale, (2 * values + scale * beyond) / (2 - beyond))
 
 
 def _plan(signal: Floats, left: Integers, room: int) -> tuple[Integers, Integers]:
-    """How many levels each node goes down at once, and for how many parts of what is left.
+    """Choose the number of levels by which each node is divided in one step, and the budget (in parts) of the step.
 
-    A node whose signal is VISIBLE_ABOVE · 4^k still shows something k + 1 levels down. Budget is shared among those
-    levels in powers of GROWTH; the levels gone down at once get their part together.
+    If the signal of a node is VISIBLE_ABOVE · 4^k, the k + 1 levels below it are expected to be visible. The remaining
+    budget is shared among these levels in powers of GROWTH. One step spends the shares of all levels that it goes down.
+    ``left`` is the remaining budget of each node in parts, and ``room`` the number of levels below the nodes.
     """
     with np.errstate(divide="ignore"):
         worth = 1 + np.maximum(np.log2(signal / VISIBLE_ABOVE) / 2, 0)
-    if np.isinf(worth).any():  # without noise: one level at a time, whatever it costs
+    if np.isinf(worth).any():  # without noise, go down one level at a time
         return np.ones(len(signal), np.int64), np.full(len(signal), LEAST_PARTS)
     worth = np.round(2 * np.minimum(worth, room)) / 2
     stride = np.clip((worth * STRIDE + 0.5).astype(np.int64), 1, min(room, LONGEST_STRIDE))
@@ -357,7 +364,7 @@ def _plan(signal: Floats, left: Integers, room: int) -> tuple[Integers, Integers
 
 
 def _check_paths(found: list[tuple[int, Integers, Integers, Integers]]) -> None:
-    """The promise, checked on what was measured: from the root to any node, at most PARTS were spent."""
+    """Refuse a finished tree in which a path from the root to a node spent more than its budget of PARTS."""
     known: list[tuple[Integers, Integers]] = []
     for level in range(max(level for level, *_ in found) + 1):
         codes = np.concatenate([np.zeros(0, np.int64), *(codes for here, codes, _, _ in found if here == level)])

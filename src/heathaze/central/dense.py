@@ -1,4 +1,7 @@
-"""Dense: noise on one level of the quadtree, then a non-negative fit; for people spread everywhere (appendix D)."""
+"""Dense: noise on one level of the quadtree, then a non-negative fit (appendix D of Ghazi et al. 2023).
+
+The mechanism suits maps on which people are spread everywhere.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +25,22 @@ from heathaze.privacy.noise import discrete_laplace, laplace_scale
 from heathaze.privacy.randomness import Randomness
 
 FINEST_LEVEL = 11
-"""Four million nodes; a finer level would be warranted only for more than 4^12/ε people."""
+"""The finest level that is used. It has four million nodes; a finer level would need more than 4^12/ε people."""
 
 
 @dataclass(frozen=True, init=False)
 class Dense:
-    """Laplace noise on the level that balances noise against resolution; see ``dense.md``.
+    """Discrete Laplace noise on the level of the quadtree that balances noise against resolution; see ``dense.md``.
 
     Args:
         grid: The public frame.
         epsilon: Privacy loss of the whole release, above 0.
-        people: About how many units are expected, at least 1. It is a public guess made before the data are seen: their
-            true number is private when people may be added or removed (errata E0-3). A wrong guess costs accuracy,
-            never privacy.
+        people: About how many units are expected, at least 1. This is a public guess made before the data are seen,
+            because the true number of units is private when units may be added or removed (errata E0-3). A wrong guess
+            costs accuracy, never privacy.
 
     Raises:
-        InvalidInput: ``people`` is no whole number from 1.
+        InvalidInput: ``people`` is not a whole number of at least 1.
 
     >>> Dense(Grid.plane(x=(0, 1), y=(0, 1), size=256), epsilon=1, people=1000).level    # log₂ √1000
     5
@@ -53,14 +56,14 @@ class Dense:
 
     @property
     def level(self) -> int:
-        """ℓ* = log₂ √(ε n), rounded, within the grid."""
+        """The level that gets noise: ℓ* = log₂ √(ε n) for n people, rounded and limited to the levels of the grid."""
         finest = min(self.grid.depth, FINEST_LEVEL)
         if self.epsilon == math.inf:
             return finest
         return max(0, min(finest, round(math.log2(math.sqrt(float(self.epsilon) * self.people)))))
 
     def event(self, bound: int) -> DiscreteLaplace:
-        """One discrete Laplace release of one level, which is a partition.
+        """Describe one release with discrete Laplace noise: the counts of one level, whose nodes do not overlap.
 
         Args:
             bound: The most mass of one unit.
@@ -68,11 +71,11 @@ class Dense:
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Noisy counts of the level, and the non-negative masses closest to them in the tree norm.
+        """Add noise to the counts of the level, and fit the non-negative masses that are closest in the tree norm.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         nodes = nodes_at(self.grid, self.level)
         noise = discrete_laplace(self.event(counts.bound).scale, len(nodes), randomness)
@@ -84,11 +87,11 @@ class Dense:
         return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Return the public parameters, for the provenance."""
         return {"epsilon": str(self.epsilon), "people": self.people, "level": self.level}
 
 
 def _parents(level: Level) -> Level:
-    """The next coarser level, each count the sum of its children's."""
+    """Make the next coarser level of noisy counts: the count of each parent is the sum of its children's counts."""
     codes, firsts = np.unique(level.codes >> 2, return_index=True)
     return Level(codes, np.add.reduceat(level.counts, firsts))

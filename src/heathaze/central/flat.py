@@ -1,4 +1,4 @@
-"""Laplace noise on every cell: ``Flat``, the usual baseline, and ``FlatTop``, which keeps the largest noisy cells."""
+"""Laplace noise on every cell: ``Flat`` is the usual baseline, and ``FlatTop`` keeps only the largest noisy cells."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Flat:
         epsilon: Privacy loss of the whole release, above 0.
 
     Raises:
-        TooLarge: The grid has more cells.
+        TooLarge: The grid has more than 2^24 cells.
 
     >>> float(Flat(Grid.plane(x=(0, 1), y=(0, 1), size=8), epsilon=0.5).event(bound=1).scale)
     2.0
@@ -46,7 +46,7 @@ class Flat:
         check_every_cell(grid)
 
     def event(self, bound: int) -> DiscreteLaplace:
-        """One discrete Laplace release of the cells, which are a partition.
+        """Describe one release with discrete Laplace noise: the cells, which do not overlap.
 
         Args:
             bound: The most mass of one unit.
@@ -54,36 +54,36 @@ class Flat:
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Every cell plus noise, cut at zero.
+        """Add noise to every cell, and set negative cells to zero.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         return estimate(noisy_cells(counts, self.event(counts.bound).scale, randomness), counts)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Return the public parameters, for the provenance."""
         return {"epsilon": str(self.epsilon)}
 
 
 def noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> Integers:
-    """Every cell's mass plus discrete Laplace noise.
+    """Add discrete Laplace noise to the mass of every cell.
 
     Args:
         counts: The secret counts.
         scale: Scale of the noise, in mass.
-        randomness: Where the noise comes from.
+        randomness: The source of the noise.
     """
     return counts.dense() + discrete_laplace(scale, counts.grid.cells, randomness).reshape(counts.grid.shape)
 
 
 def estimate(noisy: Integers, counts: Counts) -> Estimate:
-    """The density of noisy cells cut at zero.
+    """Make the estimate from noisy cells: negative cells become zero, and the map is divided by its sum.
 
     Args:
         noisy: Noisy mass of every cell.
-        counts: Of which only the grid and the mass of one unit are used, which are public.
+        counts: The counts. Only their grid and the mass of one unit are used, and both are public.
     """
     mass = np.maximum(noisy, 0)
     return Estimate(Density.from_mass(counts.grid, mass), total=float(mass.sum(dtype=np.float64)) / counts.one)
@@ -96,11 +96,11 @@ class FlatTop:
     Args:
         grid: The public frame, at most 2^24 cells.
         epsilon: Privacy loss of the whole release, above 0.
-        share: Which part of all cells is kept, above 0 and at most 1 (the paper's "top 0.01 %" is 0.0001). Choose it
-            before the data are seen: tuning it on them would cost budget (errata E0-13).
+        share: The share of all cells that is kept, above 0 and at most 1 (the paper's "top 0.01 %" is 0.0001). Choose
+            the share before the data are seen: tuning it on the data would cost budget (errata E0-13).
 
     Raises:
-        TooLarge: The grid has more cells.
+        TooLarge: The grid has more than 2^24 cells.
         InvalidInput: The share is out of range.
 
     >>> FlatTop(Grid.plane(x=(0, 1), y=(0, 1), size=8), epsilon=1, share=0.25).parameters()
@@ -118,7 +118,7 @@ class FlatTop:
             raise InvalidInput(f"share is {share}; give the fraction of cells to keep, above 0 and at most 1.")
 
     def event(self, bound: int) -> DiscreteLaplace:
-        """One discrete Laplace release of the cells, which are a partition.
+        """Describe one release with discrete Laplace noise: the cells, which do not overlap.
 
         Args:
             bound: The most mass of one unit.
@@ -126,11 +126,11 @@ class FlatTop:
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Every cell plus noise; the largest are kept, and the first of equal ones.
+        """Add noise to every cell, and keep only the largest noisy cells; the first of equal cells is kept.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         noisy = noisy_cells(counts, self.event(counts.bound).scale, randomness)
         kept = np.argsort(-noisy, axis=None, kind="stable")[: math.ceil(self.share * counts.grid.cells)]
@@ -139,5 +139,5 @@ class FlatTop:
         return estimate(top, counts)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Return the public parameters, for the provenance."""
         return {"epsilon": str(self.epsilon), "share": self.share}

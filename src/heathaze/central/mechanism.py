@@ -16,10 +16,10 @@ from heathaze.privacy.randomness import Randomness
 
 
 class Mechanism(Protocol):
-    """A central mechanism: parameters only, no data.
+    """A central mechanism. The object holds parameters only, no data.
 
-    ``event`` says completely what ``run`` will do to the data, so that the privacy loss can be computed from it. That
-    loss is at most ``epsilon``. ``run`` is pure: it knows no ledger, no clock and no file.
+    ``event`` describes completely what ``run`` will do to the data. The accountant computes the privacy loss from this
+    description, and the loss is at most ``epsilon``. ``run`` uses no ledger, clock or file.
     """
 
     @property
@@ -31,7 +31,7 @@ class Mechanism(Protocol):
         """The declared privacy loss."""
 
     def event(self, bound: int) -> Event:
-        """What happens to the data.
+        """Describe what ``run`` does to the data.
 
         Args:
             bound: The most mass of one unit.
@@ -42,11 +42,11 @@ class Mechanism(Protocol):
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, for the release's provenance."""
+        """Return the public parameters, which are written into the release's provenance."""
 
 
 def check_every_cell(grid: Grid) -> None:

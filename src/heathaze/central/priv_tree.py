@@ -1,4 +1,4 @@
-"""PrivTree: a tree split where biased noisy counts say so, then its leaves counted once (Zhang, Xiao, Xie 2016)."""
+"""PrivTree: a quadtree that is split by biased noisy counts and then counted at its leaves (Zhang, Xiao, Xie 2016)."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Integers
 
 LOG_4 = Fraction(1_386_294_362, 10**9)
-"""ln β for the β = 4 children of a node, rounded up."""
+"""ln 4, rounded up; a node has 4 children (the paper's β)."""
 
 _SCALE_BITS = 40
-"""Binary digits of a scale: rounding it up then wastes less than a millionth of the budget."""
+"""The number of binary digits of a scale. With so many, rounding up wastes less than a millionth of the budget."""
 
 
 @dataclass(frozen=True, init=False)
 class PrivTree:
-    """A tree of squares, fine where people are, at a cost that does not grow with its depth; see ``priv_tree.md``.
+    """A tree of squares, small where people are; its privacy loss does not grow with its depth. See ``priv_tree.md``.
 
     Args:
         grid: The public frame.
         epsilon: Privacy loss of the whole release, above 0.
-        share: Part of ε that finds the squares, between 0 and 1; the rest counts them.
+        share: The share of ε that is spent on finding the squares, between 0 and 1. The rest is spent on counting them.
 
     Raises:
         InvalidInput: The share is not between 0 and 1.
@@ -56,10 +56,10 @@ class PrivTree:
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon), share=_parse_share(share))
 
     def splits(self, bound: int) -> BiasedSplits:
-        """How the squares are found: scale and bias of the noise, so that splits at all depths cost ``share`` · ε.
+        """Choose the scale and the bias of the noise with which squares are split; all splits together cost share · ε.
 
-        The bias is a whole number, δ = ⌈λ ln 4⌉ at the paper's scale λ = B/ε · 7/3. The scale is then the smallest one
-        that keeps to the budget with this bias. It is below λ, because δ was rounded up.
+        The bias is a whole number, δ = ⌈λ ln 4⌉ at the paper's scale λ = B/ε · 7/3. The scale is the smallest one that
+        stays within the budget with this bias. The scale is at most λ, because δ was rounded up.
 
         Args:
             bound: The most mass of one unit, B.
@@ -73,7 +73,7 @@ class PrivTree:
         return BiasedSplits(bound, _least_scale(bound, bias, epsilon, enough), bias)
 
     def event(self, bound: int) -> Composition:
-        """The splits, then one discrete Laplace release of the leaves, which are a partition.
+        """Describe the noisy splits and one release with discrete Laplace noise: the leaves, which do not overlap.
 
         Args:
             bound: The most mass of one unit.
@@ -82,11 +82,11 @@ class PrivTree:
         return Composition((self.splits(bound), DiscreteLaplace(bound, counted)))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Find the squares, count each once, cut at zero, spread evenly.
+        """Find the squares, count each once with noise, clip at zero, and spread each square's mass evenly.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         leaves = self.grow(counts, randomness)
         scale = laplace_scale(counts.bound, self.epsilon * (1 - self.share))
@@ -99,17 +99,17 @@ class PrivTree:
         return Estimate(density, total=float(mass.sum(dtype=np.float64)) / counts.one)
 
     def grow(self, counts: Counts, randomness: Randomness) -> dict[int, Integers]:
-        """Leaves of the tree by level (Algorithm 2 of the paper with θ = 0); levels without a leaf are left out.
+        """Grow the tree by noisy splits (Algorithm 2 of the paper with threshold θ = 0).
 
-        Noise is drawn for the visited nodes only, level by level. Nodes of the finest level are always leaves, and
-        nodes in the padding do not exist.
+        Noise is drawn for the visited nodes only, level by level. Nodes of the finest level are always leaves. Nodes in
+        the padding do not exist.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
 
         Returns:
-            Codes of the leaves of each level.
+            The Morton codes of the leaves of each level; a level without leaves has no entry.
         """
         splits = self.splits(counts.bound)
         leaves: dict[int, Integers] = {}
@@ -127,7 +127,7 @@ class PrivTree:
         return {level: found for level, found in leaves.items() if len(found)}
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Return the public parameters, for the provenance."""
         return {"epsilon": str(self.epsilon), "share": str(self.share)}
 
 
@@ -145,7 +145,10 @@ def _parse_share(value: Number) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _least_scale(bound: int, bias: int, epsilon: Fraction, enough: Fraction) -> Fraction:
-    """The smallest scale of 40 binary digits whose splits cost at most ε; by bisection, since more noise costs less."""
+    """Find the smallest scale of 40 binary digits at which PrivTree's splits cost at most ε.
+
+    The search is a bisection, since a larger scale always costs less. ``enough`` is a scale that is large enough.
+    """
     unit = 2 ** max(0, _SCALE_BITS - math.ceil(enough).bit_length())
     # Even with an infinite bias the splits cost 2 B/λ, so a scale below 2 B/ε is too small.
     too_small, fits = math.floor(2 * bound / epsilon * unit) - 1, math.ceil(enough * unit)

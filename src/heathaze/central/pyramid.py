@@ -1,4 +1,4 @@
-"""Pyramid: noisy counts on the levels of a quadtree, the heaviest kept, a non-negative fit (Ghazi et al. 2022)."""
+"""Pyramid: noisy counts on the levels of a quadtree, of which the heaviest are kept and fitted (Ghazi et al. 2023)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from heathaze.types import Integers
 
 @dataclass(frozen=True, init=False)
 class Pyramid:
-    """The sparse aggregation of "Differentially Private Heatmaps" with the errata; see ``pyramid.md``.
+    """The algorithm of the paper "Differentially Private Heatmaps" with its errata corrected; see ``pyramid.md``.
 
     Args:
         grid: The public frame.
         epsilon: Privacy loss of the whole release, above 0.
-        w: How many nodes are kept on each level (the paper's w), 1 to 2^20.
-        gamma: Share of a level's budget that the next finer level gets (the paper's γ), above 0 and at most 1; 1/√2 is
-            optimal (errata E0-9).
+        w: The number of nodes that are kept on each level (the paper's w), 1 to 2^20.
+        gamma: The budget of a level divided by the budget of the level above (the paper's γ), above 0 and at most 1;
+            1/√2 is optimal (errata E0-9).
 
     Raises:
         InvalidInput: ``w`` or ``gamma`` is out of range.
@@ -56,18 +56,18 @@ class Pyramid:
 
     @property
     def top(self) -> int:
-        """First measured level q = ⌊log₂ √w⌋: the finest with at most w nodes (errata E0-4)."""
+        """The first measured level q = ⌊log₂ √w⌋, which is the finest level with at most w nodes (errata E0-4)."""
         return min((self.w.bit_length() - 1) // 2, self.grid.depth)
 
     def level_epsilons(self) -> dict[int, Fraction]:
-        """Budget of each measured level i: ε_i ∝ γ^(i − q), rounded down so that the sum is at most ε."""
+        """Divide ε among the measured levels: ε_i ∝ γ^(i − q) for level i from q = ``top``, rounded down."""
         levels = range(self.top, self.grid.depth + 1)
         weights = [self.gamma ** (level - self.top) for level in levels]
         shares = [Fraction(math.floor(weight / math.fsum(weights) * 2**50), 2**50) for weight in weights]
         return {level: self.epsilon * share for level, share in zip(levels, shares, strict=True)}
 
     def event(self, bound: int) -> Composition:
-        """One discrete Laplace release of a whole partition for each level.
+        """Describe one release with discrete Laplace noise for each level; the nodes of a level do not overlap.
 
         Args:
             bound: The most mass of one unit.
@@ -75,27 +75,27 @@ class Pyramid:
         return Composition(tuple(DiscreteLaplace(bound, scale) for scale in self._scales(bound).values()))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Algorithms 1 and 2: measure, keep the heaviest, fit.
+        """Count nodes with noise, keep the heaviest, and fit masses to the noisy counts (Algorithms 1 and 2).
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         fit = fit_tree(self.grid, self.top, self.measure(counts, randomness))
         density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
         return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one)
 
     def measure(self, counts: Counts, randomness: Randomness) -> list[Level]:
-        """Noisy counts of the w heaviest nodes of each level, among the children of those kept above.
+        """Count the children of the nodes kept on the level above with noise, and keep the w heaviest of each level.
 
-        Noise is drawn for the visited nodes only; that of the others is independent and never read.
+        Noise is drawn for the visited nodes only. The noise of all other nodes is independent and would never be read.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
 
         Returns:
-            Selected nodes of the levels ``top`` to the finest.
+            The nodes that were kept on each level, from ``top`` to the finest.
         """
         measured: list[Level] = []
         for level, scale in self._scales(counts.bound).items():
@@ -106,7 +106,7 @@ class Pyramid:
         return measured
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Return the public parameters, for the provenance."""
         return {"epsilon": str(self.epsilon), "w": self.w, "gamma": self.gamma}
 
     def _scales(self, bound: int) -> dict[int, Fraction]:
@@ -120,7 +120,7 @@ class Pyramid:
 
 
 def heaviest(noisy: Integers, count: int) -> Integers:
-    """Indices of the ``count`` largest numbers, ascending; the first of equal numbers is kept.
+    """Find the indices of the ``count`` largest noisy counts, ascending; the first of equal counts is kept.
 
     >>> heaviest(np.array([3, 9, 3, 7]), 3).tolist()
     [0, 1, 3]

@@ -1,9 +1,11 @@
-"""The reconstruction of Ghazi et al., solved exactly: the non-negative masses closest to noisy counts on a tree.
+"""Fit non-negative masses to noisy counts on a quadtree: the reconstruction step of Ghazi et al., solved exactly.
 
-Minimise  Σ_{nodes n of level i} 2^(−i) |c_n − x_n|  over masses x ≥ 0 on the leaves, where x_n is the mass below node
-n and the sum runs over all nodes of the measured levels, with c_n = 0 for the nodes below a left-out one (Algorithm
-2, line 9). The paper states it as a linear program; here it is a dynamic program on slopes (errata E0-8), exact in
-integers and bit-reproducible. HiGHS is its oracle in the tests.
+The fit minimises  Σ_i Σ_{nodes n of level i} 2^(−i) |c_n − x_n|  over masses x ≥ 0 on the leaves. Here c_n is the noisy
+count of node n, and x_n is the mass of all leaves below n. The sum runs over all nodes of the measured levels. Nodes
+below a left-out node have c_n = 0 (Algorithm 2, line 9).
+
+The paper solves a linear program. Here a dynamic program on slopes (errata E0-8) finds the optimum in integers, with
+the same bits on every machine. The tests compare it with the linear program solver HiGHS.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ ABSENT = -2
 
 @dataclass(frozen=True)
 class Level:
-    """Noisy counts of the selected nodes of one level, by ascending code."""
+    """The selected nodes of one level of the quadtree, with their noisy counts, by ascending Morton code."""
 
     codes: Integers
     counts: Integers
@@ -30,7 +32,7 @@ class Level:
 
 @dataclass(frozen=True)
 class TreeFit:
-    """Squares that hold the fitted mass: selected cells of the last level, and left-out nodes above it.
+    """The squares that hold the fitted mass: selected nodes of the last level, and left-out nodes of all levels.
 
     Attributes:
         levels: Level of each square in the quadtree.
@@ -44,17 +46,18 @@ class TreeFit:
 
 
 def fit_tree(grid: Grid, top: int, measured: list[Level]) -> TreeFit:
-    """Fit masses to noisy counts.
+    """Fit non-negative masses to the noisy counts of the selected nodes of a quadtree.
 
     Args:
         grid: The frame; nodes that lie wholly in its padding do not exist.
-        top: The first measured level. All of its nodes are selected, so the problem splits into one tree for each.
-        measured: Selected nodes of the levels top, top + 1, … Each below the first has its parent selected.
+        top: The first measured level. All of its nodes are selected, and each is the root of a tree of its own.
+        measured: The selected nodes of the levels top, top + 1, …; the parent of a selected node is selected too.
 
     Returns:
-        The optimum. Where it is not unique, it is the one of smallest mass, and ties between children go to the first.
+        The optimal masses. If there are several optima, the one with the smallest total mass is returned. Ties between
+        children go to the first child.
 
-    Cost: O(N · depth) for N selected nodes, however fine the grid.
+    Cost: O(N · depth) for N selected nodes, whatever the number of cells.
 
     >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
     >>> fit = fit_tree(grid, 0, [Level(np.array([0]), np.array([10])), Level(np.array([1, 3]), np.array([7, 3]))])
@@ -88,7 +91,10 @@ def fit_tree(grid: Grid, top: int, measured: list[Level]) -> TreeFit:
 
 
 def _family(grid: Grid, level: int, parents: Integers, selected: Integers, first: int) -> Integers:
-    """For each parent and quadrant: the child's place among all nodes, LEFT_OUT, or ABSENT where the padding is."""
+    """Find the index of each of the four children of each parent, for the fit on the tree.
+
+    A child that was not selected is LEFT_OUT. A child that lies in the padding is ABSENT.
+    """
     offspring = children(parents)
     place = np.searchsorted(selected, offspring)
     found = np.zeros(len(offspring), dtype=np.bool_)

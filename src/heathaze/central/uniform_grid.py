@@ -1,4 +1,4 @@
-"""UniformGrid: noisy counts of equal blocks, whose size follows from the number of people (UG, Qardaji et al. 2013)."""
+"""UniformGrid: noisy counts of equal blocks; the number of people sets their size (UG, Qardaji et al. 2013)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
 UNITS_A_BLOCK = 10
-"""The paper's c: with about c/ε units in a block, the errors by noise and by unevenness inside blocks are equal."""
+"""The paper's c. With about c/ε units in a block, noise and unevenness inside blocks cause equal errors."""
 
 TOTAL_SHARE = Fraction(1, 50)
-"""Part of ε that counts all units when the caller gives no guess of their number."""
+"""The share of ε that is spent on counting all units when the caller gives no guess of their number."""
 
 
 @dataclass(frozen=True, init=False)
 class UniformGrid:
-    """Discrete Laplace noise on m × m blocks of cells, m = √(N ε / 10), spread evenly; see ``uniform_grid.md``.
+    """Discrete Laplace noise on m × m blocks of cells, each spread evenly over its cells; see ``uniform_grid.md``.
+
+    The number of blocks along a side is m = √(N ε / 10) for N units.
 
     Args:
         grid: The public frame, at most 2^24 cells.
         epsilon: Privacy loss of the whole release, above 0.
-        people: About how many units are expected: a public guess made before the data are seen. Without it, 2 % of ε is
-            spent on counting them. A wrong guess costs accuracy, never privacy.
+        people: About how many units are expected: a public guess made before the data are seen. Without a guess, 2 % of
+            ε is spent on counting the units. A wrong guess costs accuracy, never privacy.
 
     Raises:
-        TooLarge: The grid has more cells.
-        InvalidInput: ``people`` is no whole number from 1.
+        TooLarge: The grid has more than 2^24 cells.
+        InvalidInput: ``people`` is not a whole number of at least 1.
 
     >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=64)
     >>> len(UniformGrid(grid, epsilon=1).event(1).events), len(UniformGrid(grid, epsilon=1, people=500).event(1).events)
@@ -57,7 +59,9 @@ class UniformGrid:
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon), people=check_people(people))
 
     def event(self, bound: int) -> Composition:
-        """The total, if no guess was given, and the blocks; each is a partition.
+        """Describe one or two releases with Laplace noise: the total (if no guess was given) and the blocks.
+
+        One unit changes the counts of each release by at most ``bound`` in ℓ1, because blocks do not overlap.
 
         Args:
             bound: The most mass of one unit.
@@ -68,11 +72,11 @@ class UniformGrid:
         )
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Every block plus noise, cut at zero, spread evenly over its cells.
+        """Add noise to every block, clip at zero, and spread each block evenly over its cells.
 
         Args:
             counts: The secret counts.
-            randomness: Where the noise comes from.
+            randomness: The source of the noise.
         """
         total, rest = budgets(self.epsilon, self.people)
         sums = running_sums(counts)
@@ -88,12 +92,12 @@ class UniformGrid:
         return Estimate(density, total=float(mass.sum(dtype=np.float64)) / counts.one)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters."""
+        """Return the public parameters, for the provenance."""
         return {"epsilon": str(self.epsilon), "people": self.people}
 
 
 def budgets(epsilon: Fraction, people: int | None) -> tuple[Fraction, Fraction]:
-    """ε of the total (0 if a guess is given), and ε of everything else.
+    """Split ε between the noisy number of units (0 if the caller gave a guess) and the counts of the blocks.
 
     >>> budgets(Fraction(1), None), budgets(Fraction(1), 500)
     ((Fraction(1, 50), Fraction(49, 50)), (Fraction(0, 1), Fraction(1, 1)))
@@ -102,25 +106,25 @@ def budgets(epsilon: Fraction, people: int | None) -> tuple[Fraction, Fraction]:
 
 
 def noisy_units(sums: Integers, bound: int, epsilon: Fraction, randomness: Randomness) -> float:
-    """A noisy number of units: the noisy mass divided by the most mass of one unit, at least 0.
+    """Count all units with noise, to set the size of the blocks: (total mass + noise) / ``bound``, at least 0.
 
     Args:
         sums: Running sums of the secret mass.
         bound: The most mass of one unit.
-        epsilon: What this count costs.
-        randomness: Where the noise comes from.
+        epsilon: The privacy loss of this count.
+        randomness: The source of the noise.
     """
     noise = discrete_laplace(laplace_scale(bound, epsilon), 1, randomness)
     return max(0.0, float(sums[-1, -1] + noise[0]) / bound)
 
 
 def blocks_a_side(units: npt.ArrayLike, epsilon: Fraction | float, units_a_block: float) -> Floats:
-    """How many blocks a side: m = √(N ε / c), at least 1 and not yet rounded; infinite without noise.
+    """Compute the number of blocks along a side, m = √(N ε / c), at least 1 and not rounded; infinite without noise.
 
     Args:
-        units: N, the number of units, one or many.
-        epsilon: Privacy loss of the counts.
-        units_a_block: c.
+        units: The number of units N in the area that is cut into blocks; an array for several areas.
+        epsilon: Privacy loss of the counts of the blocks.
+        units_a_block: The paper's constant c, see UNITS_A_BLOCK.
 
     >>> float(blocks_a_side(1000, Fraction(1), 10))
     10.0
@@ -132,14 +136,14 @@ def blocks_a_side(units: npt.ArrayLike, epsilon: Fraction | float, units_a_block
 
 
 def borders(length: int, parts: float) -> Integers:
-    """Where a side is cut into ⌈parts⌉ nearly equal parts, at whole cells and at most one part a cell.
+    """Cut a side of the map into ⌈parts⌉ nearly equal parts of whole cells, but into no more parts than cells.
 
     Args:
-        length: Cells of the side.
-        parts: How many parts are wanted.
+        length: The number of cells along the side.
+        parts: The wanted number of parts.
 
     Returns:
-        Borders from 0 to ``length``.
+        The borders of the parts, from 0 to ``length``.
 
     >>> borders(10, 3.0).tolist(), borders(2, 3.0).tolist()
     ([0, 3, 7, 10], [0, 1, 2])
@@ -149,12 +153,15 @@ def borders(length: int, parts: float) -> Integers:
 
 
 def border(k: Integers, length: Integers | np.int64, parts: Integers | np.int64) -> Integers:
-    """Where part k begins: k · length / parts, rounded to the nearest cell. No part is empty if parts ≤ length."""
+    """Find the cell at which part k of a side begins: k · length / parts, rounded to the nearest whole cell.
+
+    No part is empty if parts ≤ length.
+    """
     return np.asarray((2 * k * length + parts) // (2 * parts), dtype=np.int64)
 
 
 def running_sums(counts: Counts) -> Integers:
-    """Mass above and to the left of each corner of the cells, so that the mass of a rectangle is four look-ups."""
+    """Sum the mass above and to the left of each corner of a cell; the mass of a rectangle is then four look-ups."""
     sums = np.zeros((counts.grid.rows + 1, counts.grid.cols + 1), dtype=np.int64)
     np.cumsum(counts.dense(), axis=0, out=sums[1:, 1:])
     np.cumsum(sums[1:, 1:], axis=1, out=sums[1:, 1:])
@@ -162,5 +169,5 @@ def running_sums(counts: Counts) -> Integers:
 
 
 def masses(sums: Integers, top: Integers, bottom: Integers, left: Integers, right: Integers) -> Integers:
-    """Mass of each rectangle of cells, from running sums and the first and last-plus-one rows and columns."""
+    """Compute the mass of each rectangle of cells from running sums; ``bottom`` and ``right`` are one past the last."""
     return sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left]
