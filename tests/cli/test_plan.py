@@ -76,7 +76,7 @@ def test_bad_plans(heathaze: Heathaze, tmp_path: Path, words: tuple[object, ...]
 
 
 def test_publish_prints_the_plans_line(heathaze: Heathaze, visits: Path) -> None:
-    said = heathaze("publish", visits, *PUBLISH)
+    said = heathaze("publish", visits, *PUBLISH, "--plan")
     assert said.code == 0, said.err
     release = hz.load("a.npz")
     expected = hz.plan(release.grid, 2, round(release.total), cities=3, times=()).row
@@ -85,13 +85,13 @@ def test_publish_prints_the_plans_line(heathaze: Heathaze, visits: Path) -> None
 
 def test_the_line_names_what_was_counted_and_when_another_mechanism_was_used(heathaze: Heathaze, visits: Path) -> None:
     said = heathaze(
-        "publish", visits, *SMALL, "--unit", "visit", "--epsilon", 1, "--out", "v.npz", "--mechanism", "flat"
+        "publish", visits, *SMALL, "--unit", "visit", "--epsilon", 1, "--out", "v.npz", "--mechanism", "flat", "--plan"
     )
     assert re.search(r"with the default mechanism: For about [\d,]+ visits at ε = 1", said.out)
 
 
 def test_publish_json_holds_the_plan(heathaze: Heathaze, visits: Path) -> None:
-    fields = json.loads(heathaze("publish", visits, *PUBLISH, "--json").out)
+    fields = json.loads(heathaze("publish", visits, *PUBLISH, "--plan", "--json").out)
     assert fields["plan"]["people"] == max(1, round(fields["total"]))
     assert fields["plan"]["epsilon"] == 2
     assert fields["plan"]["sentence"].startswith(f"For about {fields['plan']['people']:,} people")
@@ -104,18 +104,28 @@ def test_a_plan_that_fails_does_not_lose_the_release(
     def explode(*_: object, **__: object) -> None:
         raise problem
 
-    monkeypatch.setattr("heathaze.cli.publish.plan", explode)
-    said = heathaze("publish", visits, *PUBLISH)
+    monkeypatch.setattr("heathaze.planning.plan", explode)
+    said = heathaze("publish", visits, *PUBLISH, "--plan")
     assert said.code == 0
     assert "wrote a.npz" in said.out
     assert "Plan" not in said.out
     assert "person-7" not in said.out + said.err
     assert hz.load("a.npz").grid.rows == 32
-    assert json.loads(heathaze("publish", visits, *PUBLISH, "--overwrite", "--json").out)["plan"] is None
+    assert json.loads(heathaze("publish", visits, *PUBLISH, "--plan", "--overwrite", "--json").out)["plan"] is None
 
 
 def test_quiet_makes_no_plan(heathaze: Heathaze, visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr("heathaze.cli.publish.plan", lambda *words, **_: asked.append(words))
-    assert heathaze("publish", visits, *PUBLISH, "--quiet").code == 0
+    monkeypatch.setattr("heathaze.planning.plan", lambda *words, **_: asked.append(words))
+    assert heathaze("publish", visits, *PUBLISH, "--plan", "--quiet").code == 0
+    assert asked == []
+
+
+def test_publish_makes_no_plan_unless_asked(heathaze: Heathaze, visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("heathaze.planning.plan", lambda *words, **_: asked.append(words))
+    said = heathaze("publish", visits, *PUBLISH)
+    assert said.code == 0
+    assert "Plan" not in said.out
+    assert json.loads(heathaze("publish", visits, *PUBLISH, "--overwrite", "--json").out)["plan"] is None
     assert asked == []

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,13 +17,15 @@ from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import DEFAULT, build
 from heathaze.cli.options import check_new
 from heathaze.errors import CannotWrite
-from heathaze.planning import MOST_PEOPLE, PlanRow, plan
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.release.release import Release
 
+if TYPE_CHECKING:
+    from heathaze.planning import PlanRow
+
 _MANY = 100_000
-"""Above so many people times ε a simulated city takes seconds, and cities differ little: two are enough."""
+"""From so many people times ε on, a simulated city takes seconds and cities differ little: two are simulated."""
 
 
 def publish(
@@ -71,6 +73,9 @@ def publish(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Pay from this budget file (see `heathaze ledger open`).")
     ] = None,
+    with_plan: Annotated[
+        bool, typer.Option("--plan", help="Also say what to expect of such a map, from synthetic cities (seconds).")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -91,7 +96,8 @@ def publish(
         check_new(path, overwrite=overwrite, source=file)
     budget = None if ledger is None else open_existing(ledger)
 
-    with steps(4, silent=quiet or json) as begin:
+    with_plan = with_plan and not quiet
+    with steps(4 if with_plan else 3, silent=quiet or json) as begin:
         begin("Reading and counting")
         counts = count(
             file,
@@ -119,15 +125,16 @@ def publish(
                 f"Stopped while publishing: a charge may have been made (look at the ledger); outputs there: {there}."
             )
             raise typer.Exit(130) from None
-        # The release is on the disk: whatever happens from here on cannot lose it.
-        begin("Trying it on synthetic cities, to say what to expect")
-        expected = None if quiet else _expected(release)
+        # The release is on the disk: nothing that happens from here on can lose it.
+        if with_plan:
+            begin("Trying it on synthetic cities, to say what to expect")
+        expected = _expected(release) if with_plan else None
     _tell(release, written, budget, expected, json=json, quiet=quiet)
 
 
 @contextlib.contextmanager
 def _reserved(paths: list[Path], cells: int) -> Iterator[None]:
-    """Hold disk space for the outputs while the budget is charged, so that a full disk is found out before it costs."""
+    """Reserve disk space for the outputs while the budget is charged: a full disk is noticed before the charge."""
     held: list[str] = []
     try:
         try:
@@ -163,18 +170,20 @@ def _save(release: Release, paths: list[Path]) -> list[Path]:
 
 
 def _expected(release: Release) -> PlanRow | None:
-    """What a plan says of a release like this one, made from its own noisy total; None where it has nothing to say.
+    """The plan of a release like this one, made from its noisy total.
 
-    A plan is about mass 1 a unit, so it is silent about presences.
+    None if the weight is "presence", because a plan gives each unit the weight 1; and None if the plan fails.
     """
+    from heathaze import planning
+
     if release.provenance.weight != "share":
         return None
     try:
-        units = min(max(1, round(release.total)), MOST_PEOPLE)
+        units = min(max(1, round(release.total)), planning.MOST_PEOPLE)
         many = units * release.guarantee.loss.epsilon > _MANY
-        return plan(release.grid, release.guarantee.loss.epsilon, units, cities=2 if many else 3, times=()).row
+        return planning.plan(release.grid, release.guarantee.loss.epsilon, units, cities=2 if many else 3, times=()).row
     except (Exception, KeyboardInterrupt):
-        # Only a comment on a release that is paid for and written: never a reason to fail.
+        # The release is paid for and written; a plan that fails must not make the command fail.
         return None
 
 
