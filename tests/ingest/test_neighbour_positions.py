@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from heathaze.ingest.positions import positions
-from heathaze.testing.neighbour_fuzz import ROUND, Recipe, hostile_table
-from heathaze.testing.neighbour_fuzz.position_check import PositionChecker
+from heathaze.testing.neighbour_fuzz import ROUND, PositionChecker, Recipe, hostile_table
 
 SEED = 15
 

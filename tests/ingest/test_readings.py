@@ -16,10 +16,10 @@ import pytest
 from heathaze.errors import HeathazeError
 from heathaze.ingest.readings import RawReadings
 from heathaze.testing.neighbour_fuzz import Recipe, Table, Visit, hostile_table
-from heathaze.testing.neighbour_fuzz.csv_files import FAULTS, written_lines
+from heathaze.testing.neighbour_fuzz.text_files import CSV_FAULTS, csv_lines
 
 SEED = 17
-KINDS = ("none", "none", "none", *FAULTS)
+KINDS = ("none", "none", "none", *CSV_FAULTS)
 
 Readings = dict[tuple[str, float], float]
 
@@ -43,7 +43,7 @@ def readings_table(number: int) -> Table:
         order=("person", "x", "y", "note1"),
         known=True,
     )
-    return written_lines(rng, table, separator=",")
+    return csv_lines(rng, table, separator=",")
 
 
 def read(table: Table, visits: Sequence[Visit], folder: Path) -> Readings | None:

@@ -18,14 +18,14 @@ A reader of your own is a function from source, grid and options to Counts: ``Ch
 prints the seed and the number of its table; ``hostile_table(seed, number)`` makes it again. All values are made up.
 """
 
-from heathaze.testing.neighbour_fuzz.check import Checker, Refused, Report, Violation, shrunk
-from heathaze.testing.neighbour_fuzz.generate import hostile_table
-from heathaze.testing.neighbour_fuzz.recipes import ROUND
+from heathaze.testing.neighbour_fuzz.check import Checker, PositionChecker, Refused, Report, Violation, shrunk
+from heathaze.testing.neighbour_fuzz.generate import ROUND, hostile_table
 from heathaze.testing.neighbour_fuzz.table import Recipe, Table, Visit
 
 __all__ = [
     "ROUND",
     "Checker",
+    "PositionChecker",
     "Recipe",
     "Refused",
     "Report",

@@ -1,15 +1,19 @@
-"""The property: nobody's rows change what anybody else counts.
+"""The property: one person's rows do not change what another person counts.
 
     count(everybody) = Σ over people of count(that person alone), as integers, cell by cell,
 
 and a person alone weighs at most the bound for each of their units. Hence adding or removing one person changes the
 counts by at most that, whoever the others are. Faults that treat all people alike keep the sum; they show against the
 same bytes in another folder, against the right counts (where they are known), and from engine to engine.
+
+The same for reports: without a person, the positions of everybody are those of each person alone, together; with one,
+every person reports one of their own positions.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +24,9 @@ from typing import Any
 from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, UnreadableData
 from heathaze.ingest.count import count
-from heathaze.testing.neighbour_fuzz.sources import FILES, write
+from heathaze.ingest.positions import positions
+from heathaze.testing.neighbour_fuzz.sources import FILES, arrow_table, write
 from heathaze.testing.neighbour_fuzz.table import Cells, Table, Visit, as_cells
-from heathaze.testing.neighbour_fuzz.typed import arrow_table
 
 Reader = Callable[[Any, Grid, Mapping[str, Any]], Any]
 """A source, a grid and the options of ``heathaze.count`` to Counts; UnreadableData where the source is refused."""
@@ -223,3 +227,91 @@ def _shown(expected: Cells | Refused, found: Cells | Refused) -> str:
 
 def _part(value: Cells | Refused) -> str:
     return f"a refusal ({value.sentence})" if isinstance(value, Refused) else f"{dict(list(value.items())[:6])}"
+
+
+# ── positions ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Position = tuple[float, float]
+Found = list[Position] | Refused
+PositionReader = Callable[..., Any]
+"""Takes a source, a grid and the names of columns, as ``heathaze.ingest.positions.positions`` does."""
+
+NO_POSITION = "not a single"
+"""Words of the refusal that means no position at all."""
+
+
+class PositionChecker(Checker):
+    """Checks positions out of tables; see :class:`Checker`."""
+
+    def __init__(self, folder: Path, read_positions: PositionReader = positions) -> None:
+        super().__init__(folder)
+        self.read_positions = read_positions
+
+    def check_positions(self, table: Table) -> None:
+        """Both ways to read positions, on one table; violations go to the report."""
+        self.report.tables += 1
+        every = self.positions(table, table.visits, None)
+        if isinstance(every, Refused):
+            self.report.refused += 1
+            return
+        alone = {person: self.positions(table, table.of(person), None) for person in table.people}
+        together: Counter[Position] = Counter()
+        for person, found in alone.items():
+            if isinstance(found, Refused):
+                self._violation(table, "refused alone", f"person {person} alone is refused: {found.sentence}")
+                return
+            together.update(found)
+        self._same_positions(table, "positions of everybody", together, every)
+        if table.known:
+            right = [visit.place for visit in table.visits if all(map(math.isfinite, visit.place))]
+            self._same_positions(table, "meaning of positions", Counter(right), every)
+        if any(table.folders):
+            elsewhere = self.positions(table, table.visits, None, plain=True)
+            if isinstance(elsewhere, Refused) or Counter(elsewhere) != Counter(every):
+                self._violation(table, "same bytes in a plain folder", f"{every} became {elsewhere}")
+        self._check_drawn(table)
+
+    def _check_drawn(self, table: Table) -> None:
+        """One position a person, out of their own: those of the person's rows, by the generator's own rule."""
+        drawn = self.positions(table, table.visits, table.names["person"])
+        if isinstance(drawn, Refused) or not table.known:
+            return
+        if any(visit.id in (None, "") for visit in table.visits):
+            self._violation(table, "meaning of positions", "a visit has no person, and positions are drawn")
+            return
+        owned = [{visit.place for visit in table.of(person)} for person in table.people]
+        owned = [{place for place in places if all(map(math.isfinite, place))} for places in owned]
+        owned = [places for places in owned if places]
+        if len(drawn) != len(owned) or not _can_be_dealt(drawn, owned):
+            self._violation(table, "one position a person", f"{drawn} are not one each of {owned}")
+
+    def _same_positions(self, table: Table, rule: str, expected: Counter[Position], found: Sequence[Position]) -> None:
+        if expected != Counter(found):
+            missing, added = expected - Counter(found), Counter(found) - expected
+            self._violation(table, rule, f"missing {dict(missing)}, added {dict(added)}")
+
+    def positions(self, table: Table, visits: Sequence[Visit], person: str | None, *, plain: bool = False) -> Found:
+        """Positions out of some of a table's visits, as pairs of floats."""
+        self.report.counted += 1
+        self._written += 1
+        folder = self.folder / f"{self._written}"
+        x, y = ("lon", "lat") if table.grid.projection.is_geographic else ("x", "y")
+        options = {x: table.names["x"], y: table.names["y"], "person": person}
+        try:
+            found = self.read_positions(write(table, folder, visits, plain=plain), table.grid, **options)
+            return [(float(pair[0]), float(pair[1])) for pair in found]
+        except HeathazeError as refusal:
+            return [] if NO_POSITION in str(refusal) else Refused(str(refusal))
+        except Exception as error:  # a raw error may quote the data
+            self._violation(table, "raw error", f"{type(error).__name__}: {str(error)[:200]}")
+            return Refused(type(error).__name__)
+
+
+def _can_be_dealt(drawn: Sequence[Position], owned: Sequence[set[Position]]) -> bool:
+    """Whether each can be given one of their own: few people, so all ways are tried."""
+    if not drawn:
+        return True
+    return any(
+        drawn[0] in places and _can_be_dealt(drawn[1:], [*owned[:place], *owned[place + 1 :]])
+        for place, places in enumerate(owned)
+    )

@@ -1,13 +1,25 @@
-"""Some of a table's visits, written down as a source that ``heathaze.count`` takes."""
+"""A table's visits, written down as a source that ``heathaze.count`` takes.
+
+Sources are CSV files and JSON lines (text_files.py), Parquet, Arrow, pandas, a DuckDB relation, and dictionaries of
+lists and of arrays.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import decimal
+import functools
+import re
+import struct
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from heathaze.testing.neighbour_fuzz import csv_files, json_files, typed
+import numpy as np
+
 from heathaze.testing.neighbour_fuzz.table import Table, Visit
+from heathaze.testing.neighbour_fuzz.text_files import found, write_csv, write_json
 
 FILES = ("csv", "json lines", "parquet")
 
@@ -27,18 +39,18 @@ def write(table: Table, folder: Path, visits: Sequence[Visit], engine: str = "du
     if source == "parquet":
         by_address = engine == "spark" and table.recipe.fault.startswith("person in folder names") and not plain
         root = folder / "all.parquet" if by_address else folder
-        found = typed.write_parquet(table, root, visits, plain)
+        found = write_parquet(table, root, visits, plain)
         return root.as_uri() if by_address else found
     if source == "csv":
-        return csv_files.write_csv(table, folder, visits, plain)
+        return write_csv(table, folder, visits, plain)
     if source == "json lines":
-        return json_files.write_json(table, folder, visits, plain)
+        return write_json(table, folder, visits, plain)
     makers = {
-        "arrow": typed.chunked,
-        "pandas": typed.pandas_frame,
-        "relation": typed.relation,
-        "lists": typed.lists,
-        "arrays": typed.arrays,
+        "arrow": chunked,
+        "pandas": pandas_frame,
+        "relation": relation,
+        "lists": lists,
+        "arrays": arrays,
     }
     return makers[source](table, visits)
 
@@ -46,3 +58,255 @@ def write(table: Table, folder: Path, visits: Sequence[Visit], engine: str = "du
 def engines(table: Table) -> tuple[str, ...]:
     """Who can read the table."""
     return ("duckdb",) if table.recipe.source == "relation" else ("duckdb", "spark")
+
+
+# ── Arrow ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def arrow_table(table: Table, visits: Sequence[Visit]) -> Any:
+    """The visits as an Arrow table, every column in the one type it has in the whole table."""
+    import pyarrow as arrow
+
+    columns = [arrow.array(_values(role, visits), _arrow_type(table, role)) for role in table.order]
+    if "id_type" in table.style:
+        place = table.order.index("person")
+        columns[place] = _as(columns[place], str(table.style["id_type"]))
+    made = arrow.Table.from_arrays(columns, names=[table.names[role] for role in table.order])
+    return made
+
+
+def _values(role: str, visits: Sequence[Visit]) -> list[Any]:
+    if role == "person":
+        return [visit.id.bytes if isinstance(visit.id, uuid.UUID) else visit.id for visit in visits]
+    if role in ("x", "y", "time"):
+        return [getattr(visit, role) for visit in visits]
+    return [visit.other(role) for visit in visits]
+
+
+def _arrow_type(table: Table, role: str) -> Any:
+    import pyarrow as arrow
+
+    if role == "person":
+        return {
+            "integer": arrow.int64(),
+            "unsigned": arrow.uint64(),
+            "decimal(38,0)": arrow.decimal128(38, 0),
+            "decimal(12,2)": arrow.decimal128(12, 2),
+            "boolean": arrow.bool_(),
+            "uuid": arrow.binary(16),
+            "floating": arrow.float64(),
+        }.get(table.id_kind, arrow.string())
+    if role in ("x", "y"):
+        return {
+            "double": arrow.float64(),
+            "float": arrow.float32(),
+            "integer": arrow.int32(),
+            "decimal": arrow.decimal128(20, 3),
+            "text": arrow.string(),
+        }[table.coordinate_kind]
+    if role == "time":
+        return {
+            "date": arrow.date32(),
+            "timestamp": arrow.timestamp("us"),
+            "instant": arrow.timestamp("us", "America/Lima"),
+            "text": arrow.string(),
+        }[table.time_kind]
+    return arrow.string()
+
+
+def _as(column: Any, kind: str) -> Any:
+    import pyarrow as arrow
+
+    if kind == "dictionary":
+        return column.dictionary_encode()
+    if kind == "uuid":
+        return arrow.ExtensionArray.from_storage(arrow.uuid(), column)
+    return column.cast({"large_string": arrow.large_string(), "string_view": arrow.string_view()}[kind])
+
+
+def chunked(table: Table, visits: Sequence[Visit]) -> Any:
+    """The Arrow table in several pieces."""
+    import pyarrow as arrow
+
+    whole, step = arrow_table(table, visits), int(table.style.get("row_group_size", 100))
+    return arrow.concat_tables([whole.slice(start, step) for start in range(0, max(len(whole), 1), step)])
+
+
+# ── Parquet ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_parquet(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) -> str:
+    """Write the files; returns a path or a pattern."""
+    import pyarrow.parquet as parquet
+
+    style = table.style
+    written = sorted({visit.file for visit in visits}) or [0]
+    for number in written:
+        where = folder / ("plain" if plain else table.folders[number % len(table.folders)])
+        where.mkdir(parents=True, exist_ok=True)
+        path = where / f"part-{number}.parquet"
+        held = arrow_table(table, [visit for visit in visits if visit.file == number])
+        if table.recipe.fault == "person in folder names only":
+            held = held.drop_columns([table.names["person"]])
+        if style["writer"] == "duckdb":
+            _write_by_duckdb(held, path, int(style["row_group_size"]))
+            continue
+        parquet.write_table(
+            held,
+            path,
+            row_group_size=style["row_group_size"],
+            use_dictionary=style["dictionary"],
+            write_statistics=style["statistics"],
+            write_page_index=style["page_index"],
+            compression=style["compression"],
+        )
+        if table.recipe.fault in ("wrong statistics", "wrong null counts"):
+            falsify(path, table)
+    return found(folder, table, written, plain, "parquet")
+
+
+def _write_by_duckdb(held: Any, path: Path, row_group_size: int) -> None:
+    connection = _connection()
+    connection.register("held", held)
+    target = str(path).replace("'", "''")
+    connection.execute(f"copy held to '{target}' (format parquet, row_group_size {max(row_group_size, 2048)})")
+    connection.unregister("held")
+
+
+@functools.cache
+def _connection() -> Any:
+    """One for all files: opening one takes longer than writing ten rows."""
+    import duckdb
+
+    return duckdb.connect()
+
+
+def falsify(path: Path, table: Table) -> None:
+    """Make the file lie about itself, in the footer and in the index of pages.
+
+    Smallest and largest values of doubles are eight bytes, so others fit in their place. The number of nulls is the
+    field before them (Thrift's compact protocol: 0x16, a number below 64 in one byte, then the field 0x28 with the
+    largest value).
+    """
+    import pyarrow.parquet as parquet
+
+    data = path.read_bytes()
+    meta = parquet.ParquetFile(path).metadata
+    end_of_pages = 4
+    swaps: dict[bytes, bytes] = {}
+    lie = _lies(table)
+    for group in range(meta.num_row_groups):
+        for place in range(meta.num_columns):
+            column = meta.row_group(group).column(place)
+            start = column.dictionary_page_offset or column.data_page_offset
+            end_of_pages = max(end_of_pages, start + column.total_compressed_size)
+            role = table.order[place]
+            statistics = column.statistics
+            if role in ("x", "y") and column.physical_type == "DOUBLE" and statistics and statistics.has_min_max:
+                for true, false in zip((statistics.min, statistics.max), lie[role], strict=True):
+                    swaps[struct.pack("<d", true)] = struct.pack("<d", false)
+    pages, tail = data[:end_of_pages], data[end_of_pages:]
+    if table.recipe.fault == "wrong null counts":
+        tail = re.sub(rb"\x16[\x02-\x7e]\x28(?=[\x01-\x40])", b"\x16\x00\x28", tail)
+    else:
+        for held, put in swaps.items():
+            if held.strip(b"\0") not in (b"", b"\x80"):  # zeros stand everywhere
+                tail = tail.replace(held, put)
+    path.write_bytes(pages + tail)
+
+
+def _lies(table: Table) -> dict[str, tuple[float, float]]:
+    """Smallest and largest values that are not: all outside of the box, or all well inside."""
+    found = {}
+    for role, (low, high) in (("x", table.grid.x), ("y", table.grid.y)):
+        width = high - low
+        outside = table.style.get("lie") == "outside"
+        found[role] = (high + 2 * width, high + 3 * width) if outside else (low + width / 4, low + width / 3)
+    return found
+
+
+# ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pandas_frame(table: Table, visits: Sequence[Visit]) -> Any:
+    """A DataFrame whose ids have one of the many types of pandas."""
+    import pandas
+    import pyarrow as arrow
+
+    kind = str(table.style["pandas"])
+    if table.id_kind == "mixed":  # no Arrow type holds them; the ids are put in below
+        held = arrow_table(table, [dataclasses.replace(visit, id="") for visit in visits])
+    else:
+        held = arrow_table(table, visits)
+    if kind == "arrow":
+        return held.to_pandas(types_mapper=pandas.ArrowDtype)
+    frame = held.to_pandas()
+    name = table.names["person"]
+    values = pandas.Series(_objects([visit.id for visit in visits]), dtype=object)
+    if kind == "category":
+        frame[name] = values.astype("category")
+    elif kind == "string":
+        frame[name] = values.astype("string")
+    elif kind == "Int64":
+        frame[name] = pandas.array([pandas.NA if value is None else value for value in values], dtype="Int64")
+    elif kind == "string[pyarrow]":
+        frame[name] = values.astype(pandas.ArrowDtype(arrow.string()))
+    else:
+        frame[name] = values
+    if kind == "object":
+        for role in ("x", "y"):
+            frame[table.names[role]] = frame[table.names[role]].astype(object)
+    return frame
+
+
+def relation(table: Table, visits: Sequence[Visit]) -> Any:
+    """A relation of a DuckDB connection of its own."""
+    import duckdb
+
+    connection = duckdb.connect()
+    return connection.from_arrow(arrow_table(table, visits))
+
+
+def lists(table: Table, visits: Sequence[Visit]) -> dict[str, list[Any]]:
+    """A dictionary of lists: the ids as they are."""
+    return {table.names[role]: _plain(table, role, visits) for role in table.order}
+
+
+def arrays(table: Table, visits: Sequence[Visit]) -> dict[str, Any]:
+    """A dictionary of numpy arrays; text as objects or as numpy's own text."""
+    columns: dict[str, Any] = {}
+    for role in table.order:
+        values = _plain(table, role, visits)
+        if role == "person" and table.style.get("objects"):
+            columns[table.names[role]] = _objects(values)
+        elif role == "time" and table.time_kind != "text":
+            columns[table.names[role]] = np.array(values, dtype="M8[D]" if table.time_kind == "date" else "M8[us]")
+        else:
+            columns[table.names[role]] = np.array(values)
+    return columns
+
+
+def _plain(table: Table, role: str, visits: Sequence[Visit]) -> list[Any]:
+    if role == "person":
+        return [visit.id for visit in visits]
+    values = _values(role, visits)
+    if role in ("x", "y") and table.coordinate_kind in ("double", "float", "integer"):
+        return [float("nan") if value is None else value for value in values]
+    return values
+
+
+def _objects(values: Sequence[Any]) -> Any:
+    held = np.empty(len(values), dtype=object)
+    held[:] = values
+    return held
+
+
+def rounded(value: float | None, kind: str) -> Any:
+    """A coordinate as a kind of number; None where the kind has no such value."""
+    if value is None or kind == "double":
+        return value
+    if kind == "float":
+        return float(np.float32(np.clip(value, -3e38, 3e38)))
+    if not np.isfinite(value) or abs(value) > 1e9:
+        return None
+    return round(value) if kind == "integer" else decimal.Decimal(value).quantize(decimal.Decimal("0.001"))
