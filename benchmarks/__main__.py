@@ -13,11 +13,13 @@ from benchmarks import (
     startup,
     survey,
     tree_fit,
+    whole_job,
 )
 
 EVERY = (
     startup, noise, tree_fit, emd, resolution, local_model, secure_sum, survey, basis_pursuit, sensors,
     marketplace, ingest,
+    whole_job,
 )  # fmt: skip
 
 # Processes that a benchmark starts load this file too.
