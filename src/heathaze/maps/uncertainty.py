@@ -107,12 +107,14 @@ def smoothed_deviations(
             fine[here] = True
             continue
         top, bottom, left, right = node_extent(grid, int(level), codes[here])
-        rows, row_of = np.unique(np.stack([top, bottom]), axis=1, return_inverse=True)
-        cols, col_of = np.unique(np.stack([left, right]), axis=1, return_inverse=True)
+        # In one level the start of a square determines its end.
+        _, first, row_of = np.unique(top, return_index=True, return_inverse=True)
+        rows = np.stack([top, bottom])[:, first]
+        _, first, col_of = np.unique(left, return_index=True, return_inverse=True)
+        cols = np.stack([left, right])[:, first]
         down = _averaged(blur_rows, rows * (shape[0] / grid.rows)) ** 2
         across = _averaged(blur_cols, cols * (shape[1] / grid.cols)) ** 2
-        places = (row_of.ravel(), col_of.ravel())
-        squares = coo_array((deviations[here] ** 2, places), shape=(rows.shape[1], cols.shape[1])).tocsr()
+        squares = coo_array((deviations[here] ** 2, (row_of, col_of)), shape=(rows.shape[1], cols.shape[1])).tocsr()
         variance += down @ (squares @ across.T)
     if fine.any():
         # Squares much smaller than a drawn cell are first gathered in cells, which are independent too.
