@@ -1,4 +1,4 @@
-"""Checks of arguments that several modules share. Error sentences name the argument, its value and what to give."""
+"""Checks of arguments, shared by several modules. An error sentence names the argument, its value and the remedy."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from heathaze.errors import InvalidInput
 
 
 def shown(value: object) -> str:
-    """Return a value as an error sentence quotes it: in one short line, and a fraction as numerator/denominator.
+    """Format a value for quotation in an error sentence: one short line, a fraction as numerator/denominator.
 
     Args:
-        value: Anything; it may come from a file of unknown origin.
+        value: Any object. It may come from a file of unknown origin.
 
     Returns:
         The value's text, cut after 40 characters if it has more than 80.
@@ -24,16 +24,16 @@ def shown(value: object) -> str:
     """
     try:
         text = str(value) if isinstance(value, Fraction) else repr(value)
-    except ValueError:  # Python writes no number of more than 4,300 digits
+    except ValueError:  # Python refuses to print a number of more than 4,300 digits
         return "a number of thousands of digits"
     return text if len(text) <= 80 else f"{text[:40]}… ({len(text)} characters)"
 
 
 def whole(value: object, name: str, meaning: str = "", *, least: int = 1, most: int | None = None) -> int:
-    """Return a whole number in a range; booleans and floats are refused, integers of numpy are not.
+    """Check that an argument is a whole number in a range, and return it. Booleans and floats are refused.
 
     Args:
-        value: What the caller gave.
+        value: The argument that the caller gave. Integers of numpy are allowed.
         name: Name of the argument, for the error sentence.
         meaning: What the number counts, for the error sentence.
         least: The smallest value that is allowed.
@@ -59,10 +59,10 @@ def whole(value: object, name: str, meaning: str = "", *, least: int = 1, most: 
 
 
 def positive(value: float, name: str, meaning: str) -> float:
-    """Return a positive finite number as a float.
+    """Check that an argument is a positive finite number, and return it as a float.
 
     Args:
-        value: What the caller gave.
+        value: The argument that the caller gave.
         name: Name of the argument, for the error sentence.
         meaning: What the number measures, for the error sentence.
 
@@ -82,7 +82,7 @@ def positive(value: float, name: str, meaning: str) -> float:
 
 
 def assign(target: object, **fields: Any) -> None:
-    """Set fields of a frozen dataclass, in its own ``__init__`` or ``__post_init__``.
+    """Set fields of a frozen dataclass from its own ``__init__`` or ``__post_init__``, where assignment is refused.
 
     Args:
         target: The object under construction.

@@ -1,27 +1,27 @@
-"""Everything Heathaze raises on purpose.
+"""The exceptions and the warning that Heathaze raises on purpose.
 
     HeathazeError
     ├── InvalidInput          a value that the caller gave cannot be used (also a ValueError)
     │   ├── InvalidBounds     a box that is reversed, empty, outside the globe or probably swapped
     │   ├── UnreadableData    a file or table that cannot be read as visits
     │   └── UnknownFormat     an unknown file type
-    ├── TooLarge              the request is well formed but does not fit (a dense map of 2^40 cells)
-    ├── CannotWrite           the disk or the directory refused a file; nothing half-written is left
+    ├── TooLarge              the request is valid but needs too much memory (a dense map of 2^40 cells)
+    ├── CannotWrite           a file cannot be written; no half-written file is left
     ├── MissingExtra          an optional package is needed and not installed
-    ├── PromiseBroken         going on would break the privacy guarantee
+    ├── PromiseBroken         continuing would break the privacy guarantee
     │   ├── SensitivityExceeded   one unit has more mass than the noise is calibrated for
-    │   └── SimulatedRelease      made with simulated randomness, so it must not be saved as a release
-    ├── ProtocolError         a secure sum cannot go on as asked
-    │   ├── UnexpectedMessage     garbled, foreign, of another version or out of turn; the receiver is unharmed
-    │   ├── StoppedForGood        a client saw the rules broken and will never reveal anything more
-    │   └── ShardAborted          the server gives the sum up; it learned nothing
-    └── LedgerError           the ledger refuses
-        ├── BudgetExceeded    the charge would overspend; nothing was charged
-        ├── AlreadyCharged    something that may be charged once was charged before; nothing was charged
-        ├── LedgerMismatch    opened with another total, charged in another unit, or of another format
+    │   └── SimulatedRelease      a release with simulated randomness is not private and must not be saved
+    ├── ProtocolError         a secure sum cannot continue
+    │   ├── UnexpectedMessage     a message is garbled, foreign, of another version or out of turn, and was not used
+    │   ├── StoppedForGood        a client saw a violation of the protocol and sends nothing more
+    │   └── ShardAborted          the server gave up the sum of a shard and learned nothing
+    └── LedgerError           a ledger cannot be used
+        ├── BudgetExceeded    the charge would exceed the budget; nothing was charged
+        ├── AlreadyCharged    a charge that is allowed once was made before; nothing was charged
+        ├── LedgerMismatch    the ledger has another total, δ, unit, adjacency, reach or format
         └── LedgerCorrupt     the file is damaged or was edited
 
-There is one warning, ``WeakPrivacy``, for an ε above 10. It comes before anything is charged.
+There is one warning, ``WeakPrivacy``, for an ε above 10. Heathaze warns before it charges a ledger.
 
 ``sensors.Refused`` is not in this tree, because the file that raises it runs on sensors without the rest of Heathaze.
 
@@ -31,7 +31,7 @@ an id or a count from the data.
 
 
 class HeathazeError(Exception):
-    """Root of everything Heathaze raises on purpose."""
+    """The base class of all exceptions that Heathaze raises on purpose."""
 
 
 class InvalidInput(HeathazeError, ValueError):
@@ -39,12 +39,12 @@ class InvalidInput(HeathazeError, ValueError):
 
 
 def expect(kind: type | tuple[type, ...], value: object, what: str) -> None:
-    """Refuse a value of another type.
+    """Raise InvalidInput unless an argument has the expected type.
 
     Args:
-        kind: The type that is expected, or several.
-        value: What the caller gave.
-        what: What the value is, for the error sentence.
+        kind: The expected type, or a tuple of allowed types.
+        value: The argument that the caller gave.
+        what: A name of the argument that begins the error sentence, such as "The cohort".
 
     Raises:
         InvalidInput: The value has another type.
@@ -52,32 +52,34 @@ def expect(kind: type | tuple[type, ...], value: object, what: str) -> None:
     >>> expect(bytes, "no", "A message")
     Traceback (most recent call last):
         ...
-    heathaze.errors.InvalidInput: A message is of the kind str; expected bytes.
+    heathaze.errors.InvalidInput: A message is a str; expected bytes.
     """
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         wanted = " or ".join(one.__name__ for one in kinds)
-        raise InvalidInput(f"{what} is of the kind {type(value).__name__}; expected {wanted}.")
+        name = type(value).__name__
+        found = "None" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+        raise InvalidInput(f"{what} is {found}; expected {wanted}.")
 
 
 class InvalidBounds(InvalidInput):
-    """A box that is reversed, empty, outside the globe or probably swapped."""
+    """A box is reversed, empty or outside the globe, or its longitudes and latitudes are probably swapped."""
 
 
 class UnreadableData(InvalidInput):
-    """A file or table that cannot be read as visits."""
+    """A file or table cannot be read as visits."""
 
 
 class UnknownFormat(InvalidInput):
-    """An unknown file type."""
+    """A file has a type that Heathaze does not know."""
 
 
 class TooLarge(HeathazeError):
-    """The request is well formed but does not fit."""
+    """The request is valid but needs too much memory, or numbers beyond 64 bits."""
 
 
 class CannotWrite(HeathazeError):
-    """The disk or the directory refused a file; nothing half-written is left."""
+    """A file cannot be written, because of the disk or the directory; no half-written file is left."""
 
 
 class MissingExtra(HeathazeError):
@@ -85,7 +87,7 @@ class MissingExtra(HeathazeError):
 
 
 class PromiseBroken(HeathazeError):
-    """Going on would break the privacy guarantee."""
+    """Continuing would break the privacy guarantee."""
 
 
 class SensitivityExceeded(PromiseBroken):
@@ -93,21 +95,21 @@ class SensitivityExceeded(PromiseBroken):
 
 
 class SimulatedRelease(PromiseBroken):
-    """Made with simulated randomness, so it must not be saved as a release."""
+    """A release was made with simulated randomness, so it is not private and must not be saved."""
 
 
 class ProtocolError(HeathazeError):
-    """A secure sum cannot go on as asked."""
+    """A secure sum cannot continue."""
 
 
 class UnexpectedMessage(ProtocolError):
-    """A message that is garbled, foreign, of another version or out of turn; the receiver is unharmed.
+    """A message is garbled, foreign, of another version or out of turn. The receiver did not use the message.
 
     Args:
-        what: Which part of the message is not as it should be.
-        found: What it is.
-        expected: What it should be.
-        do: What to do about it.
+        what: The part of the message that is wrong, which begins the error sentence.
+        found: The value of that part.
+        expected: The value that the part should have.
+        do: The remedy, which ends the error sentence.
     """
 
     def __init__(self, what: str, found: object, expected: object, do: str = "drop it") -> None:
@@ -117,32 +119,35 @@ class UnexpectedMessage(ProtocolError):
 
 
 class StoppedForGood(ProtocolError):
-    """A client saw the rules broken and will never reveal anything more."""
+    """A client saw a violation of the secure-sum protocol and sends nothing more."""
 
 
 class ShardAborted(ProtocolError):
-    """The server gives the sum up; it learned nothing."""
+    """The server gave up the sum of a shard and learned nothing about its devices."""
 
 
 class LedgerError(HeathazeError):
-    """The ledger refuses."""
+    """A ledger cannot be used."""
 
 
 class BudgetExceeded(LedgerError):
-    """The charge would overspend; nothing was charged."""
+    """The charge would exceed the privacy budget; nothing was charged."""
 
 
 class AlreadyCharged(LedgerError):
-    """Something that may be charged once was charged before; nothing was charged."""
+    """A charge that is allowed once was made before; nothing was charged."""
 
 
 class LedgerMismatch(LedgerError):
-    """Opened with another total, charged in another unit, or of another format."""
+    """The ledger has another total, δ, unit, adjacency, reach or format than the caller gave."""
 
 
 class LedgerCorrupt(LedgerError):
-    """The file is damaged or was edited."""
+    """The file of a ledger is damaged or was edited."""
 
 
 class WeakPrivacy(UserWarning):
-    """An ε above 10 is about to be promised or budgeted. An ε above 1000 is refused."""
+    """Warn that an ε above 10, which is about to be promised or budgeted, protects hardly at all.
+
+    An ε above 1000 is refused instead.
+    """

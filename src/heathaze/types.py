@@ -1,4 +1,4 @@
-"""Short names of the array types in signatures. Words are unsigned 64-bit integers of random bits."""
+"""Short names for the types of numpy arrays in signatures. ``Words`` holds random bits, 64 in each integer."""
 
 from __future__ import annotations
 

@@ -380,11 +380,9 @@ def test_parameters_are_plain_values() -> None:
 
 def test_arguments_of_another_kind_are_refused_in_a_sentence() -> None:
     flat = Density.from_mass(FINE, np.ones(FINE.shape))
-    with pytest.raises(
-        InvalidInput, match="The earlier map is of the kind str; expected Density or TreeDensity or Release"
-    ):
+    with pytest.raises(InvalidInput, match="The earlier map is a str; expected Density or TreeDensity or Release"):
         quadtree(FINE).starting_from("map.npz", EXACT)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="The cohort is of the kind int; expected Cohort"):
+    with pytest.raises(InvalidInput, match="The cohort is an int; expected Cohort"):
         quadtree(FINE).starting_from(flat, 1000)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="The cohort is of the kind int; expected Cohort"):
+    with pytest.raises(InvalidInput, match="The cohort is an int; expected Cohort"):
         Survey(quadtree(FINE), 1000)  # type: ignore[arg-type]

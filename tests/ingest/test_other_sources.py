@@ -124,7 +124,7 @@ def test_values_that_cannot_be_written_are_not_quoted(value: Any) -> None:
 
 def test_names_that_are_numbers() -> None:
     assert counted({1: ["a"], "x": [0.5], "y": [0.5]}, person="1") == [12, 0, 0, 0]
-    with pytest.raises(InvalidInput, match="The name of a column is of the kind NoneType"):
+    with pytest.raises(InvalidInput, match="The name of a column is None; expected str"):
         counted({"u": ["a"]}, x=None)
 
 

@@ -253,7 +253,7 @@ def test_what_a_refusal_says_is_enough_and_a_little_less_is_not(target: int, eps
 
 @pytest.mark.parametrize("owners", [[[[0.0, 1.0]]], (), "ab"])
 def test_owners_without_names_are_refused_in_a_sentence(owners: object) -> None:
-    with pytest.raises(InvalidInput, match=r"owners, .* by its name, is of the kind \w+; expected Mapping"):
+    with pytest.raises(InvalidInput, match=r"owners, .* by its name, is an? \w+; expected Mapping"):
         buy(plan(), np.zeros((40, 2)), owners)  # type: ignore[arg-type]
 
 
@@ -355,7 +355,7 @@ def test_more_points_than_there_are() -> None:
         ({"seen": math.nan}, "seen is nan"),
         ({"epsilon": -1}, "epsilon is -1"),
         ({"delta": 0}, "delta is 0"),
-        ({"features": "no"}, "features is of the kind str"),
+        ({"features": "no"}, "features is a str"),
     ],
 )
 def test_absurd_plans_are_refused(change: dict, words: str) -> None:

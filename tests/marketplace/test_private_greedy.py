@@ -248,8 +248,8 @@ def test_a_budget_without_signal_is_refused(changes: dict[str, Any], words: str)
         ({"points": 0}, "points is 0"),
         ({"epsilon": 0}, "epsilon is 0"),
         ({"delta": 0.5}, r"delta is 0\.5"),
-        ({"auction": "all"}, "auction is of the kind str; expected AskEveryone or AskPublicFew or LogisticAuction"),
-        ({"mechanism": "laplace"}, "The mechanism, if not 'gaussian', is of the kind str; expected Mwem"),
+        ({"auction": "all"}, "auction is a str; expected AskEveryone or AskPublicFew or LogisticAuction"),
+        ({"mechanism": "laplace"}, "The mechanism, if not 'gaussian', is a str; expected Mwem"),
         ({"initial": [[1.0, 2.0]]}, "The points have 2 columns; the study has 784"),
     ],
 )

@@ -359,18 +359,18 @@ def test_a_whole_number_becomes_a_fraction() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: PureSteps(ONE, 1, 1), "bounded_range of PureSteps is of the kind int; expected bool"),
+        (lambda: PureSteps(ONE, 1, 1), "bounded_range of PureSteps is an int; expected bool"),
         (lambda: PureSteps(ONE, 1, True, ONE), "failure_probability of PureSteps is 1; give a probability below 1"),
         (lambda: RandomizedReport(ONE, "mile"), "per of RandomizedReport is 'mile'; give metre or unit of length"),
-        (lambda: Composition([DiscreteLaplace(1, ONE)]), "list of events is of the kind list; expected tuple"),
-        (lambda: Composition((DiscreteLaplace(1, ONE), ONE)), "A part of a composition is of the kind Fraction"),
-        (lambda: event_from_dict(None), "The description of an event is of the kind NoneType"),
+        (lambda: Composition([DiscreteLaplace(1, ONE)]), "list of events is a list; expected tuple"),
+        (lambda: Composition((DiscreteLaplace(1, ONE), ONE)), "A part of a composition is a Fraction"),
+        (lambda: event_from_dict(None), "The description of an event is None; expected Mapping"),
         (lambda: event_from_dict({}), "Unknown event None"),
         (lambda: event_from_dict({"kind": ["composition"]}), "Unknown event"),
-        (lambda: event_from_dict({"kind": "composition", "events": "all"}), "list of events is of the kind str"),
+        (lambda: event_from_dict({"kind": "composition", "events": "all"}), "list of events is a str"),
         (
             lambda: event_from_dict({"kind": "composition", "events": ["all"]}),
-            "The description of an event is of the kind",
+            "The description of an event is a str; expected Mapping",
         ),
         (
             lambda: event_from_dict({"kind": "discrete-laplace", "scale": "1"}),

@@ -145,7 +145,7 @@ def test_a_note_with_a_lone_surrogate_is_refused_before_anything_is_charged(ledg
 
 
 def test_a_note_is_text(ledger: Ledger) -> None:
-    with pytest.raises(InvalidInput, match="The note of a charge is of the kind int; expected str"):
+    with pytest.raises(InvalidInput, match="The note of a charge is an int; expected str"):
         pay(ledger, 1, note=7)  # type: ignore[arg-type]
     assert ledger.spent == 0
     entry = pay(ledger, 1, note="Zürich \U0001f5fa \x00\n")

@@ -154,15 +154,15 @@ def test_arguments_of_another_kind_are_refused_in_a_sentence(argument: int) -> N
     given: list[Any] = [KINDS, 0, keys[0], directory(4)]
     given[argument] = "nonsense"
     parameters, index, identity, names = given
-    with pytest.raises(InvalidInput, match="is of the kind str; expected"):
+    with pytest.raises(InvalidInput, match="is a str; expected"):
         Client(parameters, index, identity, names, operator().public, np.zeros(KINDS.length, np.uint64), Simulation(1))
     if argument != 1:
-        with pytest.raises(InvalidInput, match="is of the kind str; expected"):
+        with pytest.raises(InvalidInput, match="is a str; expected"):
             Server(parameters, identity, names, Simulation(1))
 
 
 def test_a_message_that_is_no_bytes_is_refused_in_a_sentence() -> None:
     shard = Shard(KINDS)
     for party in (shard.clients[0], shard.server):
-        with pytest.raises(InvalidInput, match="A message is of the kind str; expected bytes"):
+        with pytest.raises(InvalidInput, match="A message is a str; expected bytes"):
             party.receive("nonsense")  # type: ignore[arg-type]
