@@ -1,10 +1,14 @@
-"""Compiled integer samplers (numba) of noise and of noise shares, without floats.
+"""Samplers of integer noise and of noise shares, compiled with numba, without floats.
 
-Every probability is a ratio of integers below 2^63. CKS is Canonne, Kamath, Steinke, "The Discrete Gaussian for
+Every probability is a ratio of integers below 2^63. CKS means Canonne, Kamath, Steinke, "The Discrete Gaussian for
 Differential Privacy" (2020).
 
-Each kernel reads words from the front of a buffer and fills as many draws as the words allow. It returns how many draws
-are complete and how many words they used. A draw that is cut off by the end of the buffer does not count (noise.draw).
+Each kernel (a ``fill_…`` function) reads random words from the front of a buffer and makes as many draws as the words
+allow. It returns the number of complete draws and the number of words that these draws used. A draw that is cut off by
+the end of the buffer does not count (see ``noise.draw``).
+
+Each helper reads words from the position ``at`` and returns its result and the next position. The position is
+``OUT_OF_WORDS`` if the buffer ended first.
 """
 
 from __future__ import annotations
@@ -23,10 +27,10 @@ _1 = np.uint64(1)
 _NOTHING = np.int64(0)
 OUT_OF_WORDS = -1
 
-# CKS Algorithm 1 for exp(−1) asks "is a uniform below 1/k?" for k = 1, 2, 3, … and is true if the first "no" comes at
-# an odd k. The answers to the first 16 questions have probabilities that are multiples of 1/16!, so one uniform integer
-# below 16! answers them all: one value (we take 0) means "16 times yes, ask on", and this many mean "no at an odd k":
-# Σ over odd k ≤ 16 of 16!/(k−1)! − 16!/k!.
+# CKS Algorithm 1 for exp(−1) asks "is a uniform number below 1/k?" for k = 1, 2, 3, … It returns True if the first "no"
+# comes at an odd k. The answers to the first 16 questions have probabilities that are multiples of 1/16!. One uniform
+# integer below 16! therefore answers all 16 questions. The value 0 means "16 times yes, so ask question 17".
+# _ODD other values mean "the first no is at an odd k": Σ over odd k ≤ 16 of 16!/(k−1)! − 16!/k!.
 _ROUNDS = 16
 _ALL = math.factorial(_ROUNDS)
 _FACTORIAL = np.uint64(_ALL)
@@ -36,7 +40,7 @@ _NEXT_ROUND = np.uint64(_ROUNDS + 1)
 
 @nb.njit(cache=True)
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """High and low half of the 128-bit product."""
+    """Multiply two 64-bit words; return the high and the low half of the 128-bit product."""
     a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
     low, middle1, middle2, high = a0 * b0, a1 * b0, a0 * b1, a1 * b1
     carry = (low >> _32) + (middle1 & _LOW) + (middle2 & _LOW)
@@ -45,11 +49,11 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @nb.njit(cache=True)
 def _below(words: Words, at: int, bound: np.uint64) -> tuple[np.uint64, int]:
-    """Uniform integer in [0, bound) by Lemire's multiplication (2019, Algorithm 5): exact, rejects almost never."""
+    """Draw a uniform integer in [0, bound) exactly, by Lemire's multiplication (2019, Algorithm 5)."""
     while at < len(words):
         high, low = _product(words[at], bound)
         at += 1
-        # The remainder is below the bound, so the slow division is only needed when the first comparison fails.
+        # The remainder 2^64 mod bound is below the bound, so the slow division is needed only if low < bound.
         if low >= bound or low >= (_0 - bound) % bound:
             return high, at
     return _0, OUT_OF_WORDS
@@ -59,9 +63,9 @@ def _below(words: Words, at: int, bound: np.uint64) -> tuple[np.uint64, int]:
 def _bernoulli_exp(
     words: Words, at: int, numerator: np.uint64, denominator: np.uint64, k: np.uint64
 ) -> tuple[bool, int]:
-    """True with probability exp(−numerator/denominator), 0 ≤ numerator ≤ denominator (CKS Algorithm 1, γ ≤ 1).
+    """Draw a coin that is True with probability exp(−numerator/denominator) ≥ exp(−1) (CKS Algorithm 1, γ ≤ 1).
 
-    ``k`` is the round to begin with: 1, unless the earlier ones are already answered.
+    ``k`` is the round to begin with. It is above 1 if the earlier rounds are already decided.
     """
     while True:
         drawn, at = _below(words, at, denominator * k)
@@ -74,7 +78,7 @@ def _bernoulli_exp(
 
 @nb.njit(cache=True)
 def _bernoulli_exp_one(words: Words, at: int) -> tuple[bool, int]:
-    """True with probability exp(−1): the first 16 rounds of CKS Algorithm 1 from one integer below 16!."""
+    """Draw a coin that is True with probability exp(−1); one integer below 16! decides the first 16 rounds."""
     drawn, at = _below(words, at, _FACTORIAL)
     if at >= 0 and drawn == _0:
         kept, at = _bernoulli_exp(words, at, _1, _1, _NEXT_ROUND)
@@ -84,7 +88,7 @@ def _bernoulli_exp_one(words: Words, at: int) -> tuple[bool, int]:
 
 @nb.njit(cache=True)
 def _one_laplace(words: Words, at: int, t: np.uint64, s: np.uint64) -> tuple[np.int64, int]:
-    """One draw with Pr[x] ∝ exp(−|x| s/t) (CKS Algorithm 2)."""
+    """Draw one discrete Laplace number of scale t/s, Pr[x] ∝ exp(−|x| s/t) (CKS Algorithm 2)."""
     while True:
         u, at = _below(words, at, t)
         if at < 0:
@@ -108,13 +112,13 @@ def _one_laplace(words: Words, at: int, t: np.uint64, s: np.uint64) -> tuple[np.
         negative = words[at] & _1 == _1
         at += 1
         if negative and magnitude == 0:
-            continue  # zero must not count twice
+            continue  # +0 and −0 are the same number, which must not be twice as likely
         return (-magnitude if negative else magnitude), at
 
 
 @nb.njit(cache=True)
 def fill_laplace(words: Words, out: Integers, t: np.uint64, s: np.uint64) -> tuple[int, int]:
-    """Discrete Laplace of scale t/s."""
+    """Fill ``out`` with draws of discrete Laplace noise of scale t/s."""
     used = 0
     for i in range(len(out)):
         drawn, at = _one_laplace(words, used, t, s)
@@ -126,7 +130,7 @@ def fill_laplace(words: Words, out: Integers, t: np.uint64, s: np.uint64) -> tup
 
 @nb.njit(cache=True)
 def _accepts_gaussian(words: Words, at: int, distance: np.uint64, p: np.uint64) -> tuple[bool, int]:
-    """True with probability exp(−distance² / 2p²), however large the exponent (CKS Algorithm 1, γ > 1)."""
+    """Draw a coin that is True with probability exp(−distance² / 2p²), for any exponent (CKS Algorithm 1, γ > 1)."""
     numerator, denominator = distance * distance, np.uint64(2) * p * p
     for _ in range(numerator // denominator):
         kept, at = _bernoulli_exp_one(words, at)
@@ -138,9 +142,10 @@ def _accepts_gaussian(words: Words, at: int, distance: np.uint64, p: np.uint64) 
 
 @nb.njit(cache=True)
 def fill_gaussian(words: Words, out: Integers, p: np.uint64, q: np.uint64) -> tuple[int, int]:
-    """Discrete Gaussian of σ = p/q (CKS Algorithm 3 with t = σ).
+    """Fill ``out`` with draws of discrete Gaussian noise of σ = p/q (CKS Algorithm 3 with t = σ).
 
-    Proposes y from Laplace of scale σ and accepts with exp(−(|y| − σ)²/2σ²); the product is ∝ exp(−y²/2σ²).
+    A proposal y is drawn from discrete Laplace noise of scale σ and accepted with probability exp(−(|y| − σ)²/2σ²).
+    The product of the two probabilities is proportional to exp(−y²/2σ²).
     """
     used = 0
     for i in range(len(out)):
@@ -152,7 +157,7 @@ def fill_gaussian(words: Words, out: Integers, p: np.uint64, q: np.uint64) -> tu
             scaled = np.uint64(abs(drawn)) * q
             distance = scaled - p if scaled >= p else p - scaled
             if distance >= np.uint64(60) * p:
-                continue  # probability below exp(−1800) either way; keeps the square within 64 bits
+                continue  # such a y is accepted with probability below exp(−1800); its square may exceed 64 bits
             kept, at = _accepts_gaussian(words, at, distance, p)
             if at < 0:
                 return i, used
@@ -164,16 +169,17 @@ def fill_gaussian(words: Words, out: Integers, p: np.uint64, q: np.uint64) -> tu
 
 # ── noise shares: Poisson numbers, and the terms of a Pólya number ──────────────────────────────────────────────────
 
-# A Poisson number of mean 1 is n with probability proportional to 16!/n!. For n ≤ 16 these weights are integers; those
-# of all larger n together are below 1. So all but the last of ``_LISTED`` + 1 uniform values belong to a listed n.
+# A Poisson number of mean 1 is n with probability proportional to 16!/n!. For n ≤ 16 these weights are integers, with
+# sum ``_LISTED``. The weights of all n > 16 together are below 1. So a uniform integer below ``_LISTED`` + 1 decides n,
+# except for its last value, which stands for all n > 16.
 _LAST_LISTED = 16
 _ENDS = np.cumsum([math.factorial(_LAST_LISTED) // math.factorial(n) for n in range(_LAST_LISTED + 1)], dtype=np.uint64)
 _LISTED = np.uint64(_ENDS[-1])
 _FIRST_UNLISTED = np.uint64(_LAST_LISTED + 1)
 
 MAX_BEYOND = 12
-"""Block M + 12 and later blocks are left out. They begin at 2^11 scales or more, where a term has probability below
-exp(−2048)."""
+"""Block M + 12 and later blocks (see :mod:`heathaze.privacy.noise_shares`) are left out. Their terms are at least
+2^11 · scale, which has probability below exp(−2048)."""
 
 _2 = np.uint64(2)
 _3 = np.uint64(3)
@@ -182,7 +188,7 @@ _MAX_BEYOND = np.uint64(MAX_BEYOND)
 
 @nb.njit(cache=True)
 def _one_poisson(words: Words, at: int) -> tuple[np.int64, int]:
-    """One Poisson number of mean 1: nearly always one word."""
+    """Draw one Poisson number of mean 1, which nearly always takes one word."""
     while True:
         value, at = _below(words, at, _LISTED + _1)
         if at < 0:
@@ -192,7 +198,7 @@ def _one_poisson(words: Words, at: int) -> tuple[np.int64, int]:
             while value >= _ENDS[n]:
                 n += 1
             return np.int64(n), at
-        # The last value: n = 17 with probability 1/17, n = 18 with 1/(17·18), and so on; otherwise start over.
+        # The last value: accept n = 17 with probability 1/17, n = 18 with 1/(17·18), and so on; otherwise start over.
         unlisted = _FIRST_UNLISTED
         while True:
             answer, at = _below(words, at, unlisted)
@@ -207,10 +213,10 @@ def _one_poisson(words: Words, at: int) -> tuple[np.int64, int]:
 
 @nb.njit(cache=True)
 def fill_poisson(words: Words, out: Integers, numerator: np.uint64, denominator: np.uint64) -> tuple[int, int]:
-    """Poisson numbers of mean numerator/denominator ≤ 1.
+    """Fill ``out`` with Poisson numbers of mean p = numerator/denominator ≤ 1, by thinning.
 
-    If each of a Poisson number of things, of mean 1, is kept with that probability, the number kept is Poisson of that
-    mean.
+    Draw a Poisson number of mean 1, and keep each of so many points with probability p. The number of kept points is a
+    Poisson number of mean p.
     """
     used = 0
     for i in range(len(out)):
@@ -231,7 +237,7 @@ def fill_poisson(words: Words, out: Integers, numerator: np.uint64, denominator:
 
 @nb.njit(cache=True)
 def _keeps(words: Words, at: int, k: np.uint64, beyond: np.uint64, t: np.uint64, s: np.uint64) -> tuple[bool, int]:
-    """True with probability exp(−k s/t) · 2^beyond, where k s/t ≥ beyond.
+    """Draw a coin that is True with probability exp(−k s/t) · 2^i, where i = ``beyond`` and k s/t ≥ i.
 
     exp(−k s/t) · 2^i = exp(−(k s/t − i)) · (2/e)^i
     """
@@ -244,8 +250,8 @@ def _keeps(words: Words, at: int, k: np.uint64, beyond: np.uint64, t: np.uint64,
     if at < 0 or not kept:
         return False, at
     for _ in range(beyond):
-        # The coin of exp(−1) comes to its third round with probability 1/2 and is never true before it. So it is true
-        # with probability 2/e from there on.
+        # The coin of probability exp(−1) reaches its third round with probability 1/2 and is never True before. So a
+        # coin that begins in the third round is True with probability 2/e.
         kept, at = _bernoulli_exp(words, at, _1, _1, _3)
         if at < 0 or not kept:
             return False, at
@@ -254,7 +260,7 @@ def _keeps(words: Words, at: int, k: np.uint64, beyond: np.uint64, t: np.uint64,
 
 @nb.njit(cache=True)
 def _one_term(words: Words, at: int, blocks: np.uint64, t: np.uint64, s: np.uint64) -> tuple[np.int64, int]:
-    """One proposed term, or 0 if it is not kept; the proposal is that of :mod:`heathaze.privacy.noise_shares`."""
+    """Propose one term of a Pólya number as in :mod:`heathaze.privacy.noise_shares`; 0 if the term is not kept."""
     block, at = _below(words, at, blocks + _2)
     if at < 0:
         return _NOTHING, at
@@ -284,7 +290,7 @@ def _one_term(words: Words, at: int, blocks: np.uint64, t: np.uint64, s: np.uint
 
 @nb.njit(cache=True)
 def fill_terms(words: Words, out: Integers, blocks: np.uint64, t: np.uint64, s: np.uint64) -> tuple[int, int]:
-    """Proposed terms of a Pólya number of scale t/s, 0 where a proposal is not kept; ``blocks`` is M."""
+    """Fill ``out`` with proposed terms of a Pólya number of scale t/s, 0 where a term is not kept; ``blocks`` is M."""
     used = 0
     for i in range(len(out)):
         drawn, at = _one_term(words, used, blocks, t, s)

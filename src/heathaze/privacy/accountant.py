@@ -1,6 +1,6 @@
-"""The accountant: the privacy loss of several events together.
+"""The accountant: computes the privacy loss of several events together.
 
-Pure ε adds up in exact rationals. Everything with a δ goes through Google's dp-accounting.
+The ε of pure events add up in exact rationals. Losses with a δ are computed by Google's dp-accounting library.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLo
     """Compute the privacy loss of all events together.
 
     Args:
-        events: What was done to the same data.
-        delta: The δ at which Gaussian noise and steps are accounted, above 0 and below 1. Pure events ignore it.
+        events: The events on the same data.
+        delta: The δ at which Gaussian noise and :class:`PureSteps` are accounted, above 0 and below 1. It is ignored if
+            all events are pure.
 
     Returns:
-        (ε, 0) if all events are pure, exactly; otherwise (ε, delta), with ε rounded up.
+        The exact loss (ε, 0) if all events are pure; otherwise (ε, delta), with ε rounded up.
 
     Raises:
-        InvalidInput: The events need a δ and there is none, δ is too small for the failure probability of the events,
+        InvalidInput: The events need a δ and ``delta`` is 0, δ is too small for the failure probability of the events,
             or the numbers of the events are beyond the range of floats.
         PromiseBroken: An event has an infinite privacy loss, for example because it has no noise.
 
@@ -49,9 +50,9 @@ def _compose(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
         return PrivacyLoss(pure)
     if delta <= 0:
         raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
-    # Concentrated events add up as ρ and are converted once at δ. The pure part is added to the result, so a pure
-    # charge always costs what it declares: at every order α the Rényi loss is at most ρα + Σ ε, also where later
-    # events are chosen in view of earlier outcomes.
+    # The ρ of concentrated events add up, and their sum is converted to an ε at δ. The ε of the pure events is added to
+    # that ε, so a pure charge always costs the ε that it declares. This is valid because at every order α the Rényi
+    # loss is at most ρα + Σ ε, also if later events are chosen in view of earlier outcomes.
     rho = sum((part.rho for part in concentrated), Fraction(0))
     failure = sum((part.failure_probability for part in concentrated if isinstance(part, PureSteps)), Fraction(0))
     epsilon = _epsilon_of_zcdp(rho, delta) if not failure else _epsilon_with_failures(rho, delta, failure, pure)
@@ -62,7 +63,7 @@ def _compose(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
 
 
 def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:
-    """ε of ρ-zero-concentrated privacy at δ."""
+    """Convert ρ-zero-concentrated differential privacy to the ε at a given δ, rounded up."""
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -73,7 +74,11 @@ def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def _epsilon_with_failures(rho: Fraction, delta: Fraction, failure: Fraction, pure: Fraction) -> Fraction:
-    """ε of ρ where δ also covers (1 + e^ε) · failure; the declared ε decides how much of δ is left for ρ."""
+    """Convert ρ to an ε if δ must also cover the failure probability of the events.
+
+    The failures use (1 + e^ε) · failure of δ, where ε is the loss of all events, pure ones included. Only the rest of δ
+    is left to convert ρ. A larger ε leaves a smaller rest, so ε is raised until it is enough.
+    """
     epsilon = _epsilon_of_zcdp(rho, delta)
     while True:
         loss = float(epsilon + pure)
@@ -90,18 +95,22 @@ def _epsilon_with_failures(rho: Fraction, delta: Fraction, failure: Fraction, pu
 
 
 def _epsilon_of_fine(fine: Sequence[FineGaussian], rho: Fraction, delta: Fraction) -> Fraction:
-    """ε of continuous noise and what the integers may add; Gaussian mechanisms compose to one with μ² = Σ μ² = 2ρ."""
+    """Compute the ε of several fine Gaussian events at δ.
+
+    The ε is that of continuous Gaussian noise, plus a bound on what the rounding to integers adds. Gaussian mechanisms
+    of sensitivity/σ = μ_i compose to one Gaussian mechanism with μ² = Σ μ_i² = 2ρ.
+    """
     import numpy as np
     from dp_accounting import get_epsilon_gaussian
 
     numbers, sigma = sum(part.numbers for part in fine), min(part.sigma for part in fine)
     mu = math.sqrt(2 * rho)
-    # Less than 2^−99 of the noise lies outside a ball of √B standard deviations.
+    # The noise lies outside a ball of ``radius`` − μ standard deviations with probability below 2^−99.
     radius = math.sqrt(2 * math.log(2) * (numbers + 200 * len(fine))) + mu
     more = numbers / (23 * sigma**2) + radius**2 / (8 * sigma**2) + 1e-15
     less = float(delta) * math.exp(-numbers / (23 * sigma**2)) - len(fine) * 2.0**-99
-    if less <= 0 or mu < 2.0**-12:  # below that the formula is a difference of equal floats
+    if less <= 0 or mu < 2.0**-12:  # for a smaller μ the formula would subtract nearly equal floats
         return _epsilon_of_zcdp(rho, delta)
-    with np.errstate(divide="ignore"):  # far from the solution δ is zero, and its logarithm infinite
+    with np.errstate(divide="ignore"):  # far from the solution δ is 0 and its logarithm infinite
         epsilon = get_epsilon_gaussian(1 / mu, less * (1 - 1e-9))
     return Fraction((epsilon + more) * (1 + 1e-9))

@@ -1,14 +1,15 @@
-"""Audits: an empirical lower bound on ε from many runs on two neighbouring datasets.
+"""Audits: an empirical lower bound on ε from many runs of a mechanism on two neighbouring datasets.
 
-Differential privacy says Pr[M(D) ∈ S] ≤ e^ε Pr[M(D′) ∈ S] + δ for every set S of outcomes. So every set whose two
-probabilities are known well enough bounds ε from below:
+Differential privacy of a mechanism M on neighbouring datasets D and D′ means Pr[M(D) ∈ S] ≤ e^ε Pr[M(D′) ∈ S] + δ for
+every set S of outcomes. So estimates of both probabilities of any one set S bound ε from below:
 
     ε ≥ ln((p − δ) / q),   p a lower bound of Pr[M(D) ∈ S], q an upper bound of Pr[M(D′) ∈ S]
 
-Half of the runs choose the set that distinguishes the datasets best. The other half, which is independent of the
-choice, bounds its probabilities. A bound above the declared ε proves a violation. A bound below it proves nothing
-except that this attack failed. After Ding, Wang, Wang, Zhang and Kifer, "Detecting violations of differential privacy"
-(2018), and Jagielski, Ullman and Oprea, "Auditing differentially private machine learning" (2020).
+Half of the runs are used to choose the set S that distinguishes the datasets best. The other half, which is independent
+of the choice, gives p and q. A lower bound above the declared ε proves a violation. A lower bound below the declared ε
+proves only that this attack failed. The method follows Ding, Wang, Wang, Zhang and Kifer, "Detecting violations of
+differential privacy" (2018), and Jagielski, Ullman and Oprea, "Auditing differentially private machine learning"
+(2020).
 """
 
 from __future__ import annotations
@@ -29,29 +30,29 @@ Data = TypeVar("Data", contravariant=True)
 Outcome = TypeVar("Outcome", covariant=True)
 
 _MOST_THRESHOLDS = 200
-"""How many thresholds are tried; more would only add sets that hardly differ."""
+"""The number of thresholds that are tried; more thresholds would only add sets that hardly differ."""
 
 _MOST_VALUES = 2000
-"""Single values are tried as sets if there are at most so many."""
+"""Each single value is tried as a set if there are at most so many different values."""
 
 
 class Auditable(Protocol[Data, Outcome]):
-    """What can be audited: every :class:`heathaze.central.mechanism.Mechanism`."""
+    """The interface of a mechanism that can be audited; every :class:`heathaze.central.mechanism.Mechanism` has it."""
 
     @property
     def epsilon(self) -> Fraction:
         """The declared ε."""
 
     def run(self, counts: Data, randomness: Randomness) -> Outcome:
-        """Draw the noise."""
+        """Draw the noise and return the noisy outcome."""
 
 
 @dataclass(frozen=True)
 class Audit:
     """The result of an audit.
 
-    ``lower_bound`` is the certified lower bound on ε, ``declared`` the ε that the mechanism declares, ``runs`` the
-    number of runs on each dataset, and ``confidence`` the probability that a correct mechanism is not accused.
+    ``lower_bound`` is the certified lower bound on ε, and ``declared`` the ε that the mechanism declares. ``runs`` is
+    the number of runs on each dataset. ``confidence`` is the probability that a correct mechanism is not accused.
     """
 
     lower_bound: float
@@ -61,7 +62,7 @@ class Audit:
 
     @property
     def violated(self) -> bool:
-        """Whether the bound is above the declared ε. The guarantee is then broken, up to 1 − confidence."""
+        """Whether the bound is above the declared ε: a violation, except with probability 1 − confidence."""
         return self.lower_bound > self.declared
 
     def __str__(self) -> str:
@@ -84,17 +85,18 @@ def audit(
     """Run a mechanism ``runs`` times on each of two neighbouring datasets and bound ε from the outcomes.
 
     Args:
-        mechanism: What to attack; its ``epsilon`` is taken as pure (δ = 0).
+        mechanism: The mechanism to attack; its ``epsilon`` is taken as pure (δ = 0).
         first: One dataset.
         second: Its neighbour, with one unit more or less.
         statistic: The number that the attacker computes from an outcome, for example the total or the mass of the cell
             that differs.
-        runs: Runs on each dataset. To observe a loss of ε takes a few times 14 · e^ε runs at the default confidence.
+        runs: The number of runs on each dataset. At the default confidence, a few times 14 · e^ε runs are needed to
+            observe a loss of ε.
         randomness: The source of random bits; ``Simulation(seed)`` makes the audit repeatable.
         confidence: Probability that a correct mechanism is not accused, between 0 and 1.
 
     Returns:
-        What was found.
+        The result of the audit.
 
     Raises:
         InvalidInput: There are fewer than four runs, or the confidence is out of range.
@@ -113,8 +115,8 @@ def lower_bound(
     """Return a lower bound on ε that is wrong with probability at most 1 − ``confidence``.
 
     Args:
-        first: Outcomes of independent runs on one dataset, one number each, at least four.
-        second: Outcomes on its neighbour.
+        first: Outcomes of at least four independent runs on one dataset, one number for each run.
+        second: Outcomes of at least four independent runs on a neighbouring dataset.
         confidence: Between 0 and 1.
         delta: The declared δ, at least 0 and below 1.
 
@@ -139,7 +141,7 @@ def lower_bound(
             f"confidence is {confidence} and delta is {delta}; give a confidence between 0 and 1, and 0 ≤ delta < 1."
         )
     doubt = (1 - confidence) / 2
-    # Outcomes are independent, so every second one can be used to choose.
+    # Outcomes are independent, so the even ones may choose the set and the odd ones bound its probabilities.
     best, chosen = 0.0, None
     for likely, rare in ((a, b), (b, a)):
         low, high = _candidates(np.concatenate([likely[::2], rare[::2]]))
@@ -154,10 +156,13 @@ def lower_bound(
 
 
 def _candidates(outcomes: Floats) -> tuple[Floats, Floats]:
-    """Sets of outcomes as lower and upper ends: those below or above a threshold, and single values if they are few."""
+    """Return candidate sets of outcomes for an audit, as the lower and upper ends of intervals.
+
+    The sets are the outcomes below or above a threshold, and single values if there are few.
+    """
     ordered = np.sort(outcomes)
     count = len(ordered)
-    # The best sets are often rare ones, so thresholds are closer together towards the ends.
+    # The best set is often a rare one, so thresholds are closer together towards both ends of the outcomes.
     tail = np.unique(np.geomspace(1, count, _MOST_THRESHOLDS).astype(int)) - 1
     even = np.linspace(0, count - 1, _MOST_THRESHOLDS).astype(int)
     thresholds = np.unique(ordered[np.concatenate([tail, count - 1 - tail, even])])
@@ -168,17 +173,20 @@ def _candidates(outcomes: Floats) -> tuple[Floats, Floats]:
 
 
 def _bounds(likely: Floats, rare: Floats, low: Floats, high: Floats, doubt: float, delta: float) -> Floats:
-    """ln((p − δ)/q) for each set, p and q one-sided Clopper–Pearson bounds that each err with probability ``doubt``."""
+    """Compute the lower bound ln((p − δ)/q) on ε for each candidate set.
+
+    p and q are one-sided Clopper–Pearson bounds, each of which is wrong with probability at most ``doubt``.
+    """
     from scipy.special import betaincinv
 
     hits, others = _hits(likely, low, high), _hits(rare, low, high)
-    # Without a hit p is bounded by 0, with hits only q is bounded by 1; the quantile is not defined there.
+    # The quantile is not defined without any hit, where p = 0, and if every outcome is a hit, where q = 1.
     p = np.where(hits > 0, betaincinv(np.maximum(hits, 1), len(likely) - hits + 1, doubt), 0.0)
     q = np.where(others < len(rare), betaincinv(others + 1, np.maximum(len(rare) - others, 1), 1 - doubt), 1.0)
     return np.log(np.maximum(p - delta, np.finfo(float).tiny)) - np.log(q)
 
 
 def _hits(outcomes: Floats, low: Floats, high: Floats) -> Integers:
-    """How many outcomes lie in each set."""
+    """Count the outcomes in each candidate set."""
     ordered = np.sort(outcomes)
     return np.searchsorted(ordered, high, side="right") - np.searchsorted(ordered, low, side="left")

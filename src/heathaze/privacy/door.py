@@ -1,8 +1,9 @@
-"""The door: every holder of a secret pays here before anything about it leaves.
+"""Payment: every holder of private data charges a ledger here before a noisy result about the data is made.
 
-Publishing, devices, sensors, consumers and owners of data all call :func:`pay`. It checks that the event costs no more
-than the guarantee declares, charges the ledger, and hands out the randomness that the noise is drawn from. Noise that
-was not paid for therefore has no source of random bits. No other module calls ``Ledger.charge``.
+Publishing, devices, sensors, and the consumers and owners of the marketplace all call :func:`pay`. This function checks
+that the event costs no more than the guarantee declares, charges the ledger, and returns the randomness from which the
+noise is drawn. Noise that was not paid for therefore has no source of random bits. No other module calls
+``Ledger.charge``.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from heathaze.privacy.randomness import Randomness, SecureRandomness
 
 @dataclass(frozen=True)
 class Receipt:
-    """What :func:`pay` returns: proof of the payment, and the randomness to draw the noise from.
+    """The result of :func:`pay`: the ledger's entry of the payment, and the randomness from which to draw the noise.
 
-    ``entry`` is the ledger's entry, or None where no ledger was given.
+    ``entry`` is None if no ledger was given.
     """
 
     guarantee: Guarantee
@@ -34,22 +35,22 @@ class Receipt:
 
     @property
     def simulated(self) -> bool:
-        """Whether the noise could be repeated, so that nothing made with it may be saved as a release.
+        """Whether the noise can be repeated. A result with such noise must not be saved as a release.
 
-        Only random bits from the operating system make a release.
+        Only random bits from the operating system cannot be repeated.
         """
         return type(self.randomness) is not SecureRandomness
 
     def provenance(
         self, mechanism: str, parameters: Mapping[str, Any], *, weight: str, at_most: int | None
     ) -> Provenance:
-        """Return the public facts about what was paid for.
+        """Return the provenance of the release that was paid for.
 
         Args:
             mechanism: Name of the mechanism.
-            parameters: Its public parameters.
+            parameters: The public parameters of the mechanism.
             weight: How one unit is counted, such as "share".
-            at_most: The largest number of cells of one unit that count, or None for all.
+            at_most: The largest number of cells that count for one unit, or None for all its cells.
         """
         return Provenance(
             mechanism=mechanism,
@@ -71,24 +72,24 @@ def pay(
     note: str = "",
     once: str | None = None,
 ) -> Receipt:
-    """Charge the ledger for an event, and hand out the randomness for its noise.
+    """Charge the ledger for an event, and return the randomness for its noise.
 
-    The charge is on the disk before any noise exists. A crash may waste budget, but never overspends it.
+    The charge is on the disk before any noise is drawn. A crash may waste budget, but never overspends it.
 
     Args:
-        guarantee: What is promised.
-        event: What will be done to the data.
-        ledger: The :class:`Ledger` or :class:`Budget` to pay from. Without one nothing is charged.
+        guarantee: The guarantee of the release.
+        event: The description of the noise that will be added.
+        ledger: The :class:`Ledger` or :class:`Budget` to charge. Without one nothing is charged.
         randomness: The source of random bits for the noise; the operating system if left out.
         note: A text for the ledger's entry.
-        once: If given, the charge is refused if the note of an entry begins with this text.
+        once: If given, the charge is refused if the note of an earlier entry begins with this text.
 
     Returns:
         The receipt.
 
     Raises:
         PromiseBroken: The event costs more than the guarantee declares; nothing was charged.
-        BudgetExceeded: The ledger has less left than this costs; nothing was charged.
+        BudgetExceeded: The event costs more than the ledger has left; nothing was charged.
         AlreadyCharged: The note of an entry begins with ``once``; nothing was charged.
         LedgerMismatch: The ledger was charged in another unit or adjacency before; nothing was charged.
         InvalidInput: ``ledger`` is not a ledger; nothing was charged.

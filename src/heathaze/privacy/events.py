@@ -1,9 +1,9 @@
-"""Events: what a mechanism does to the data, described so completely that anyone can compute its privacy loss.
+"""Events: descriptions of a mechanism's noise, complete enough to compute its privacy loss.
 
 A mechanism describes its noise as an event, and :func:`heathaze.privacy.accountant.compose` computes the privacy loss
-of several events together. Every event checks its own numbers, because a file may hold a loss of −5 that would cancel
-one of 5. An event may have noise of scale 0, for tests of the code around the noise; its privacy loss is infinite, so
-:func:`compose` refuses it.
+of several events together. Every event checks its own numbers, because an edited file may hold an ε of −5, which would
+cancel an ε of 5. An event may have noise of scale 0, for tests of the code around the noise. Its privacy loss is
+infinite, so :func:`compose` refuses it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _LENGTHS = ("metre", "unit of length")
 _MAY_BE_ZERO = ("scale", "sigma", "shape", "bias", "steps", "failure_probability")
 
 _MOST_NESTED = 100
-"""Compositions inside compositions. Mechanisms need three levels; a file with thousands would exhaust the stack."""
+"""The limit of nested compositions. Mechanisms need three levels; thousands of levels would exhaust the stack."""
 
 
 class _Checked:
-    """Checks the numbers of an event when it is made, by a mechanism or from a file."""
+    """Base class that checks the numbers of an event, whether a mechanism made it or a file holds it."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -54,7 +54,7 @@ class DiscreteLaplace(_Checked):
     """Independent discrete Laplace noise, Pr[x] ∝ exp(−|x|/scale), added to integers.
 
     Args:
-        sensitivity: ℓ1 sensitivity of the integers: how much one unit changes them in all, at least 1.
+        sensitivity: ℓ1 sensitivity of the integers, at least 1: the sum of the changes that one unit can cause.
         scale: Scale of the noise, at least 0.
 
     >>> DiscreteLaplace(1, Fraction(2)).epsilon
@@ -85,21 +85,22 @@ class DiscreteGaussian(_Checked):
 
     @property
     def rho(self) -> Fraction:
-        """ρ of zero-concentrated privacy, sensitivity² / 2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        """ρ of zero-concentrated privacy: sensitivity² / 2σ² (Canonne, Kamath, Steinke 2020, Theorem 4)."""
         self._check_noise(self.sigma)
         return Fraction(self.sensitivity**2) / (2 * self.sigma**2)
 
 
 @dataclass(frozen=True)
 class FineGaussian(_Checked):
-    """Discrete Gaussian noise so fine that it costs what continuous Gaussian noise costs (Balle and Wang 2018).
+    """Discrete Gaussian noise with a large σ, accounted as continuous Gaussian noise (Balle and Wang 2018).
 
-    That is less than ρ gives. ``sensors/readings.md`` proves what the integers add.
+    The exact ε of continuous Gaussian noise is smaller than the ε that follows from ρ. ``sensors/readings.md`` proves
+    how much the rounding to integers adds to it.
 
     Args:
-        sensitivity: Joint ℓ2 sensitivity of the integers, at least 1.
+        sensitivity: ℓ2 sensitivity of all integers together, at least 1.
         sigma: σ, at least 2^16.
-        numbers: How many integers get noise.
+        numbers: The number of integers that get noise.
 
     Raises:
         PromiseBroken: σ is below 2^16.
@@ -122,14 +123,16 @@ class FineGaussian(_Checked):
 
 @dataclass(frozen=True)
 class LaplaceOnPaths(_Checked):
-    """Discrete Laplace counts of tree nodes that are chosen in view of earlier counts; every path spends at most ε.
+    """Counts of tree nodes with discrete Laplace noise, where each path from the root to a leaf spends at most ε.
 
-    The mass of one unit is a mixture of root-to-leaf paths: Σ_v ε_v m_v = Σ_leaf m_leaf Σ_{v above} ε_v. So a bound on
-    what each path spends also bounds what the whole tree spends, whichever tree the noise led to.
+    The nodes may be chosen in view of earlier noisy counts. The count of node v has noise of scale sensitivity / ε_v.
+    Let m_v be the mass of one unit in v, as a share of the sensitivity: the sum of its shares m_leaf in the leaves
+    below v. The unit's privacy loss is at most Σ_v ε_v m_v = Σ_leaf m_leaf Σ_{v above leaf} ε_v. So a bound on the ε of
+    each path also bounds the loss of the whole tree, for every tree that the noise may lead to.
 
     Args:
         sensitivity: The largest mass of one unit, at least 1.
-        epsilon: The most that the nodes of any root-to-leaf path spend together, above 0.
+        epsilon: The largest sum of ε_v on any path from the root to a leaf, above 0.
     """
 
     sensitivity: int
@@ -138,10 +141,10 @@ class LaplaceOnPaths(_Checked):
 
 @dataclass(frozen=True)
 class BiasedSplits(_Checked):
-    """A tree that is grown by splitting each node whose biased, noisy count is above a threshold θ.
+    """The shape of a tree in which each node with a biased, noisy count above a threshold θ is split (PrivTree).
 
-    At depth d a node of mass c is split when max(c − d·bias, θ − bias) + X > θ. X is discrete Laplace noise, and all
-    numbers are integers. Only the shape of the tree is released. One unit pays once for all depths:
+    At depth d a node of mass c is split if max(c − d·bias, θ − bias) + X > θ. X is discrete Laplace noise, and all
+    numbers are integers. Only the shape of the tree is released. The privacy loss does not grow with the depth:
 
         ε = sensitivity / scale · (1 + 1 / (1 − exp(−bias / scale)))
 
@@ -150,7 +153,7 @@ class BiasedSplits(_Checked):
     Args:
         sensitivity: The largest mass of one unit, at least 1.
         scale: Scale of X, at least 0.
-        bias: What each depth subtracts from a count, at least 0.
+        bias: The number that each further level of depth subtracts from a count, at least 0.
     """
 
     sensitivity: int
@@ -159,7 +162,7 @@ class BiasedSplits(_Checked):
 
     @property
     def epsilon(self) -> Fraction:
-        """The formula above, with exp(−bias / scale) rounded up to a multiple of 2^−60.
+        """ε by the formula of the class, with exp(−bias / scale) rounded up to a multiple of 2^−60.
 
         Raises:
             PromiseBroken: The privacy loss is infinite.
@@ -175,7 +178,7 @@ class BiasedSplits(_Checked):
 
 
 def _exp_of_minus(exponent: Fraction) -> Fraction:
-    """exp(−exponent), rounded up to a multiple of 2^−60; the result is the same on every machine, unlike floats.
+    """Compute exp(−exponent), rounded up to a multiple of 2^−60. Unlike floats, the result is equal on all machines.
 
     >>> float(_exp_of_minus(Fraction(0))), round(float(_exp_of_minus(Fraction(1))), 12)
     (1.0, 0.367879441171)
@@ -183,18 +186,18 @@ def _exp_of_minus(exponent: Fraction) -> Fraction:
     if exponent > 42:  # exp(−42) < 2^−60
         return Fraction(1, 2**60)
     with localcontext(Context(prec=40, rounding=ROUND_FLOOR, traps=[])):
-        # The quotient is rounded down and decimal's exp is good to half a unit of the 40th digit: 1e-38 covers both.
+        # The quotient is rounded down, and decimal's exp errs by half a unit of the 40th digit; 1e-38 covers both.
         power = (-(Decimal(exponent.numerator) / Decimal(exponent.denominator))).exp()
         return min(Fraction(1), Fraction(math.ceil((Fraction(power) + Fraction(1, 10**38)) * 2**60), 2**60))
 
 
 @dataclass(frozen=True)
 class RandomizedReport(_Checked):
-    """One report that a device drew, whose probability changes by at most a factor of e^ε between any two positions.
+    """One randomised report of a device, whose probability differs by at most a factor of e^ε between two positions.
 
     Args:
         epsilon: ε, above 0.
-        per: None, or for geo-indistinguishability the length that ε counts for: "metre" or "unit of length".
+        per: None, or for geo-indistinguishability the length to which ε refers: "metre" or "unit of length".
 
     Raises:
         InvalidInput: ``per`` is another text.
@@ -211,9 +214,10 @@ class RandomizedReport(_Checked):
 
 @dataclass(frozen=True)
 class NoiseShares(_Checked):
-    """A sum to which every device added, in each coordinate, the difference of two Pólya numbers, β = exp(−1/scale).
+    """A sum to which every device adds a noise share: in each coordinate the difference of two Pólya numbers.
 
-    From shape 1 on the noise is discrete Laplace plus something independent. Below shape 1 the privacy loss is larger
+    The Pólya numbers have β = exp(−1/scale), see :mod:`heathaze.privacy.noise_shares`. If the shapes of all shares sum
+    to 1 or more, the noise is discrete Laplace noise plus independent noise. Below shape 1 the privacy loss is larger
     than sensitivity / scale (errata E3-1), so such a sum must never be opened.
 
     Args:
@@ -240,21 +244,22 @@ class NoiseShares(_Checked):
 
 @dataclass(frozen=True)
 class PureSteps(_Checked):
-    """Many small pure steps, each chosen in view of those before, accounted together as zero-concentrated privacy.
+    """Many small steps with a pure ε each, accounted together as zero-concentrated privacy.
 
-    One by one the steps would cost steps · ε. Together they cost far less, and a δ. A step has *bounded range* if the
-    odds of any two of its outcomes change by a factor of at most e^ε; the exponential mechanism and a logistic coin
-    have it. Such a step costs a quarter of any other step with a pure ε:
+    Each step may be chosen in view of the outcomes of earlier steps. Basic composition would cost steps · ε.
+    Zero-concentrated privacy costs far less, but needs a δ. A step has *bounded range* if the odds of any two of its
+    outcomes change by a factor of at most e^ε. The exponential mechanism and a logistic coin have bounded range. The ρ
+    of such a step is a quarter of the ρ of another step with the same ε:
 
         ρ = steps · ε² / 8   with bounded range (Dong, Durfee, Rogers 2020; Cesar and Rogers 2021, Lemma 3.2)
         ρ = steps · ε² / 2   otherwise          (Bun and Steinke 2016, Proposition 1.4)
 
     Args:
         epsilon: ε of one step, above 0.
-        steps: How many steps there are, at least 0.
+        steps: The number of steps, at least 0.
         bounded_range: Whether every step has bounded range.
-        failure_probability: The probability that an assumption of the proof fails, at least 0 and below 1. δ must then
-            also cover (1 + e^ε) times that, where ε is the privacy loss of all events together.
+        failure_probability: The probability that an assumption of the proof fails, at least 0 and below 1. δ must also
+            cover (1 + e^ε) times this probability, where ε is the privacy loss of all events together.
 
     Raises:
         InvalidInput: A value is out of range.
@@ -275,7 +280,7 @@ class PureSteps(_Checked):
 
     @property
     def rho(self) -> Fraction:
-        """ρ of zero-concentrated privacy, the formula above."""
+        """ρ of zero-concentrated privacy, by the formula of the class."""
         return self.steps * self.epsilon**2 / (8 if self.bounded_range else 2)
 
 
@@ -284,10 +289,10 @@ class Composition:
     """Several events on the same data.
 
     Args:
-        events: The events, as a tuple. They may be compositions too, up to 100 inside each other.
+        events: A tuple of events. An event may itself be a composition, up to 100 levels deep.
 
     Raises:
-        InvalidInput: A part is not an event, or there are too many compositions inside each other.
+        InvalidInput: A part is not an event, or compositions are nested too deeply.
     """
 
     events: tuple[Event, ...]
@@ -317,14 +322,14 @@ Event = Elementary | Composition
 
 
 def flatten(event: Event) -> list[Elementary]:
-    """Return the elementary events inside an event, in order."""
+    """Return the elementary events inside an event and its nested compositions, in order."""
     if isinstance(event, Composition):
         return [part for inner in event.events for part in flatten(inner)]
     return [event]
 
 
 def needs_delta(event: Event) -> bool:
-    """Return whether the event costs a δ, as Gaussian noise and many steps accounted together do."""
+    """Return whether the event has no pure ε, so that its loss needs a δ: Gaussian noise and :class:`PureSteps`."""
     return any(isinstance(part, Concentrated) for part in flatten(event))
 
 
@@ -346,7 +351,7 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
-    """Return the event as plain numbers and texts, for ledgers and releases.
+    """Convert an event to plain numbers and texts, for the files of ledgers and releases.
 
     >>> event_to_dict(DiscreteLaplace(1, Fraction(1, 2)))
     {'kind': 'discrete-laplace', 'sensitivity': 1, 'scale': '1/2'}
@@ -359,14 +364,14 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 
 
 def event_from_dict(fields: Mapping[str, Any]) -> Event:
-    """Return the event that :func:`event_to_dict` described.
+    """Build an event from the dictionary that :func:`event_to_dict` returned.
 
     Args:
-        fields: The description. It may come from an unknown file, so every field is checked.
+        fields: The dictionary. It may come from an unknown file, so every field is checked.
 
     Raises:
-        InvalidInput: The fields describe no event.
-        PromiseBroken: They describe an event that cannot keep its promise, such as coarse noise called fine.
+        InvalidInput: The fields do not describe an event.
+        PromiseBroken: The event breaks a condition of its proof, such as a :class:`FineGaussian` of small σ.
 
     >>> event_from_dict({"kind": "discrete-laplace", "sensitivity": 1, "scale": "1/2"}).epsilon
     Fraction(2, 1)
@@ -396,9 +401,9 @@ def _from_dict(fields: Mapping[str, Any], nested: int) -> Event:
 
 
 def _read(text: Any) -> Any:
-    """A rational as :func:`event_to_dict` writes it; anything else stays as it is, and the event refuses it.
+    """Parse a rational that :func:`event_to_dict` wrote; return any other value unchanged, for the event to refuse.
 
-    ``Fraction`` would accept 1e999999999 too, and compute for years.
+    ``Fraction`` alone would also accept the text 1e999999999, and compute for years.
     """
     if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,4300}(/[0-9]{1,4300})?", text, re.ASCII):
         numerator, _, denominator = text.partition("/")

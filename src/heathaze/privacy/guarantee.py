@@ -1,4 +1,4 @@
-"""The guarantee of a release: its privacy loss, the protected unit, the change of the data, and who is trusted."""
+"""The guarantee of a release: its privacy loss, the protected unit, the adjacency, and who must be trusted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heathaze.privacy.loss import PrivacyLoss, decimal, decimal_up
 
 
 class Unit(enum.Enum):
-    """The protected unit: the rows of the data that count as one and that the guarantee covers together."""
+    """The protected unit: which rows of the data the guarantee protects together, such as all rows of a person."""
 
     PERSON = "person"
     PERSON_DAY = "person-day"
@@ -24,9 +24,9 @@ class Unit(enum.Enum):
 
     @classmethod
     def parse(cls, name: str | Unit) -> Unit:
-        """Return the unit of visits with this name.
+        """Return the protected unit of visits with a given name.
 
-        Sensors (``SOURCE``) and the marketplace (``RECORD``) set their own unit, so their names are refused here.
+        The names "source" and "record" are refused, because sensors and the marketplace set their unit themselves.
 
         Args:
             name: ``"person"``, ``"person-day"`` or ``"visit"``, or the unit itself.
@@ -47,7 +47,7 @@ class Unit(enum.Enum):
 
     @property
     def described(self) -> str:
-        """What is protected, in words."""
+        """The protected unit in words, for the sentence of a guarantee."""
         return {
             Unit.PERSON: "one person, with all of their visits",
             Unit.PERSON_DAY: "one day of one person, with all visits of that day (a person's days add up)",
@@ -57,7 +57,7 @@ class Unit(enum.Enum):
         }[self]
 
     def _with(self, thing: str) -> str:
-        """The thing (a vector, a position) that belongs to one unit."""
+        """Name a thing (a vector or a position) that belongs to one unit, such as "one person's position"."""
         of_person = {Unit.PERSON: f"one person's {thing}", Unit.PERSON_DAY: f"one person's {thing} on one day"}
         return of_person.get(self, f"the {thing} of one {self.value}")
 
@@ -74,7 +74,7 @@ class Trust(enum.Enum):
 
     @property
     def described(self) -> str:
-        """Who is trusted and what they know, in words."""
+        """Who must be trusted and what they know, in words, for the sentence of a guarantee."""
         return {
             Trust.CENTRAL: "a curator, who held the raw data and ran Heathaze",
             Trust.SECURE_SUM: "a secure sum, whose server follows the protocol and sees only noisy sums of many "
@@ -92,12 +92,12 @@ class Trust(enum.Enum):
 
 
 class Adjacency(enum.Enum):
-    """Which change of the data the guarantee speaks of (errata X1).
+    """The change of the data between two neighbouring datasets (errata X1).
 
     ADD_REMOVE: one unit is added to the data or removed from it.
 
     ZERO_OUT: the vector of one unit is replaced by zeros. The device still takes part and still adds its share of the
-    noise. Removing the device would also remove its noise, and the proof does not cover that.
+    noise. The removal of a device would also remove its noise, and the proof does not cover this change.
 
     REPLACE: one record is replaced by any other, and the number of records is public. This costs twice as much as
     ADD_REMOVE.
@@ -127,22 +127,22 @@ class Adjacency(enum.Enum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a release promises. ``str(guarantee)`` says it in one sentence for everybody, then in exact terms.
+    """The privacy guarantee of a release. ``str(guarantee)`` is a sentence for laypeople, followed by exact terms.
 
     Args:
         loss: The privacy loss (ε, δ).
         unit: The protected unit.
-        adjacency: Which change of the data the guarantee speaks of.
+        adjacency: The change of the data between neighbouring datasets.
         trust: Who has to be trusted.
         colluders: The largest number of devices of a shard that may reveal their noise to the server. It is at least 0,
             and only a secure sum has colluders.
-        reach: α, how far sources may have moved, with its unit, such as "0.5 metres". Only sensors have a reach.
-        failure_probability: Bound on the probability that some shard, drawn at random, has more colluders than that.
-            It is at least 0 and below 1, and only a secure sum has it.
+        reach: α, the protected movement of sources, with its unit, such as "0.5 metres". Only sensors have a reach.
+        failure_probability: A bound on the probability that any of the shards, which are drawn at random, has more than
+            ``colluders`` colluders. It is at least 0 and below 1, and only a secure sum has it.
 
     Raises:
         InvalidInput: ``colluders`` or ``failure_probability`` is out of range.
-        PromiseBroken: A field is set that the trust or the adjacency does not have.
+        PromiseBroken: A field is set that does not apply to the trust or the adjacency.
 
     >>> print(Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON))  # doctest: +ELLIPSIS
     Whether any one person is in the data changes the chance of any result by at most a factor of 2.72. Protected: ...
@@ -178,7 +178,7 @@ class Guarantee:
     # ── in words ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def __str__(self) -> str:
-        # A report holds one position, whatever else its person did.
+        # A local report holds one position, so it protects this position only, not a whole unit.
         protected = "" if self.trust is Trust.LOCAL else f"Protected: {self.unit.described}. {self._unprotected()}"
         physics = ", if the readings follow the stated physics" if self.adjacency is Adjacency.EARTH_MOVER else ""
         return (
@@ -187,7 +187,7 @@ class Guarantee:
         )
 
     def _change(self) -> str:
-        """Which change of the data changes the chance of what."""
+        """Write the beginning of the sentence: the change of the data, and the result whose probability changes."""
         whose = ("owners" if self.adjacency is Adjacency.REPLACE else "other owners") + ", even taken together,"
         result = {Trust.LOCAL: "any report", Trust.CURATOR: f"any messages to the {whose}"}.get(
             self.trust, "any result"
@@ -208,7 +208,7 @@ class Guarantee:
         return f"If {change}, the chance of {'any readings' if readings else result} changes"
 
     def _factor(self) -> str:
-        """e^ε as a number, rounded up, and δ."""
+        """Write the factor e^ε as a number, rounded up, and δ."""
         epsilon = self.loss.epsilon
         if self.adjacency.length is not None:
             return f"e^({decimal(epsilon)} · r)"
@@ -224,7 +224,10 @@ class Guarantee:
         return ""
 
     def _terms(self) -> str:
-        """Kind, ε, δ, unit, adjacency and trust. ``release.promise`` reads unit and adjacency back from this text."""
+        """Write the exact terms: kind, ε, δ, unit, adjacency and trust.
+
+        ``release.promise`` reads unit and adjacency back from this text.
+        """
         kind, loss = "differential privacy", f"ε = {decimal(self.loss.epsilon)}"
         delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"
         if self.adjacency.length is not None:
@@ -259,7 +262,7 @@ class Guarantee:
 
     @property
     def short(self) -> str:
-        """The guarantee as a caption under a picture."""
+        """The guarantee in one line, as a caption of a picture."""
         per = "" if self.adjacency.length is None else f" per {self.adjacency.length}"
         kind = "geo-indistinguishability" if per else "differential privacy"
         return (
@@ -270,7 +273,7 @@ class Guarantee:
     # ── in files ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain texts and numbers, for files. Rationals are written as 'numerator/denominator'."""
+        """Convert the guarantee to plain texts and numbers, for files; a rational becomes 'numerator/denominator'."""
         fields: dict[str, Any] = {
             "epsilon": str(self.loss.epsilon),
             "delta": str(self.loss.delta),
@@ -289,10 +292,10 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Guarantee:
-        """Return the guarantee that :meth:`to_dict` described; the sentence is ignored.
+        """Build a guarantee from the dictionary that :meth:`to_dict` returned.
 
         Args:
-            fields: What :meth:`to_dict` returned.
+            fields: The dictionary. Its field "sentence" is ignored.
 
         Raises:
             KeyError: A field is missing.

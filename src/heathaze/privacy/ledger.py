@@ -1,11 +1,12 @@
 """The ledger: the privacy budget of one dataset, in a file that survives crashes.
 
 The file is a SQLite database with one row for each charge. Row 0 holds the total, δ and a random id. Every row carries
-the SHA-256 of its own text and of the row before it, so that an edited, missing or exchanged row is found. This chain
-is checked whenever the file is opened and again inside the transaction of every charge, so several processes that share
-a ledger cannot overspend it together. A charge is on the disk (fsync) when :meth:`Ledger.charge` returns.
+a SHA-256 hash of its own text and of the hash of the row before, so that an edited, missing or exchanged row is found.
+This chain of hashes is checked whenever the file is opened, and again inside the transaction of every charge. Several
+processes that share a ledger therefore cannot overspend it. A charge is on the disk (fsync) when :meth:`Ledger.charge`
+returns.
 
-The file alone cannot show that its last rows were cut off or that an old copy was put back. Every release therefore
+The file alone cannot show that its last rows were removed or that an old copy was put back. Every release therefore
 carries the number and the hash of its entry, and :meth:`Ledger.knows` says whether the file still holds that entry.
 """
 
@@ -44,10 +45,10 @@ from heathaze.privacy.loss import Number, decimal, decimal_down, parse_delta, pa
 from heathaze.privacy.randomness import fresh_bytes
 
 _FORMAT = 2
-"""Format 1, of version 0.1, had other names in guarantees and events."""
+"""The version of the file format. Format 1, of Heathaze 0.1, had other names in guarantees and events."""
 
 _WAIT_SECONDS = 30.0
-"""How long to wait for another process that holds the file."""
+"""The time to wait for another process that has locked the file."""
 
 _SCHEMA = (
     "CREATE TABLE entries (number INTEGER PRIMARY KEY, content TEXT NOT NULL, hash TEXT NOT NULL)",
@@ -60,10 +61,10 @@ _SCHEMA = (
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge: the guarantee, the event that it pays for, and its place in the ledger.
+    """One charge in a ledger: the guarantee, the event that was paid for, a note, and the place in the ledger.
 
-    ``number`` counts from 1, ``hash`` is its link of the chain, and ``time`` is in UTC. A :class:`Budget` has neither
-    hashes nor times.
+    ``number`` counts entries from 1. ``hash`` is the entry's hash in the chain. ``time`` is in UTC. The entries of a
+    :class:`Budget` have an empty hash and time.
     """
 
     number: int
@@ -74,15 +75,15 @@ class Entry:
     time: str
 
     def reference(self) -> dict[str, Any]:
-        """Return number and hash, for a release: enough to find the entry, and nothing secret."""
+        """Return the number and the hash of the entry, by which a release refers to it. Both are public."""
         return {"entry": self.number, "hash": self.hash}
 
 
 class Budget:
-    """A privacy budget in memory. It counts charges as a :class:`Ledger` does, and is gone when the process ends.
+    """A privacy budget in memory. It counts charges like a :class:`Ledger`, but is lost when the process ends.
 
     Args:
-        total: All the ε that may be spent, from 1e-6 to 1000.
+        total: The ε that may be spent in all, from 1e-6 to 1000.
 
     Raises:
         InvalidInput: The total is not a usable ε.
@@ -107,14 +108,14 @@ class Budget:
         return entry
 
     def check(self, guarantee: Guarantee, event: Event) -> None:
-        """Refuse what :meth:`charge` would refuse now, and charge nothing.
+        """Raise the error that :meth:`charge` would raise now, and charge nothing.
 
-        This is for callers who charge several ledgers, all or none: check each first. Another process may charge in
+        A caller who must charge several ledgers, or none, checks each of them first. Another process may charge in
         between, so a later charge can still be refused.
 
         Args:
-            guarantee: What would be promised.
-            event: What would be done to the data.
+            guarantee: The guarantee of the release.
+            event: The description of the noise that would be added.
 
         Raises:
             PromiseBroken, BudgetExceeded, LedgerMismatch: As :meth:`Ledger.charge`.
@@ -133,18 +134,18 @@ class Budget:
 
     @property
     def remaining(self) -> Fraction:
-        """The ε that is left."""
+        """The ε that is left: the total minus the spent ε."""
         return self.total - self.spent
 
     @property
     def unit(self) -> Unit | None:
-        """The protected unit of all charges, fixed by the first; None before the first."""
+        """The protected unit of all charges. The first charge fixes it; None before the first charge."""
         entries = self.entries()
         return entries[0].guarantee.unit if entries else None
 
     @property
     def adjacency(self) -> Adjacency | None:
-        """The adjacency of all charges, fixed by the first; None before the first."""
+        """The adjacency of all charges. The first charge fixes it; None before the first charge."""
         entries = self.entries()
         return entries[0].guarantee.adjacency if entries else None
 
@@ -196,7 +197,7 @@ class Budget:
 
     @staticmethod
     def _check_text(guarantee: Guarantee, event: Event, note: str) -> None:
-        """Check what does not depend on earlier charges: the declared loss, and that the note is printable text."""
+        """Check the parts of a charge that do not depend on earlier charges: the declared loss and the note."""
         check_declared(guarantee, event)
         expect(str, note, "The note of a charge")
         try:
@@ -209,14 +210,14 @@ class Budget:
 
 
 def check_declared(guarantee: Guarantee, event: Event) -> None:
-    """Refuse an event whose privacy loss, at the declared δ, is larger than the declared ε.
+    """Refuse an event whose privacy loss, at the δ of the guarantee, is larger than the ε of the guarantee.
 
     Args:
-        guarantee: What is declared.
-        event: What will be done to the data.
+        guarantee: The declared guarantee.
+        event: The description of the noise that will be added.
 
     Raises:
-        PromiseBroken: The event costs more than is declared.
+        PromiseBroken: The event costs more than the guarantee declares.
     """
     if needs_delta(event) and guarantee.loss.delta == 0:
         raise PromiseBroken("The guarantee declares a pure epsilon, and the event has noise that needs a delta.")
@@ -229,17 +230,17 @@ def check_declared(guarantee: Guarantee, event: Event) -> None:
 
 
 def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fraction:
-    """ε of all charges together: the sum of the declared ε, or the composition once there is Gaussian noise."""
+    """Compute the ε of all charges together: the sum of the declared ε, or the composition if an event needs a δ."""
     pure = [guarantee.loss.epsilon for guarantee, event in charges if not needs_delta(event)]
     gaussian = [event for _, event in charges if needs_delta(event)]
     if not gaussian:
         return sum(pure, Fraction(0))
-    # Laplace noise of scale 1/ε stands for a pure charge of ε as declared, which may be more than its event costs.
+    # A pure charge counts with its declared ε, which may be more than its event costs: as Laplace noise of scale 1/ε.
     return compose([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in pure if epsilon)], delta).epsilon
 
 
 class Ledger(Budget):
-    """The privacy budget of one dataset in a file, shared by all who publish from it. Make one with :meth:`open`.
+    """The privacy budget of one dataset, in a file that all publishers of the dataset share. Use :meth:`open`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -265,10 +266,10 @@ class Ledger(Budget):
 
         Args:
             path: The file. Keep it beside the data, on a local disk, and in the backup.
-            total: All the ε that may ever be spent on the data, from 1e-6 to 1000. It is needed to begin a ledger, and
-                if given later it must be the same.
-            delta: The δ at which Gaussian noise is accounted: 0 for pure ε only, or from 2^-80 up to below 1. It is 0
-                if left out at the beginning, and if given later it must be the same.
+            total: The ε that may ever be spent on the data, from 1e-6 to 1000. It is needed to begin a ledger. If it is
+                given for an existing ledger, it must be the same.
+            delta: The δ at which Gaussian noise is accounted: 0 for pure ε only, or from 2^-80 up to below 1. A new
+                ledger without it has δ = 0. If it is given for an existing ledger, it must be the same.
 
         Returns:
             The ledger.
@@ -298,23 +299,23 @@ class Ledger(Budget):
         return ledger
 
     def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
-        """Pay for a release before it is made: all or nothing, and on the disk on return.
+        """Pay for a release before it is made. The charge is written completely or not at all, and on disk on return.
 
-        The declared losses are added in exact rationals, Σ εᵢ. Once Gaussian noise is among the events, the loss of all
-        events together at the ledger's δ counts. Only :func:`heathaze.privacy.door.pay` calls this.
+        The declared ε of all charges are added in exact rationals. If any event has Gaussian noise, the composed loss
+        of all events at the ledger's δ counts instead. Only :func:`heathaze.privacy.door.pay` calls this method.
 
         Args:
-            guarantee: What is promised.
-            event: What will be done to the data.
+            guarantee: The guarantee of the release.
+            event: The description of the noise that will be added.
             note: A text for the entry.
-            once: If given, the charge is refused if the note of an entry begins with this text.
+            once: If given, the charge is refused if the note of an earlier entry begins with this text.
 
         Returns:
             The new entry.
 
         Raises:
             PromiseBroken: The event costs more than the guarantee declares.
-            BudgetExceeded: Less is left than this costs; nothing was charged.
+            BudgetExceeded: The event costs more than the ledger has left; nothing was charged.
             AlreadyCharged: The note of an entry begins with ``once``; nothing was charged.
             LedgerMismatch: The ledger was charged in another unit, adjacency or reach before (errata X5).
             InvalidInput: The note is not a text that can be written as UTF-8; nothing was charged.
@@ -339,7 +340,7 @@ class Ledger(Budget):
         return entry
 
     def entries(self) -> list[Entry]:
-        """Check the whole chain and return all charges so far, oldest first.
+        """Check the chain of hashes and return all charges so far, oldest first.
 
         Raises:
             LedgerCorrupt: The file was damaged or edited.
@@ -348,7 +349,7 @@ class Ledger(Budget):
             return self._read(connection)[1]
 
     def verify(self) -> None:
-        """Check the whole chain.
+        """Check the chain of hashes of the whole ledger.
 
         Raises:
             LedgerCorrupt: The file was damaged or edited.
@@ -358,10 +359,10 @@ class Ledger(Budget):
     def knows(self, reference: Mapping[str, Any]) -> bool:
         """Return whether the file holds the entry that a release refers to.
 
-        If it does not, its last rows were cut off or an old copy was put back.
+        If the entry is missing, the last rows of the file were removed or an old copy was put back.
 
         Args:
-            reference: What :meth:`Entry.reference` returned; a release has it as ``provenance.ledger_entry``.
+            reference: The result of :meth:`Entry.reference`, which a release keeps as ``provenance.ledger_entry``.
         """
         return any(entry.reference() == dict(reference) for entry in self.entries())
 
@@ -384,11 +385,14 @@ class Ledger(Budget):
         _check_one_name(self.path)
         with _sqlite_errors(self.path), contextlib.closing(_connect(self.path, "rw")) as connection:
             connection.execute(f"BEGIN {kind}")
-            yield connection  # an error leaves by closing, which rolls back
+            yield connection  # an error closes the connection, which rolls the transaction back
             connection.execute("COMMIT")
 
     def _read(self, connection: sqlite3.Connection) -> tuple[tuple[Fraction, Fraction], list[Entry], str]:
-        """Return (total, δ), all entries and the last hash, if the chain is complete and holds what was seen before."""
+        """Read and check the ledger; return (total, δ), all entries, and the last hash.
+
+        The chain of hashes must be complete and contain the entries that this object has seen before.
+        """
         schema = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
         if schema != set(_SCHEMA):
             raise _corrupt(self.path, "its tables are not those of a ledger")
@@ -410,11 +414,15 @@ class Ledger(Budget):
 
 
 def _check_one_name(path: Path) -> None:
-    """SQLite names its journal after the path: with two hard links, a crash through one undoes charges of the other."""
+    """Refuse a ledger file with two hard links.
+
+    SQLite names its journal after the path. After a crash under one name the journal keeps that name. Its rollback
+    would later undo charges that were made under the other name.
+    """
     if path.stat().st_nlink == 1:
         return
     for draft in path.parent.glob(f".{glob.escape(path.name)}.*.new"):
-        # A process that began this ledger is still at it, or was killed; the ledger itself is complete.
+        # The process that created this ledger has not yet removed its draft, or was killed. The ledger is complete.
         with contextlib.suppress(OSError):
             if draft.samefile(path):
                 draft.unlink()
@@ -423,9 +431,9 @@ def _check_one_name(path: Path) -> None:
 
 
 def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
-    """Write a new ledger beside ``path`` and link it into place, so that there is never half a ledger of this name.
+    """Create a ledger file: write it under a draft name and link it to ``path`` when it is complete.
 
-    If two processes begin the same ledger, the second one keeps the file of the first.
+    If two processes create the same ledger, the second process keeps the file of the first.
     """
     content = _canonical(
         {
@@ -469,7 +477,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _sqlite_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into sentences."""
+    """Replace errors of SQLite with Heathaze's errors about a ledger."""
     try:
         yield
     except sqlite3.Error as error:
@@ -502,7 +510,7 @@ def _corrupt(path: Path, found: str) -> LedgerCorrupt:
 
 
 def _begun_with(path: Path, content: str) -> tuple[Fraction, Fraction]:
-    """Total and δ, from row 0."""
+    """Read the total and δ of a ledger from the text of its row 0."""
     fields = json.loads(content)
     if fields["format"] == 1:
         raise LedgerMismatch(
@@ -525,5 +533,5 @@ def _canonical(fields: Mapping[str, Any]) -> str:
 
 
 def _link(previous: str, content: str) -> str:
-    """SHA-256 of the row before and of this row's text."""
+    """Compute the hash of a ledger's row: SHA-256 of the previous row's hash and of this row's text."""
     return hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The privacy loss (ε, δ), kept in exact rationals so that sums are never rounded in anyone's favour."""
+"""The privacy loss (ε, δ) in exact rationals, so that no sum of losses is rounded."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Number = int | float | str | Decimal | Fraction
 """A number as a caller may write it: 1, 0.1, "0.1", "1/3", Decimal("0.1") or Fraction(1, 3)."""
 
 SMALLEST_EPSILON = Fraction(1, 10**6)
-"""Below this the noise of every mechanism hides the whole map, and integer noise would not fit into 64 bits."""
+"""A smaller ε is refused: the noise of every mechanism would hide the whole map and not fit into 64 bits."""
 
 SMALLEST_DELTA = Fraction(1, 2**80)
-"""Below this floats cannot distinguish δ from 0."""
+"""A positive δ below this is refused, because the accountant's floats cannot distinguish it from 0."""
 
 MOST_DELTA = Fraction(1, 100)
-"""The largest δ of a purchase: δ should be well below 1 divided by the number of records."""
+"""The largest δ of a purchase in the marketplace; δ should be well below 1 divided by the number of records."""
 
 LARGEST_EPSILON = 1000
-"""Above this the guarantee is empty: a factor beyond e^1000."""
+"""A larger ε is refused: a factor of e^1000 guarantees nothing."""
 
 WEAK_EPSILON = 10
-"""Above this the guarantee protects a person hardly at all: a factor beyond e^10."""
+"""A larger ε raises a warning: a factor of e^10 protects a person hardly at all."""
 
 
 @dataclass(frozen=True, order=True)
@@ -58,7 +58,7 @@ class PrivacyLoss:
             )
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
-        """Basic composition: the loss of both together."""
+        """Return the privacy loss of two releases together, by basic composition: both ε and both δ add."""
         return PrivacyLoss(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class PrivacyLoss:
 
 
 def exact(value: Number) -> Fraction:
-    """Return the rational number that the caller wrote; 0.1 means one tenth, not the nearest binary fraction.
+    """Convert a caller's number to an exact rational; 0.1 means one tenth, not the nearest binary fraction.
 
     >>> exact(0.1), exact("1/3")
     (Fraction(1, 10), Fraction(1, 3))
@@ -88,7 +88,7 @@ def _parse(value: Number, wanted: str) -> Fraction:
 
 
 def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
-    """Return a usable ε as an exact fraction.
+    """Check ε and return it as an exact fraction.
 
     Args:
         value: ε, from 1e-6 to 1000.
@@ -117,12 +117,12 @@ def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
 
 
 def parse_delta(value: Number, *, zero: bool = True, most: Fraction = Fraction(1)) -> Fraction:
-    """Return a usable δ as an exact fraction.
+    """Check δ and return it as an exact fraction.
 
     Args:
-        value: δ: 0, or from 2^-80 up to below 1. It is the probability with which the guarantee may fail.
-        zero: Whether δ = 0, a pure guarantee, is possible here.
-        most: The largest δ that is allowed; 1 itself never is.
+        value: δ, the probability with which the guarantee may fail: 0, or from 2^-80 up to below 1.
+        zero: Whether δ = 0, a pure guarantee, is allowed.
+        most: The largest δ that is allowed. δ = 1 is never allowed.
 
     Raises:
         InvalidInput: The value is not a number in that range.
@@ -139,10 +139,10 @@ def parse_delta(value: Number, *, zero: bool = True, most: Fraction = Fraction(1
 
 
 def warn_if_weak(epsilon: Fraction | float, name: str = "epsilon") -> None:
-    """Warn once if an ε above 10 is about to be promised or budgeted. Callers do this before they charge anything.
+    """Warn if an ε above 10 is about to be promised or budgeted. Callers warn before they charge a ledger.
 
     Args:
-        epsilon: ε. An infinite ε is for tests and is not warned of.
+        epsilon: ε. An infinite ε, which tests use, raises no warning.
         name: Name of the argument, for the warning.
 
     >>> import warnings
@@ -165,7 +165,7 @@ def warn_if_weak(epsilon: Fraction | float, name: str = "epsilon") -> None:
 
 
 def _levels_to_caller() -> int:
-    """How many frames up the first code outside Heathaze is, so that a warning points there."""
+    """Count the stack frames up to the first code outside Heathaze, so that a warning points to the caller's line."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "heathaze":
         level, frame = level + 1, frame.f_back
@@ -176,7 +176,7 @@ def _levels_to_caller() -> int:
 
 
 def decimal(value: Fraction) -> str:
-    """Write a rational of at least 0 as a decimal: exactly where it is short, else rounded up to six digits.
+    """Write an ε or δ as a decimal: exactly if it has at most six digits, otherwise rounded up to six digits.
 
     >>> decimal(Fraction(1, 10)), decimal(Fraction(1, 3)), decimal(Fraction(2))
     ('0.1', '0.333334', '2')
@@ -185,11 +185,11 @@ def decimal(value: Fraction) -> str:
 
 
 def decimal_up(value: Fraction | float, digits: int) -> str:
-    """Write a number with at most so many digits, rounded up.
+    """Write a number of at least 0 with at most ``digits`` digits, rounded up.
 
     Args:
         value: A number of at least 0.
-        digits: How many digits to write at most.
+        digits: The largest number of significant digits.
 
     >>> decimal_up(2.01375, 3), decimal_up(1.0010005, 3)
     ('2.02', '1.01')
@@ -198,7 +198,7 @@ def decimal_up(value: Fraction | float, digits: int) -> str:
 
 
 def decimal_down(value: Fraction) -> str:
-    """Write a rational of at least 0 with at most six digits, rounded down.
+    """Write a remaining budget as a decimal of at most six digits, rounded down.
 
     >>> decimal_down(Fraction(2, 3)), decimal_down(Fraction(2))
     ('0.666666', '2')

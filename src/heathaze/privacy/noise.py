@@ -1,7 +1,7 @@
 """Exact integer noise: discrete Laplace and discrete Gaussian, without floats (errata X2).
 
-The samplers are those of Canonne, Kamath and Steinke (2020, Algorithms 1 to 3), compiled. The tests compare them with
-OpenDP's samplers, which make about a hundredth as many draws a second (benchmarks/noise.py).
+The algorithms are from Canonne, Kamath and Steinke (2020, Algorithms 1 to 3), compiled with numba. The tests compare
+their draws with those of OpenDP's samplers, which make about a hundredth as many draws a second (benchmarks/noise.py).
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Integers
 
 _MAX_LAPLACE_BITS = 52
-"""The numerator of a scale stays below 2^52, so that noise beyond int64 has probability below exp(−2000)."""
+"""A scale has a numerator and denominator below 2^52, so that noise exceeds int64 with probability below exp(−2000)."""
 
 _LARGEST_SCALE_BITS = 46
-"""Sums of millions of draws of this scale stay within int64. No mechanism needs a larger scale."""
+"""A scale is at most 2^46, so that sums of millions of draws stay within int64. No mechanism needs a larger scale."""
 
 _MAX_SIGMA_BITS = 24
-"""The numerator of a sigma stays below 2^24, so that every product in the acceptance step fits into 64 bits."""
+"""A σ has a numerator and denominator below 2^24, so that every product in the acceptance step fits into 64 bits."""
 
 _WORDS_AT_ONCE = 2**14
-"""128 KiB of words stay in the processor's cache."""
+"""The size of the buffer of random words: 128 KiB, which stay in the processor's cache."""
 
 Kernel = Callable[..., tuple[int, int]]
 
 
 def laplace_scale(sensitivity: int, epsilon: Fraction | float) -> Fraction:
-    """Return the smallest scale t/2^k of about 40 bits with sensitivity / scale ≤ ε. Rounding up never loses noise.
+    """Compute the scale of discrete Laplace noise for a sensitivity and an ε.
+
+    The result is sensitivity / ε, rounded up to a fraction of about 40 bits whose denominator is a power of two.
+    Rounding up means slightly more noise, never less.
 
     Args:
         sensitivity: ℓ1 sensitivity, at least 1.
@@ -59,11 +62,11 @@ def laplace_scale(sensitivity: int, epsilon: Fraction | float) -> Fraction:
 
 
 def discrete_laplace(scale: Number, size: int, randomness: Randomness) -> Integers:
-    """Draw independent integers with Pr[x] = (1 − r)/(1 + r) · r^|x|, r = exp(−1/scale).
+    """Draw independent discrete Laplace noise: Pr[x] = (1 − r)/(1 + r) · r^|x| with r = exp(−1/scale).
 
     Args:
-        scale: A rational of at least 0, with numerator and denominator below 2^52; 0 gives zeros.
-        size: How many integers.
+        scale: A rational of at least 0, with numerator and denominator below 2^52. Scale 0 gives zeros.
+        size: The number of integers to draw.
         randomness: The source of random bits.
 
     Raises:
@@ -82,11 +85,11 @@ def discrete_laplace(scale: Number, size: int, randomness: Randomness) -> Intege
 
 
 def discrete_gaussian(sigma: Number, size: int, randomness: Randomness) -> Integers:
-    """Draw independent integers with Pr[x] ∝ exp(−x² / 2σ²).
+    """Draw independent discrete Gaussian noise: Pr[x] ∝ exp(−x² / 2σ²).
 
     Args:
-        sigma: σ, a rational of at least 0, with numerator and denominator below 2^24; 0 gives zeros.
-        size: How many integers.
+        sigma: σ, a rational of at least 0, with numerator and denominator below 2^24. With σ = 0 all draws are zero.
+        size: The number of integers to draw.
         randomness: The source of random bits.
 
     Raises:
@@ -105,12 +108,12 @@ def discrete_gaussian(sigma: Number, size: int, randomness: Randomness) -> Integ
 
 
 def short_rational(value: Number, bits: int, what: str) -> Fraction:
-    """Return a rational of at least 0 whose numerator and denominator are short enough for 64-bit arithmetic.
+    """Parse a parameter of noise: a rational of at least 0, short enough for the 64-bit arithmetic of the samplers.
 
     Args:
-        value: What the caller gave.
-        bits: The most bits that the numerator and the denominator may have.
-        what: What the number is, for the error sentence.
+        value: The number that the caller gave.
+        bits: The largest number of bits that the numerator and the denominator may have.
+        what: A name of the parameter that begins the error sentence, such as "The scale of discrete Laplace noise".
 
     Raises:
         InvalidInput: The value is not such a number.
@@ -129,17 +132,17 @@ def short_rational(value: Number, bits: int, what: str) -> Fraction:
 def draw(
     kernel: Kernel, size: int, randomness: Randomness, *parameters: np.uint64, at_once: int = _WORDS_AT_ONCE
 ) -> Integers:
-    """Fill ``size`` integers with a compiled kernel, giving it new words as it needs them.
+    """Draw ``size`` integers with a compiled sampler (kernel), refilling its buffer of random words when it is empty.
 
-    A kernel that runs out of words inside a draw discards that draw. The draw is repeated with the same words and new
-    ones after them. To repeat it with new words only would favour draws that need few words.
+    A kernel that reaches the end of the buffer inside a draw discards that draw. The draw is then repeated with the
+    same words, followed by new words. A repetition with new words only would favour draws that need few words.
 
     Args:
-        kernel: One of :mod:`heathaze.privacy._samplers`.
-        size: How many integers.
+        kernel: A ``fill_…`` function of :mod:`heathaze.privacy._samplers`.
+        size: The number of integers to draw.
         randomness: The source of random bits.
-        parameters: The kernel's own parameters.
-        at_once: How many words are held at a time.
+        parameters: The parameters of the kernel's distribution.
+        at_once: The size of the buffer, in words.
     """
     out = np.empty(size, dtype=np.int64)
     words = np.empty(min(8 * size + 64, at_once), dtype=np.uint64)

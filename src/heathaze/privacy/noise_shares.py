@@ -1,23 +1,25 @@
 """Noise shares: each device adds a little noise, and the sum over all devices has discrete Laplace noise.
 
-A Pólya number of shape a (negative binomial with a fractional shape) has Pr[x] ∝ β^x Γ(x + a) / x!, β = exp(−1/scale).
-Pólya numbers of one β add up to a Pólya number of the sum of their shapes, and the difference of two Pólya numbers of
-shape 1 is discrete Laplace. So each of n devices adds the difference of two Pólya numbers of shape 1/n (errata E3-4).
+A Pólya number of shape a is a negative binomial number with a fractional shape: Pr[x] ∝ β^x Γ(x + a) / x! with
+β = exp(−1/scale). The sum of Pólya numbers with the same β is a Pólya number whose shape is the sum of their shapes.
+The difference of two Pólya numbers of shape 1 is discrete Laplace noise. So each of n devices adds the difference of
+two Pólya numbers of shape 1/n (errata E3-4).
 
 **The shares are drawn exactly, without floats.** The generating function of a Pólya number is
-((1 − β)/(1 − βz))^a = exp(a Σ_k (β^k/k)(z^k − 1)). So a Pólya number is Σ k·N_k with independent
-N_k ~ Poisson(a β^k/k), the sum of all points k = 1, 2, … of a Poisson process of intensity a β^k/k. We draw a denser
-process and thin it. Let M ≥ 0 be the smallest with 2^(M+1) ≥ scale.
-Block m holds the k in [2^m, 2^(m+1)), uniformly:
+((1 − β)/(1 − βz))^a = exp(a Σ_k (β^k/k)(z^k − 1)). So a Pólya number is the sum Σ k·N_k with independent
+N_k ~ Poisson(a β^k/k). In other words, it is the sum of all points of a Poisson process on k = 1, 2, … with intensity
+a β^k/k. The sampler draws a denser process and thins it. Let M ≥ 0 be the smallest integer with 2^(M+1) ≥ scale.
+Block m holds the integers k in [2^m, 2^(m+1)), and a proposal in block m is uniform over them:
 
-    m < M       proposals at rate a           a/2^m each           kept with (2^m/k) · exp(−k/scale)
-    m = M + i   proposals at rate a · 2^−i    a · 2^−i/2^m each    kept with (2^m/k) · exp(−k/scale) · 2^i
+    block       rate of proposals    rate for each k    probability of keeping k
+    m < M       a                    a/2^m              (2^m/k) · exp(−k/scale)
+    m = M + i   a · 2^−i             a · 2^−i/2^m       (2^m/k) · exp(−k/scale) · 2^i
 
-Each line multiplies out to a β^k/k, and exp(−k/scale) · 2^i is at most 1, since k/scale ≥ 2^(i−1) ≥ i there (i ≥ 1).
-In all there are Poisson(a · (M + 2)) proposals. This mean is rational, and no logarithm of β is needed. The processes
-of all coordinates and both signs are independent, so a vector draws the proposals of all of them at once and gives each
-proposal that is kept to a uniform coordinate and sign. The time grows with the number of nonzero entries of a share,
-not with its length.
+In each line the rate for k times the probability of keeping k is a β^k/k. The factor exp(−k/scale) · 2^i is at most 1,
+since k/scale ≥ 2^(i−1) ≥ i for i ≥ 1. The number of all proposals is Poisson(a · (M + 2)). This mean is rational, so no
+logarithm of β is needed. The processes of all coordinates and both signs are independent. A vector therefore draws the
+proposals for all of them together, and assigns each kept proposal to a uniform coordinate and sign. The time grows with
+the number of nonzero entries of a share, not with its length.
 """
 
 from __future__ import annotations
@@ -37,44 +39,43 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Integers
 
 MAX_SHARE_BITS = 47
-"""Bits of numerator and denominator of a scale. A term is below 2^12 or below 2^12 scales, whichever is larger (see
+"""The largest number of bits of the numerator and denominator of a scale. A term is below 2^12 · max(1, scale) (see
 MAX_BEYOND), so every product stays below 2^59."""
 
 MAX_SHAPE = 2**10
-"""Noise of this shape and of the largest scale leaves 64 bits with probability below exp(−2000)."""
+"""The largest shape. Noise of this shape and the largest scale exceeds 64 bits with probability below exp(−2000)."""
 
 MAX_SHAPE_BITS = 62
-"""Bits of numerator and denominator of a shape, which is the bound of a uniform integer."""
+"""The largest number of bits of the numerator and denominator of a shape, to fit the bound of a uniform integer."""
 
 MAX_MODULUS_BITS = 62
-"""A sum and its noise must fit into 64 bits with a sign."""
+"""The largest number of bits of a modulus, so that a sum and its noise fit into a signed 64-bit integer."""
 
 _AT_ONCE = 2**16
-"""Proposals that are held at a time."""
+"""The number of proposals that are drawn at a time, to limit memory."""
 
 
 # ── drawing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def noise_share(scale: Number, shape: Number, size: int, randomness: Randomness) -> Integers:
-    """Draw independent integers, each the difference of two Pólya numbers: shares of discrete Laplace noise.
+    """Draw the noise share of one device: independent integers, each the difference of two Pólya numbers.
 
-    A device gives the shape of its own share. A simulation of many devices gives the sum of their shapes and draws the
-    sum of their noise.
+    A simulation of many devices can give the sum of their shapes, and draws the sum of their noise.
 
     Args:
-        scale: Scale of the whole noise, a rational of at least 0, with numerator and denominator below 2^47; 0 gives
-            zeros.
+        scale: Scale of the noise in the whole sum, a rational of at least 0, with numerator and denominator below 2^47.
+            Scale 0 gives zeros.
         shape: Shape of the share, from :func:`share_shape`: a rational above 0 and at most 1024, with numerator and
             denominator below 2^62.
-        size: How many integers.
+        size: The number of integers to draw.
         randomness: The source of random bits.
 
     Raises:
         InvalidInput: The scale or the shape is out of range.
 
-    Cost: one draw of discrete Laplace for each coordinate and each whole unit of the shape, and about
-    2 · size · rest · (log2(scale) + 1) proposals for the rest of the shape.
+    Cost: size · ⌊shape⌋ draws of discrete Laplace noise, and about 2 · size · r · (log2(scale) + 1) proposals, where r
+    is the fractional part of the shape.
 
     >>> from heathaze.privacy.randomness import Simulation
     >>> noise_share(0, Fraction(1, 9500), 3, Simulation(1)).tolist()
@@ -100,12 +101,12 @@ def noise_share(scale: Number, shape: Number, size: int, randomness: Randomness)
 
 
 def _blocks(scale: Fraction) -> int:
-    """M: the smallest M ≥ 0 with 2^(M+1) ≥ scale."""
+    """Compute M of the module docstring: the smallest integer M ≥ 0 with 2^(M+1) ≥ scale."""
     return max(0, (math.ceil(scale) - 1).bit_length() - 1)
 
 
 def _poisson(mean: Fraction, randomness: Randomness) -> int:
-    """Draw one Poisson number, as a sum: one for each whole unit of the mean, and one for the rest."""
+    """Draw one Poisson number of a rational mean, as a sum of Poisson numbers of mean 1 and one of a smaller mean."""
     from heathaze.privacy._samplers import fill_poisson
 
     units, rest = divmod(mean, 1)
@@ -117,7 +118,7 @@ def _poisson(mean: Fraction, randomness: Randomness) -> int:
 
 
 def _pieces(count: int) -> Iterator[int]:
-    """Split a number into pieces that fit into little memory."""
+    """Split a number of draws into batches that need little memory."""
     for start in range(0, count, _AT_ONCE):
         yield min(_AT_ONCE, count - start)
 
@@ -126,16 +127,16 @@ def _pieces(count: int) -> Iterator[int]:
 
 
 def share_shape(threshold: int, colluders: int) -> Fraction:
-    """Return the shape of one device's share, 1 / (t − c).
+    """Return the shape of one device's noise share, 1 / (t − c).
 
-    The honest devices of any sum that is opened then add noise of shape 1 or more (errata E3-2, E3-5).
+    With this shape, the honest devices of any sum that is opened add noise of shape 1 or more (errata E3-2, E3-5).
 
     Args:
-        threshold: t, the fewest devices over which a sum is opened. It is not the number that was invited.
-        colluders: c, how many of them may reveal their own shares, which can then be subtracted.
+        threshold: t, the smallest number of devices whose sum is opened. It is not the number of invited devices.
+        colluders: c, the number of these devices that may reveal their own shares. Revealed shares can be subtracted.
 
     Raises:
-        InvalidInput: There are not fewer colluders than devices.
+        InvalidInput: ``colluders`` is negative, or not below ``threshold``.
 
     >>> share_shape(9500, 2500)
     Fraction(1, 7000)
@@ -151,15 +152,16 @@ def share_shape(threshold: int, colluders: int) -> Fraction:
 def surviving_shape(shape: Fraction, delivered: int, colluders: int) -> Fraction:
     """Return the shape of the noise that colluders cannot subtract, (delivered − colluders) · shape.
 
-    With the paper's own shape 1 / ((1 − δ) S) it is (1 − δ − c)/(1 − δ), which is below 1 (errata E3-5).
+    The paper gives each of S devices the shape 1 / ((1 − δ) S), where a share δ of the devices may drop out. If a share
+    c of the devices collude, the surviving shape is (1 − δ − c)/(1 − δ), which is below 1 (errata E3-5).
 
     Args:
         shape: Shape of one share.
-        delivered: How many devices added their share.
-        colluders: How many of them may reveal it.
+        delivered: The number of devices that added their share.
+        colluders: The number of these devices that may reveal their share.
 
     Raises:
-        InvalidInput: There are not fewer colluders than devices.
+        InvalidInput: ``colluders`` is negative, or not below ``delivered``.
 
     >>> surviving_shape(Fraction(1, 9500), 9500, 2500)
     Fraction(14, 19)
@@ -175,7 +177,9 @@ def surviving_shape(shape: Fraction, delivered: int, colluders: int) -> Fraction
 
 
 def share_deviation(scale: Number, shape: Number = 1) -> float:
-    """Return the standard deviation of noise of this scale and shape a.
+    """Return the standard deviation σ of the noise of a share, or of several shares together.
+
+    For shape a and β = exp(−1/scale):
 
         σ² = 2 a β/(1 − β)²,   so   σ = √(a/2) / sinh(1/(2 scale))
 
@@ -214,9 +218,9 @@ def sigma_from_epsilon(epsilon: Number, sensitivity: int = 1) -> float:
 
 
 def epsilon_from_sigma(sigma: float, sensitivity: int = 1) -> float:
-    """Return the ε whose noise has this standard deviation, the inverse of :func:`sigma_from_epsilon` (errata E3-6).
+    """Return the ε of discrete Laplace noise with standard deviation σ and ℓ1 sensitivity Δ (errata E3-6).
 
-        ε = 2Δ · asinh(1/(√2 σ))
+        ε = 2Δ · asinh(1/(√2 σ)),   the inverse of :func:`sigma_from_epsilon`
 
     Args:
         sigma: σ, above 0.
@@ -233,7 +237,10 @@ def epsilon_from_sigma(sigma: float, sensitivity: int = 1) -> float:
 
 
 def _laplace_deviation(rate: float) -> float:
-    """1 / (√2 · sinh(rate/2)), written as √2 · e^(−rate/2) / (1 − e^(−rate)), which does not overflow."""
+    """Compute the standard deviation of discrete Laplace noise of scale 1/rate, 1 / (√2 · sinh(rate/2)).
+
+    The formula is written as √2 · e^(−rate/2) / (1 − e^(−rate)), which does not overflow.
+    """
     return math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate)
 
 
@@ -241,22 +248,23 @@ def _laplace_deviation(rate: float) -> float:
 
 
 def realised_epsilon(epsilon: Number, shape: Number, sensitivity: int = 1) -> Fraction:
-    """Return the ε that noise for the target ``epsilon`` really keeps if its shape is only ``shape`` (errata E3-1).
+    """Return the actual ε' of noise that was scaled for ``epsilon`` but has only the shape ``shape`` (errata E3-1).
 
-        ε' = Δ · ln(f(0)/f(1)) for a shape below 1,   ε' = ε from there on
+        ε' = Δ · ln(f(0)/f(1)) for a shape r below 1,   ε' = ε for a shape of 1 or more
 
-    f(z) is the probability of the difference of two Pólya numbers of shape r and β = exp(−ε/Δ), z ≥ 0:
+    Δ is the ℓ1 sensitivity. f(z) is the probability that the difference of two Pólya numbers of shape r and
+    β = exp(−ε/Δ) equals z ≥ 0:
 
         f(z) = (1 − β)^2r β^z A(z),   A(z) = Σ_n β^2n c(n) c(n + z),   c(n) = r (r + 1) … (r + n − 1) / n!
 
     *Shape below 1.* c(n + 1)/c(n) = (n + r)/(n + 1) grows with n, so c is log-convex. A is a sum of log-convex
     functions of z and therefore log-convex. So f(z)/f(z + 1) = A(z)/(β A(z + 1)) falls with z and is largest at z = 0.
-    For z < 0 the same step leads upwards, a ratio below 1.
-    *Shape 1 and above.* The noise is discrete Laplace plus something independent, so at most ε; c(n + 1)/c(n) tends
-    to 1, so f(z)/f(z + 1) tends to 1/β = e^(ε/Δ) and no smaller ε' holds.
+    For z < 0 the ratio f(z)/f(z + 1) is below 1, because f is symmetric and falls with |z|.
+    *Shape 1 and above.* The noise is discrete Laplace noise plus independent noise, so ε' ≤ ε. c(n + 1)/c(n) tends
+    to 1, so f(z)/f(z + 1) tends to 1/β = e^(ε/Δ), and ε' cannot be smaller than ε.
     *Vectors.* Let L(j) be the loss of one coordinate that changes by j. L(i + j) ≤ L(i) + L(j), so a vector that
-    changes by at most Δ in ℓ1 loses at most Δ · L(1), and just that where Δ coordinates change by one each. The result
-    holds for every length; a vector shorter than Δ may lose less.
+    changes by at most Δ in ℓ1 loses at most Δ · L(1). The loss is equal to Δ · L(1) if Δ coordinates change by one
+    each. The result is an upper bound for vectors of every length; a vector of fewer than Δ coordinates may lose less.
 
     Args:
         epsilon: The target ε, from 1e-6 to 1000.
@@ -280,23 +288,27 @@ def realised_epsilon(epsilon: Number, shape: Number, sensitivity: int = 1) -> Fr
 
 
 def _loss_of_one_step(rate: float, shape: float) -> float:
-    """ln(f(0)/f(1)) for β = exp(−rate) and a shape below 1, at most 1e-12 of itself too small."""
+    """Compute ln(f(0)/f(1)) of :func:`realised_epsilon` for β = exp(−rate) and a shape below 1.
+
+    The result is too small by a relative error of at most 1e-12.
+    """
     if rate >= 0.5:
-        # ln(A(0)/(β A(1))) by the sums themselves: their terms fall at least as fast as e^(−n).
+        # ln(A(0)/(β A(1))) is computed from the sums A(0) and A(1), whose terms fall at least as fast as e^(−n).
         n = np.arange(50)
         c = np.concatenate([[1.0], np.cumprod((n + shape) / (n + 1))])
         weights = np.exp(-2 * rate * n) * c[:-1]
         return float(rate + np.log((weights * c[:-1]).sum() / (weights * c[1:]).sum()))
-    # For a slow rate the sums are long and their ratio is near 1. As Fourier integrals,
-    #     f(0) = (1/π) ∫ g dθ,   f(0) − f(1) = (1/π) ∫ 2 sin²(θ/2) g dθ,   g = (1 + sin²(θ/2)/sinh²(rate/2))^(−r)
-    # over 0 … π, nothing cancels. With tan(θ/2) = e^x they run over all x, dθ = dx/cosh x, sin²(θ/2) = 1/(1 + e^(−2x));
-    # the integrand is analytic up to ±iπ/2, where the trapezium rule of step h errs by e^(−π²/h): 1e-17 for h = 1/4.
+    # For a small rate the sums have many terms and their ratio is near 1. The Fourier integrals over θ = 0 … π,
+    #     f(0) = (1/π) ∫ g dθ,   f(0) − f(1) = (1/π) ∫ 2 sin²(θ/2) g dθ,   g = (1 + sin²(θ/2)/sinh²(rate/2))^(−r),
+    # lose no digits by cancellation. The substitution tan(θ/2) = e^x gives integrals over all real x, with
+    # dθ = dx/cosh x and sin²(θ/2) = 1/(1 + e^(−2x)). The integrand is analytic up to ±iπ/2, so the trapezium rule of
+    # step h errs by e^(−π²/h), which is 1e-17 for h = 1/4.
     spread = 1 / math.sinh(rate / 2) ** 2
     x = np.arange(-math.log1p(spread) / 2 - 42, 42, 0.25)
     squared_sine = 1 / (1 + np.exp(-2 * x))
     g = (1 + spread * squared_sine) ** -shape / np.cosh(x)
     loss = float(-np.log1p(-2 * (squared_sine * g).sum() / g.sum()))
-    # A tiny shape has a tiny f(1), of which the difference from f(0) keeps few digits.
+    # A tiny shape has a tiny f(1), and computing it from f(0) − f(1) loses digits. The second term bounds that error.
     return loss + 1e-14 * math.expm1(loss)
 
 
@@ -306,23 +318,23 @@ def _loss_of_one_step(rate: float, shape: float) -> float:
 def wrap_bits(
     people: int, per_person: int, scale: Number, shape: Number, length: int, probability: float = 2.0**-40
 ) -> int:
-    """Return the bits of a modulus in which a noisy sum, read by :func:`decode`, almost surely does not wrap.
+    """Return the number of bits of a modulus that is large enough for a noisy sum to wrap almost never.
 
-    This is the smallest b with 2^b > people · per_person + 2t (errata E3-9). By Chernoff's bound, noise beyond ±t has
-    at most the given probability: for every θ below η = 1/scale,
+    This is the smallest b with 2^b > people · per_person + 2t (errata E3-9), where the noise Z of every coordinate lies
+    within ±t except with the given probability. Chernoff's bound gives t: for every θ below η = 1/scale,
 
         Pr[Z ≥ x] ≤ e^(−θx) · E[e^(θZ)],   E[e^(θZ)] = (1 − sinh²(θ/2) / sinh²(η/2))^(−shape)
 
-    so t = (ln(2 · length/probability) + ln E[e^(θZ)]) / θ is enough, with a factor of 2 for the signs and one of
-    ``length`` for the coordinates. The best θ is searched for. Every other θ gives a bound too, so the search may be
-    coarse.
+    so t = (ln(2 · length/probability) + ln E[e^(θZ)]) / θ is enough. The factor 2 covers both signs, and the factor
+    ``length`` all coordinates. A search over θ finds a small t. Every θ gives a valid t, so the search may be coarse.
+    :func:`decode` reads the sum.
 
     Args:
-        people: How many people may add to the sum, at least 1.
-        per_person: The largest number that one of them may add to one coordinate, at least 1.
+        people: The largest number of people who add to the sum, at least 1.
+        per_person: The largest number that one person may add to one coordinate, at least 1.
         scale: Scale of the noise.
-        shape: Shape of all the noise together: ``people`` times that of one share.
-        length: Coordinates of the vector, at least 1.
+        shape: Shape of the noise of all people together: ``people`` times the shape of one share.
+        length: The number of coordinates of the vector, at least 1.
         probability: Bound on the probability that any coordinate wraps, between 0 and 1.
 
     Returns:
@@ -351,33 +363,34 @@ def wrap_bits(
 
 
 def _tail(scale: Fraction, shape: float, log_rarity: float) -> int:
-    """A whole number t with Pr[Z > t] ≤ exp(−log_rarity)."""
+    """Return a whole number t that the noise Z exceeds with probability at most exp(−log_rarity)."""
     if scale == 0:
         return 0
     rate = float(1 / scale)
     part = np.concatenate([np.linspace(0, 1, 1001)[1:-1], 1 - np.geomspace(1e-3, 1e-6, 100)])  # θ/η
-    # sinh(θ/2)/sinh(η/2) = e^((θ − η)/2) · (1 − e^(−θ))/(1 − e^(−η)), which does not overflow.
+    # sinh(θ/2)/sinh(η/2) is written as e^((θ − η)/2) · (1 − e^(−θ))/(1 − e^(−η)), which does not overflow.
     ratio = np.exp((part - 1) * rate / 2) * np.expm1(-part * rate) / math.expm1(-rate)
     beyond = (log_rarity - shape * np.log1p(-(ratio**2))) / (part * rate)
     return max(0, math.ceil(float(beyond.min()) * (1 + 1e-9)) - 1)
 
 
 def decode(sums: npt.ArrayLike, bits: int, people: int, per_person: int) -> Integers:
-    """Return noisy sums from their residues modulo m = 2^bits, for one shard before shards are added (errata E3-9).
+    """Decode the noisy sums of one shard from their residues modulo m = 2^bits (errata E3-9).
 
-    The residues above the largest true sum are split in two. The lower half is read as positive noise on top of that
-    sum, the upper half as negative noise below 0. With the largest t for which m > people · per_person + 2t,
+    Decode each shard before shards are added. The residues above the largest true sum, people · per_person, are split
+    in two halves. The lower half is read as that sum plus positive noise, the upper half as a negative number. With the
+    largest t for which m > people · per_person + 2t, a residue v is decoded as
 
-        v ↦ v − m   where   v ≥ m − t
+        v − m   if   v ≥ m − t,   otherwise v
 
     Args:
         sums: Residues, whole numbers from 0 to m − 1.
-        bits: Bits of the modulus, from :func:`wrap_bits`, from 1 to 62.
-        people: How many people may have added to the sum.
-        per_person: The largest number that one of them may have added to one coordinate.
+        bits: The number of bits of the modulus, from :func:`wrap_bits`, from 1 to 62.
+        people: The largest number of people who may have added to the sum.
+        per_person: The largest number that one person may have added to one coordinate.
 
     Raises:
-        InvalidInput: The modulus is too small for so many people, or a residue is outside of it.
+        InvalidInput: The modulus is too small for so many people, or a residue is not in 0 … m − 1.
 
     >>> decode([0, 5, 15], bits=4, people=5, per_person=1).tolist()
     [0, 5, -1]

@@ -1,4 +1,4 @@
-"""How a release was made, in public facts only: no seed, no count of rows, no name or hash of the input."""
+"""Provenance: public facts on how a release was made, without seed, count of rows, or name or hash of the input."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from heathaze.version import __version__
 
 @dataclass(frozen=True)
 class Provenance:
-    """The public facts of a release.
+    """Public facts on how a release was made.
 
     Args:
         mechanism: Name of the mechanism.
-        parameters: Its public parameters.
+        parameters: The public parameters of the mechanism.
         weight: How one unit is counted, such as "share".
-        at_most: The largest number of cells of one unit that count, or None for all.
+        at_most: The largest number of cells that count for one unit, or None for all its cells.
         event: The event of the release, as :func:`heathaze.privacy.events.event_to_dict` writes it.
         day: The day in UTC, such as "2026-01-31"; today if left out.
         version: The version of Heathaze.
         ledger_entry: Number and hash of the ledger's entry, or None without a ledger.
-        simulated: Whether the noise could be repeated, so that this is not a release.
-        extra: More public facts of one model.
+        simulated: Whether the noise came from simulated randomness, so that the result is not private.
+        extra: Further public facts that only one model has.
     """
 
     mechanism: str
@@ -41,15 +41,15 @@ class Provenance:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and texts, for files."""
+        """Convert the provenance to plain numbers and texts, for files."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Provenance:
-        """Return the provenance that :meth:`to_dict` described.
+        """Build a provenance from the dictionary that :meth:`to_dict` returned.
 
         Args:
-            fields: What :meth:`to_dict` returned. They may come from an unknown file, so each is checked.
+            fields: The dictionary. It may come from an unknown file, so every field is checked.
 
         Raises:
             InvalidInput: A field is unknown or has a wrong type, or there is no day.

@@ -1,9 +1,9 @@
-"""The only source of random bits.
+"""The source of all random bits: AES-256 in counter mode.
 
-:class:`SecureRandomness` is the keystream of AES-256 in counter mode under a key from the operating system. Every
-release uses it. :class:`Simulation` is the same keystream under a key made from a seed, for tests and papers.
-Everything made with it is marked as simulated. Neither prints its key. Neither can be copied, because two copies would
-give the same noise, and subtracting two results would remove it.
+:class:`SecureRandomness` takes its key from the operating system. Every release uses this class. :class:`Simulation`
+derives its key from a seed, for tests and papers. Everything made with a simulation is marked as simulated. Neither
+class prints its key. Neither can be copied, because two copies would give the same noise, and subtracting two results
+would remove the noise.
 """
 
 from __future__ import annotations
@@ -55,26 +55,27 @@ class Randomness(Secret):
         self._rekey(key)
 
     def words(self, count: int) -> Words:
-        """Return the next ``count`` words of the stream."""
+        """Return the next ``count`` random 64-bit words of the stream."""
         block = np.empty(count, dtype=np.uint64)
         self.fill(block)
         return block
 
     def fill(self, block: Words) -> None:
-        """Overwrite ``block`` with the next words of the stream. The keystream is the encryption of zeros."""
+        """Overwrite ``block`` with the next random words of the stream, which are the encryption of zeros."""
         room = block.view(np.uint8).data
         for start in range(0, len(room), len(_ZEROS)):
             piece = room[start : start + len(_ZEROS)]
             self._cipher.update_into(_ZEROS[: len(piece)], piece)
 
     def below(self, bound: int, count: int) -> Words:
-        """Draw uniform integers 0 … bound − 1, exactly.
+        """Draw random integers that are exactly uniform on 0 … bound − 1.
 
-        A word beyond the last whole multiple of ``bound`` is drawn again.
+        Each integer is a 64-bit word modulo ``bound``. A word at or above the largest multiple of ``bound`` that is at
+        most 2^64 is drawn again, because it would make small integers more likely.
 
         Args:
             bound: From 1 to 2^63.
-            count: How many integers.
+            count: The number of integers to draw.
 
         Raises:
             ValueError: The bound is out of range.
@@ -91,7 +92,7 @@ class Randomness(Secret):
         return words % np.uint64(bound)
 
     def uniforms(self, count: int) -> Floats:
-        """Draw uniform numbers in [0, 1) of 53 bits each. They place points of a release and are never noise."""
+        """Draw uniform floats in [0, 1) with 53 random bits each, to place points of a release; never use as noise."""
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def _rekey(self, key: bytes) -> None:
@@ -102,7 +103,7 @@ class Randomness(Secret):
 
 
 class SecureRandomness(Randomness):
-    """Random bits for releases, under a key of 32 bytes from the operating system; a forked process gets a new key."""
+    """Random bits for releases. The key is 32 bytes from the operating system; a forked process gets a new key."""
 
     def __init__(self) -> None:
         super().__init__(os.urandom(32))
@@ -110,12 +111,12 @@ class SecureRandomness(Randomness):
 
 
 def fresh_bytes(count: int) -> bytes:
-    """Return bytes from the operating system, for names, nonces and keys."""
+    """Return ``count`` random bytes from the operating system, for names, nonces and keys."""
     return os.urandom(count)
 
 
 class Simulation(Randomness):
-    """Repeatable bits for tests and papers. Releases made with them cannot be saved.
+    """Repeatable random bits for tests and papers. A release made with a simulation cannot be saved.
 
     Args:
         seed: The same seed gives the same bits.

@@ -1,7 +1,7 @@
 """Exact random selection: the exponential mechanism and logistic coins, in integer arithmetic only (errata X2).
 
-Both rest on a coin that is true with probability exp(−x) for a rational x, made of comparisons of uniform integers
-(Canonne, Kamath and Steinke 2020, Algorithm 1). No float is drawn or compared, so no probability is rounded.
+Both use a coin that is True with probability exp(−x) for a rational x. The coin compares uniform integers (Canonne,
+Kamath and Steinke 2020, Algorithm 1). No float is drawn or compared, so no probability is rounded.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness
 
 _WORDS_AT_ONCE = 256
-"""Words that are fetched at a time; one selection seldom needs more."""
+"""The number of random words that are fetched at a time; one selection seldom needs more."""
 
 
 def exponential_choice(scores: Sequence[int], rate: Fraction, randomness: Randomness) -> int:
-    """Choose an index i with Pr[i] ∝ exp(rate · scores[i]), exactly (McSherry and Talwar 2007).
+    """Choose an index by the exponential mechanism: Pr[i] ∝ exp(rate · scores[i]), exactly (McSherry and Talwar 2007).
 
-    A uniform index is accepted with probability exp(−rate · (greatest score − its score)); otherwise another is tried.
+    A uniform index i is drawn and accepted with probability exp(−rate · (greatest score − scores[i])). If it is not
+    accepted, another index is drawn.
 
     Args:
-        scores: Whole numbers, at least one.
-        rate: One more in a score multiplies its odds by e^rate, rate ≥ 0. ε-differential privacy needs ε/2Δ for scores
-            of sensitivity Δ.
+        scores: Whole numbers, at least one of them.
+        rate: At least 0. A score that is larger by 1 multiplies the odds of its index by e^rate. ε-differential privacy
+            needs a rate of at most ε/2Δ for scores of sensitivity Δ.
         randomness: The source of random bits.
 
     Returns:
@@ -43,7 +44,7 @@ def exponential_choice(scores: Sequence[int], rate: Fraction, randomness: Random
     if len(scores) == 0:
         raise InvalidInput("There are no scores to choose from; give at least one.")
     if rate < 0:
-        raise InvalidInput(f"The rate of a choice is {shown(rate)}; give 0 (all alike) or a positive number.")
+        raise InvalidInput(f"The rate of a choice is {shown(rate)}; give 0 (a uniform choice) or a positive number.")
     numbers = [int(score) for score in scores]
     best = max(numbers)
     integers = _Integers(randomness)
@@ -54,10 +55,11 @@ def exponential_choice(scores: Sequence[int], rate: Fraction, randomness: Random
 
 
 def logistic_coin(exponent: Fraction, randomness: Randomness) -> bool:
-    """Return True with probability 1 / (1 + e^exponent), exactly.
+    """Draw a logistic coin, which is True with probability 1 / (1 + e^exponent), exactly.
 
     For an exponent x ≥ 0 a fair coin is thrown. Tails gives False. Heads gives True with probability e^−x, and another
-    throw otherwise. So True and False have the odds e^−x to 1. For a negative exponent the answers are exchanged.
+    throw otherwise. So the odds of True to False are e^−x to 1. For a negative exponent, −x is used and the result is
+    negated.
 
     Args:
         exponent: Any rational.
@@ -71,7 +73,7 @@ def logistic_coin(exponent: Fraction, randomness: Randomness) -> bool:
 
 
 def logistic_coins(exponents: Sequence[Fraction], randomness: Randomness) -> list[bool]:
-    """Throw independent coins, one for each exponent; see :func:`logistic_coin`.
+    """Draw independent logistic coins, one for each exponent; see :func:`logistic_coin`.
 
     Args:
         exponents: Any rationals.
@@ -82,14 +84,14 @@ def logistic_coins(exponents: Sequence[Fraction], randomness: Randomness) -> lis
 
 
 class _Integers:
-    """Uniform integers of any size; words are fetched in blocks."""
+    """Draws uniform integers of any size from random words, which are fetched in blocks."""
 
     def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
         self._words: list[int] = []
 
     def below(self, bound: int) -> int:
-        """Draw 0 … bound − 1 uniformly; a number beyond the last whole multiple of ``bound`` is drawn again."""
+        """Draw a uniform integer from 0 to bound − 1, by rejection."""
         if bound == 1:
             return 0
         words = 1 + (bound.bit_length() - 1) // 64
@@ -115,7 +117,7 @@ def _logistic(exponent: Fraction, integers: _Integers) -> bool:
 
 
 def _exp_coin(exponent: Fraction, integers: _Integers) -> bool:
-    """True with probability exp(−exponent), exponent ≥ 0.
+    """Draw a coin that is True with probability exp(−x) for x = ``exponent`` ≥ 0.
 
     exp(−x) = exp(−1)^⌊x⌋ · exp(−(x − ⌊x⌋)).
     """
@@ -127,9 +129,10 @@ def _exp_coin(exponent: Fraction, integers: _Integers) -> bool:
 
 
 def _small_exp_coin(numerator: int, denominator: int, integers: _Integers) -> bool:
-    """True with probability exp(−x), x = numerator/denominator ≤ 1.
+    """Draw a coin that is True with probability exp(−x) for x = numerator/denominator, 0 ≤ x ≤ 1.
 
-    Round k = 1, 2, … succeeds with probability x/k. The first round that fails is odd with probability Σ (−x)^k / k!.
+    Round k = 1, 2, … succeeds with probability x/k. The coin is True if the first round that fails is odd, which has
+    probability Σ (−x)^k / k! = exp(−x).
     """
     k = 1
     while integers.below(denominator * k) < numerator:
