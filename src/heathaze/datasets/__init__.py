@@ -1,4 +1,4 @@
-"""Synthetic data for demonstrations, tests and papers. No real person is in it."""
+"""Synthetic data for demonstrations, tests and papers. It contains no real person."""
 
 from heathaze.datasets.city import city
 from heathaze.datasets.mixtures import mixture

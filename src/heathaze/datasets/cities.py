@@ -1,4 +1,4 @@
-"""Synthetic cities of different kinds, as expected densities, to try a release on before any data is read."""
+"""Synthetic cities of different kinds, as densities, on which a release is rehearsed before any data is read."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _STEPS = 2048
 
 
 def synthetic_city(shape: tuple[int, int], number: int) -> Floats:
-    """Return the expected share of every cell of a synthetic city; the same number gives the same city.
+    """Make a synthetic city: the expected share of the visits in every cell.
 
-    There are five kinds in turn: few clusters, many clusters, streets between centres, one centre, and people spread
-    over the whole map. Places, sizes and weights are drawn anew for every number.
+    Consecutive numbers give five kinds of city in turn: few clusters, many clusters, streets between centres, one
+    centre, and people spread over the whole map. Places, sizes and weights are drawn anew for every number.
 
     Args:
         shape: Rows and columns, at least 1 each. Cells are squares, and the longer side has length 1.
-        number: Which city, from 0.
+        number: The number of the city, from 0. The same number gives the same city.
 
     Returns:
-        An array of that shape with sum 1.
+        An array of the given shape with sum 1.
 
     Raises:
         InvalidInput: The shape or the number is out of range.
@@ -45,13 +45,13 @@ def synthetic_city(shape: tuple[int, int], number: int) -> Floats:
 
 
 def draw_people(city: Floats, people: int, visits: int, number: int) -> Integers:
-    """Draw how many visits fall into every cell. The time does not depend on the number of people.
+    """Draw the number of visits in every cell of a synthetic city. The cost does not depend on the number of people.
 
     Args:
-        city: The expected share of every cell, from :func:`synthetic_city`.
-        people: How many people.
-        visits: How many visits each of them makes.
-        number: Which draw; the same number gives the same visits.
+        city: The expected share of the visits in every cell, from :func:`synthetic_city`.
+        people: The number of people.
+        visits: The number of visits of each person.
+        number: The seed of the draw; the same number gives the same visits.
 
     >>> int(draw_people(synthetic_city((4, 8), 0), people=10**9, visits=4, number=0).sum())
     4000000000
@@ -61,13 +61,13 @@ def draw_people(city: Floats, people: int, visits: int, number: int) -> Integers
 
 
 def _centres_of_cells(shape: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Vertical and horizontal position of rows and columns; the longer side is 1."""
+    """Return the positions of the centres of rows and columns; the longer side of the map has length 1."""
     rows, cols = shape
     return (np.arange(rows) + 0.5) / max(shape), (np.arange(cols) + 0.5) / max(shape)
 
 
 def _places(rng: np.random.Generator, down: Floats, across: Floats, count: int) -> Floats:
-    """Random places, not on the very border."""
+    """Draw random places in a city, away from its border."""
     return np.asarray(rng.uniform(0.08, 0.92, (count, 2)) * (down[-1] + down[0], across[-1] + across[0]))
 
 
@@ -77,7 +77,7 @@ def _clusters(
     mass = np.zeros((len(down), len(across)))
     for place, weight in zip(_places(rng, down, across, count), rng.lognormal(0, 0.7, count), strict=True):
         tall, wide = rng.uniform(*spread, 2)
-        # Never narrower than a cell, so that none falls between the centres of cells.
+        # A cluster is never narrower than a cell, so that no cluster falls between the centres of cells.
         tall, wide = max(tall, down[0]), max(wide, across[0])
         bell = np.outer(
             np.exp(-((down - place[0]) ** 2) / (2 * tall**2)), np.exp(-((across - place[1]) ** 2) / (2 * wide**2))
@@ -95,7 +95,7 @@ def _many_clusters(rng: np.random.Generator, down: Floats, across: Floats) -> Fl
 
 
 def _streets(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
-    """A third of the mass about centres, the rest along straight lines between pairs of them."""
+    """Make a city with a third of its mass around centres and the rest on straight streets between centres."""
     ends = _places(rng, down, across, 12)
     along = np.linspace(0, 1, _STEPS)[:, None]
     lines = np.zeros((len(down), len(across)))
@@ -108,14 +108,14 @@ def _streets(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
 
 
 def _one_centre(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
-    """A centre about the middle from which density falls as exp(−distance / scale)."""
+    """Make a city with one centre near the middle, from which the density falls as exp(−distance / scale)."""
     middle = rng.uniform(0.4, 0.6, 2) * (down[-1] + down[0], across[-1] + across[0])
     distance = np.hypot(down[:, None] - middle[0], across[None, :] - middle[1])
     return np.asarray(np.exp(-distance / rng.uniform(0.06, 0.12)))
 
 
 def _spread_out(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
-    """The exponential of a smooth random surface: fuller and emptier quarters everywhere."""
+    """Make a city with denser and emptier quarters everywhere: the exponential of a smooth random surface."""
     surface = np.zeros((len(down), len(across)))
     for _ in range(60):
         waves, phase = rng.normal(0, 12, 2), rng.uniform(0, 2 * np.pi)

@@ -19,15 +19,15 @@ _STREETS = np.array([(0, 1), (0, 2), (0, 3), (0, 4), (2, 5), (3, 5), (1, 4), (1,
 
 
 def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str, npt.NDArray[np.generic]]:
-    """Return visits of synthetic people, as columns ``person``, ``lon``, ``lat`` and ``time``.
+    """Make visits of synthetic people in a city, as columns ``person``, ``lon``, ``lat`` and ``time``.
 
-    Every person has a home and a favourite centre. Most have a few visits. Five people report thousands of visits from
-    one place, as in real data, where a map of raw counts mostly shows its heaviest users.
+    Every person has a home and a favourite centre. Most people have a few visits. Five people share a further twentieth
+    of all visits, each at one place. Real data often has such people, and a map of raw counts mostly shows them.
 
     Args:
-        people: How many people, at least 10.
-        visits: How many rows, at least five times as many.
-        seed: Which city; the same seed gives the same rows.
+        people: The number of people, at least 10.
+        visits: The number of visits (rows), at least five times ``people``.
+        seed: The seed of the city; the same seed gives the same rows.
 
     Returns:
         The columns, of equal length.
@@ -68,7 +68,7 @@ def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str
 
 
 def _who_visits(rng: np.random.Generator, people: int, visits: int) -> Integers:
-    """Every person once, five heavy users with a twentieth of all rows, and a heavy-tailed rest."""
+    """Draw the person of each visit: everybody once, five people for a twentieth of the visits, the rest log-normal."""
     heavy = rng.integers(0, 5, visits // 20)
     appetite = rng.lognormal(0, 1, people)
     rest = rng.choice(people, size=visits - people - len(heavy), p=appetite / appetite.sum())

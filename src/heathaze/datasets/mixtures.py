@@ -13,7 +13,7 @@ from heathaze.types import Floats
 
 BATCH = 20_000
 MOST_POINTS = 4_000_000
-"""A sparsity that needs more points is refused."""
+"""The largest number of points; a sparsity that needs more points is refused."""
 
 
 def mixture(
@@ -25,25 +25,26 @@ def mixture(
     *,
     seed: int,
 ) -> dict[str, npt.NDArray[np.generic]]:
-    """Return points in the unit square, as columns ``person``, ``x`` and ``y``.
+    """Make points of a Gaussian mixture in the unit square, as columns ``person``, ``x`` and ``y``.
 
-    The mixture is uniform over Gaussians with random means and random covariances. Points are drawn until the share
-    ``sparsity`` of the cells of a size × size grid is hit, and given to the people in turn. So all people draw from the
-    same mixture and have nearly the same number of points. Points outside the square are drawn again.
+    All Gaussians have the same weight; their means and covariances are random. Points are drawn until the share
+    ``sparsity`` of the cells of a size × size grid contains a point. The points are given to the people in turn, so all
+    people have nearly the same number of points. Points outside the square are dropped.
 
     Args:
-        people: How many people, at least 1.
-        clusters: How many Gaussians, at least 1.
-        sparsity: Share of cells with at least one point, above 0 and at most 1 (the papers' word; larger is denser).
-        size: Cells a side of the grid on which sparsity is measured.
-        spread: Smallest and largest standard deviation along an axis of a Gaussian; the square's side is 1.
-        seed: Which data; the same seed gives the same rows.
+        people: The number of people, at least 1.
+        clusters: The number of Gaussians, at least 1.
+        sparsity: The share of cells with at least one point, above 0 and at most 1. "Sparsity" is the papers' word,
+            although a larger value means denser data.
+        size: The number of cells a side of the grid on which sparsity is measured.
+        spread: The smallest and largest standard deviation along an axis of a Gaussian; the square's side is 1.
+        seed: The seed of the data; the same seed gives the same rows.
 
     Returns:
         The columns, of equal length.
 
     Raises:
-        InvalidInput: A value is out of range, there are fewer points than people, or the mixture does not hit that many
+        InvalidInput: A value is out of range, there are fewer points than people, or the mixture does not reach so many
             cells.
 
     >>> table = mixture(people=10, clusters=3, sparsity=0.02, size=64, seed=1)
@@ -71,7 +72,7 @@ def mixture(
 
 
 def _until_hit(rng: np.random.Generator, means: Floats, axes: Floats, size: int, wanted: int) -> Floats | None:
-    """Points up to the one that hits the last wanted cell for the first time; None if that takes too many."""
+    """Draw points of the mixture until ``wanted`` cells contain a point; None if that takes too many points."""
     hit = np.zeros(size * size, dtype=np.bool_)
     batches: list[Floats] = []
     while sum(map(len, batches)) < MOST_POINTS:
@@ -89,7 +90,7 @@ def _until_hit(rng: np.random.Generator, means: Floats, axes: Floats, size: int,
 
 
 def _random_axes(rng: np.random.Generator, clusters: int, spread: tuple[float, float]) -> Floats:
-    """A square root of each random covariance: two standard deviations, turned by a random angle."""
+    """Draw a square root of each Gaussian's covariance: two standard deviations, rotated by a random angle."""
     angle = rng.uniform(0, np.pi, clusters)
     turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=1).reshape(-1, 2, 2)
     return np.asarray(turn * rng.uniform(*spread, (clusters, 1, 2)))

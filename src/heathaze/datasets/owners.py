@@ -1,6 +1,6 @@
-"""A made-up market for data: a small town that wants records like its own, and five suppliers with other records.
+"""A synthetic data market: a small town that wants records similar to its own, and five owners who offer records.
 
-The records are households with the size of their home, how they heat it and what they use. None of them exists.
+A record is an invented household: the size of its home, the kind of heating, and the energy that it uses.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ RANGES: Mapping[str, tuple[float, float] | tuple[str, ...]] = MappingProxyType(
         "tenure": ("owned", "rented"),
     }
 )
-"""The public columns, with ranges and levels that are known of homes in general."""
+"""The public columns: ranges of numbers and levels of categories that are common knowledge about homes."""
 
 
 @dataclass(frozen=True)
 class _Region:
-    """How the homes of one region are distributed."""
+    """Parameters of the distribution of households in one region: mean and deviation, or probabilities."""
 
     area: tuple[float, float]
     built: tuple[float, float]
@@ -56,7 +56,7 @@ _REGIONS = {
 
 @dataclass(frozen=True, eq=False)
 class Market:
-    """The town's own records, those of each supplier, and the public ranges and levels."""
+    """A synthetic data market: the town's own records, the records of each owner, and the public columns."""
 
     target: Columns
     owners: Mapping[str, Columns]
@@ -64,19 +64,19 @@ class Market:
 
 
 def market(seed: int = 0, target: int = 400, each: int = 2000, *, hills: float = 0.7) -> Market:
-    """A market in which the town is like no single supplier: old homes in the hills, and new suburbs below.
+    """Make a synthetic data market whose town resembles no single owner.
 
-    Every table has the public columns and ``kwh``, what a household uses in a year. A model would be trained to predict
-    ``kwh``; it takes no part in the choice.
+    The town has old homes in the hills and new suburbs below. Every table has the public columns and ``kwh``, the
+    energy that a household uses in a year. ``kwh`` is for a model to predict and does not affect the choice of records.
 
     Args:
-        seed: Which market; the same seed gives the same rows.
-        target: Households of the town.
-        each: Households of every supplier.
-        hills: The part of the town that lies in the hills, from 0 to 1; the rest is new suburbs.
+        seed: The seed of the market; the same seed gives the same rows.
+        target: The number of households of the town.
+        each: The number of households of every owner.
+        hills: The share of the town's households in the hills, from 0 to 1; the others are in new suburbs.
 
     Returns:
-        The tables of the town and of the suppliers, and the public columns.
+        The tables of the town and of the owners, and the public columns.
 
     Raises:
         InvalidInput: A number is out of range.
@@ -98,14 +98,14 @@ def market(seed: int = 0, target: int = 400, each: int = 2000, *, hills: float =
 
 
 def _households(rng: np.random.Generator, region: _Region, count: int) -> Columns:
-    """Records of one region; some values are outside of the public ranges, as in real data."""
+    """Draw synthetic households of one region. Some values lie outside the public ranges, as in real data."""
     area = np.maximum(rng.normal(*region.area, count), 12).round(0)
     built = np.minimum(rng.normal(*region.built, count), 2024).round(0)
     residents = 1 + rng.poisson(region.residents - 1, count)
     winter = rng.normal(*region.winter, count).round(1)
     heating = rng.choice(len(HEATING), count, p=region.heating)
     owned = rng.random(count) < region.owned
-    # Heat leaves old homes faster, and a heat pump makes three units of one.
+    # Old homes lose heat faster. A heat pump makes three units of heat from one unit of energy.
     per_area = np.clip(210 - 1.3 * (built - 1950), 45, 260) * (18 - winter) / 18
     kwh = area * per_area / np.array([1.0, 1.1, 3.0, 1.05])[heating] + 900 * residents
     table: dict[str, Any] = {

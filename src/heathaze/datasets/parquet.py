@@ -1,4 +1,4 @@
-"""Synthetic tables as Parquet files, for the examples that commands write."""
+"""Writes synthetic tables to Parquet files, for commands that make example data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def write_parquet(table: Mapping[str, Any], path: str | Path) -> Path:
 
     Args:
         table: Columns of equal length by name, such as :func:`heathaze.datasets.city` returns.
-        path: The file; an existing one is replaced.
+        path: The file; an existing file is replaced.
 
     Returns:
         The path.
 
     Raises:
-        CannotWrite: The folder does not exist or takes no files.
+        CannotWrite: The folder does not exist or cannot be written to.
     """
     import duckdb
 

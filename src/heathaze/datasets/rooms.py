@@ -17,7 +17,8 @@ TIMES = (60.0, 120.0)
 class Room:
     """A room of 12 by 8 metres.
 
-    ``sensors`` and ``sources`` are rows (x, y) in metres from a corner, and ``strengths`` are those of the sources.
+    ``sensors`` and ``sources`` hold one row (x, y) each, in metres from a corner. ``strengths`` holds the strength of
+    each source.
     """
 
     sensors: Floats
@@ -26,11 +27,11 @@ class Room:
 
 
 def room(seed: int = 0, sources: int = 3) -> Room:
-    """Return a room with forty sensors, about evenly placed, and sources that are at least three metres apart.
+    """Make a synthetic room with forty sensors, placed nearly evenly, and heat sources at least three metres apart.
 
     Args:
-        seed: Which room; the same seed gives the same room.
-        sources: How many sources, at most about five, since more do not fit.
+        seed: The seed of the room; the same seed gives the same room.
+        sources: The number of sources, at most about five, since more do not fit.
 
     >>> room().sensors.shape, room().sources.shape
     ((40, 2), (3, 2))

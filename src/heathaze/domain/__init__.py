@@ -1,1 +1,1 @@
-"""Where: grids, quadtrees, partitions and densities. All of it is public and fixed before any data is read."""
+"""The area of a map: grids, quadtrees, partitions and densities. Grids are public and fixed before data is read."""

@@ -1,8 +1,9 @@
-"""Densities: how mass is distributed over the cells of a grid.
+"""Densities: the distribution of mass over the cells of a grid.
 
-There are two forms with the same methods. :class:`Density` holds one number per cell. :class:`TreeDensity` holds a few
-squares of a quadtree, each with a mass that is spread evenly over its cells. Its memory grows with the number of
-squares, also on a grid of 2^20 cells a side, and it is rendered for a window or at a coarser size.
+There are two classes with the same methods. :class:`Density` holds one number per cell. :class:`TreeDensity` holds a
+few squares of a quadtree, each with a mass that is spread evenly over its cells. The memory of a tree density grows
+with the number of squares and not with the number of cells, so it suits a grid of 2^20 cells a side. It is rendered for
+a window or at a coarser size.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_DENSE_CELLS = 2**24
-"""A dense map of more cells (128 MB of float64) is refused; render a window or a coarser size instead."""
+"""The largest number of cells of a dense map (128 MB of float64). Render a window or a coarser size instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +35,8 @@ class Density:
 
     Args:
         grid: The grid.
-        values: One number for each cell, at least 0, with sum 1. ``values[0, 0]`` is the north-west corner; on a plane,
-            the corner of smallest x and y.
+        values: One number of at least 0 for each cell, with sum 1. ``values[0, 0]`` is the north-west corner, or on a
+            plane the corner of smallest x and y.
 
     Raises:
         InvalidInput: The values do not fit the grid, or are not a density.
@@ -65,7 +66,7 @@ class Density:
 
     @classmethod
     def from_mass(cls, grid: Grid, mass: npt.ArrayLike) -> Density:
-        """Return mass divided by its sum; without any mass, the uniform density (errata E0-3).
+        """Normalise masses of cells to a density; masses that are all zero give the uniform density (errata E0-3).
 
         Args:
             grid: The grid.
@@ -93,11 +94,11 @@ class Density:
         return cls(grid, np.full(grid.shape, 1.0 / grid.cells))
 
     def dense(self) -> Density:
-        """Return the density itself, as :meth:`TreeDensity.dense` does for the other form."""
+        """Return the density itself, which is dense already; the counterpart of :meth:`TreeDensity.dense`."""
         return self
 
     def mass_in(self, box: Box) -> float:
-        """Return the share of the mass inside a box, from 0 to 1. A cell on its border counts by the part inside.
+        """Return the share of the mass inside a box, from 0 to 1. A cell on the box's border counts in proportion.
 
         Args:
             box: The box, in the coordinates of the grid.
@@ -111,11 +112,12 @@ class Density:
         return float((rows @ (cols @ self.values.T).T).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
-        """Return the density within a window, on another number of cells. Mass outside the window is left out.
+        """Return the density within a window, on another number of cells, normalised to sum 1.
 
         Args:
             window: The window; the whole grid if left out.
-            shape: (rows, columns) of the result; the cells of the grid, at most 1024 a side, if left out.
+            shape: (rows, columns) of the result. If left out, the cells keep their size, but a window gets at most 1024
+                cells a side.
 
         Raises:
             InvalidBounds: The window lies outside the grid.
@@ -129,7 +131,7 @@ class Density:
         return Density.from_mass(target, np.maximum(rows @ (cols @ self.values.T).T, 0))
 
     def resample(self, shape: tuple[int, int]) -> Density:
-        """Return the same density on another number of cells, with the same mass.
+        """Return the same density on a grid with another number of cells.
 
         Args:
             shape: (rows, columns).
@@ -140,12 +142,12 @@ class Density:
         return self.render(shape=shape)
 
     def smooth(self, sigma: float) -> Density:
-        """Return the paper's heat map: every cell is spread by a Gaussian, which is cut at the border of the grid.
+        """Return the paper's heat map H: a Gaussian blur of the density p that moves no mass out of the grid.
 
             H = K (p ⊘ z zᵀ) Kᵀ,   K[a, b] = exp(−(a − b)² / 2σ²),   z = Kᵀ 1
 
-        Each cell is divided by the weight that stays inside, so mass is kept (errata E0-10; with the printed index a
-        fifth of it is lost).
+        ⊘ divides cell by cell. Each cell is divided by the weight of its Gaussian inside the grid, so the total mass
+        stays 1 (errata E0-10; with the index that the paper prints, a fifth of the mass is lost).
 
         Args:
             sigma: Standard deviation σ of the Gaussian, in cells, at least 0.
@@ -161,7 +163,7 @@ class Density:
             return self
         values = self.values
         for axis, length in enumerate(self.grid.shape):
-            # exp(−8²/2) ≈ 1e-14: what is cut off is below the rounding of the sum.
+            # The kernel is cut at 8σ, where it is exp(−8²/2) ≈ 1e-14, below the rounding error of the sum.
             radius = min(math.ceil(8 * sigma), length - 1)
             kernel = np.exp(-(np.arange(-radius, radius + 1) ** 2) / (2 * sigma**2))
             staying = convolve1d(np.ones(length), kernel, mode="constant")
@@ -170,15 +172,15 @@ class Density:
         return Density.from_mass(self.grid, np.maximum(values, 0))
 
     def squares(self) -> tuple[Floats, Floats, Floats]:
-        """Return the centre of each cell that holds mass, in cells (down, across), and its mass."""
+        """Return the centres of the cells that hold mass, as positions down and across in cells, and their masses."""
         rows, cols = np.nonzero(self.values)
         return rows + np.float64(0.5), cols + np.float64(0.5), self.values[rows, cols]
 
     def place(self, uniforms: Floats) -> tuple[Floats, Floats]:
-        """Turn uniform numbers into points that are distributed as the density.
+        """Turn uniform numbers into sample points of the density.
 
         Args:
-            uniforms: Rows of three independent uniform numbers in [0, 1).
+            uniforms: One row of three independent uniform numbers in [0, 1) for each point.
 
         Returns:
             The coordinates x and y of the points.
@@ -191,7 +193,7 @@ class Density:
 
 @dataclass(frozen=True, eq=False)
 class TreeDensity:
-    """A density of disjoint squares of the quadtree, each with a mass that is spread evenly over its cells.
+    """A density as disjoint squares of the quadtree, each with a mass that is spread evenly over its cells.
 
     Args:
         grid: The grid.
@@ -224,9 +226,9 @@ class TreeDensity:
 
     @classmethod
     def from_mass(cls, grid: Grid, levels: npt.ArrayLike, codes: npt.ArrayLike, mass: npt.ArrayLike) -> TreeDensity:
-        """Return masses of at least 0 divided by their sum; without any mass, the uniform density (errata E0-3).
+        """Normalise masses of squares to a density; masses that are all zero give the uniform density (errata E0-3).
 
-        The arguments are those of the class; the masses need not have sum 1.
+        The arguments have the same meaning as in the class, but the masses may have any sum.
         """
         values = np.asarray(mass, dtype=np.float64)
         total = values.sum()
@@ -255,12 +257,12 @@ class TreeDensity:
         return Density.from_mass(target, self._spread_over(down, across))
 
     def squares(self) -> tuple[Floats, Floats, Floats]:
-        """Return the centre of each square, in cells (down, across), and its mass."""
+        """Return the centres of the squares, as positions down and across in cells, and their masses."""
         top, bottom, left, right = node_extent(self.grid, self.levels, self.codes)
         return (top + bottom) / 2, (left + right) / 2, self.mass
 
     def place(self, uniforms: Floats) -> tuple[Floats, Floats]:
-        """Turn uniform numbers into points that are distributed as the density, as :meth:`Density.place` does."""
+        """Turn uniform numbers into sample points of the density, as :meth:`Density.place` does."""
         top, bottom, left, right = node_extent(self.grid, self.levels, self.codes)
         total = np.cumsum(self.mass)
         k = np.minimum(np.searchsorted(total, uniforms[:, 0] * total[-1], side="right"), len(total) - 1)
@@ -280,15 +282,16 @@ def render_deviations(
     window: Box | None = None,
     shape: tuple[int, int] | None = None,
 ) -> Floats:
-    """Return the standard deviation of every rendered cell, from those of independent squares of the quadtree.
+    """Render the standard deviation of every cell of an image from the standard deviations of quadtree squares.
 
-    A cell that holds part of a square has that part of its deviation. The variances of several squares in a cell add.
+    The masses of the squares are independent. A cell that holds a part of a square gets this part of the square's
+    standard deviation. The variances of several squares in a cell add.
 
     Args:
         grid: The grid.
         levels: Level of each square.
         codes: Code of each square.
-        deviations: Standard deviation of each square.
+        deviations: Standard deviation of the mass of each square.
         window: As in :meth:`Density.render`.
         shape: As in :meth:`Density.render`.
     """
@@ -298,12 +301,12 @@ def render_deviations(
 
 
 def part_inside(grid: Grid, level: int, codes: Integers, box: Box) -> Floats:
-    """Return which part of the area of each node of a level lies in a box, from 0 to 1.
+    """Return the part of the area of each quadtree node that lies in a box, from 0 to 1.
 
     Args:
         grid: The grid.
-        level: The level of the nodes.
-        codes: The nodes.
+        level: The level of all nodes.
+        codes: Code of each node.
         box: The box, in the coordinates of the grid.
 
     Raises:
@@ -325,11 +328,15 @@ def _spread_squares(
     across: Floats,
     power: int = 1,
 ) -> Floats:
-    """Every target cell between the borders: Σ_k number_k · (part of k's rows)^power ⊗ (part of k's columns)^power."""
+    """Spread a number of each quadtree square over the cells of an image, given the borders of the cells.
+
+    A cell gets Σ_k number_k · (part of square k's rows)^power · (part of square k's columns)^power, where a part is the
+    share of the rows or columns of square k that lie in the cell.
+    """
     from scipy.sparse import coo_array
 
     image = np.zeros((len(down) - 1, len(across) - 1))
-    # Squares of one level share rows and columns, so a level is one product of sparse matrices.
+    # Squares of one level lie in common rows and columns, so a level needs only one product of sparse matrices.
     for level in np.unique(levels):
         here = np.flatnonzero(levels == level)
         top, _, left, _ = node_extent(grid, int(level), codes[here])
@@ -352,7 +359,7 @@ def _check_dense(grid: Grid) -> None:
 
 
 def _window(grid: Grid, box: Box) -> tuple[Floats, Floats]:
-    """Borders of a box in cells, cut to the grid; InvalidBounds when the box misses the grid."""
+    """Return the borders of a box in cells, clipped to the grid; refuse a box outside the grid."""
     ys = (max(box.y[0], grid.y[0]), min(box.y[1], grid.y[1]))
     xs = (max(box.x[0], grid.x[0]), min(box.x[1], grid.x[1]))
     if ys[0] >= ys[1] or xs[0] >= xs[1]:
@@ -361,7 +368,7 @@ def _window(grid: Grid, box: Box) -> tuple[Floats, Floats]:
 
 
 def _target(grid: Grid, window: Box | None, shape: tuple[int, int] | None) -> tuple[Grid, Floats, Floats]:
-    """The grid to draw on, and its borders measured in cells of the grid drawn."""
+    """Return the grid of a rendered image, and the borders of its cells measured in cells of the original grid."""
     if window is None:
         target = grid if shape is None else grid.resized(shape)
         down, across = np.array([0.0, grid.rows]), np.array([0.0, grid.cols])
@@ -385,7 +392,10 @@ def _sensible(extent: float) -> int:
 
 
 def _overlap(starts: Integers, ends: Integers, borders: Floats) -> csr_array:
-    """Matrix (targets × sources): which part of source [start, end) lies in target [borders[t], borders[t+1])."""
+    """Return the sparse matrix whose entry (t, s) is the part of source interval s that lies in target interval t.
+
+    Source s is [starts[s], ends[s]), and target t is [borders[t], borders[t + 1]).
+    """
     from scipy.sparse import csr_array
 
     first = np.clip(np.searchsorted(borders, starts, side="right") - 1, 0, len(borders) - 2)

@@ -1,6 +1,6 @@
-"""Boxes and grids: a rectangle, and a rectangle cut into cells. A grid is the public frame of every map.
+"""Boxes (rectangles) and grids (rectangles divided into cells). A grid is the public frame of every map.
 
-There is no constructor from data, because bounds taken from the data would leak (errata X4).
+A grid cannot be made from data, because bounds taken from the data would reveal extreme positions (errata X4).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from heathaze.errors import InvalidBounds, InvalidInput
 from heathaze.types import Booleans, Floats, Integers
 
 MAX_SIDE = 2**20
-"""The largest number of cells along a side: a quadtree of depth 20, with node codes below 2^40."""
+"""The largest number of cells along a side. The quadtree then has depth 20 and node codes below 2^40."""
 
 Interval = tuple[float, float]
 
@@ -76,9 +76,9 @@ class Box:
 class Grid:
     """A rectangle of ``rows`` × ``cols`` cells. Make one with :meth:`over` or :meth:`plane`.
 
-    Cell (0, 0) is the north-west corner; on a plane, the corner of smallest x and y. The north and west borders of a
-    cell belong to it (on a plane, the borders of smaller x and y). The outermost south and east borders belong to the
-    last cells.
+    Cell (0, 0) is the north-west corner, or on a plane the corner of smallest x and y. A point on the border between
+    two cells belongs to the cell south or east of the border, or on a plane to the cell of larger x or y. The outermost
+    south and east borders belong to the last row and column.
 
     >>> grid = Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
     >>> grid.shape, grid.depth
@@ -156,12 +156,12 @@ class Grid:
 
     @property
     def cells(self) -> int:
-        """How many cells there are."""
+        """The number of cells of the grid."""
         return self.rows * self.cols
 
     @property
     def depth(self) -> int:
-        """Depth ℓ of the quadtree, whose longer side is padded to 2^ℓ cells (errata E0-11)."""
+        """The depth ℓ of the quadtree: the longer side of the grid is padded to 2^ℓ cells (errata E0-11)."""
         return (max(self.rows, self.cols) - 1).bit_length()
 
     @property
@@ -171,7 +171,7 @@ class Grid:
 
     @property
     def cell_size(self) -> tuple[float, float]:
-        """Height and width of a cell at the middle of the map, in metres on the globe and in the plane's units else.
+        """Height and width of a cell in the middle of the map, in metres on the globe or in the units of a plane.
 
         >>> height, width = Grid.over(lon=(0, 1), lat=(-0.5, 0.5), size=100).cell_size
         >>> round(height), round(width)
@@ -188,7 +188,7 @@ class Grid:
     # ── coordinates to cells and back; `down` and `across` are positions measured in cells ──────────────────────────
 
     def down(self, y: npt.ArrayLike) -> Floats:
-        """Return vertical positions in cells: 0 at the top border of row 0, ``rows`` at the bottom of the last row."""
+        """Convert y coordinates to positions in cells: 0 at the top border, ``rows`` at the bottom border."""
         south, north = self._projected_y()
         projected = self.projection.forward(y)
         if not self.projection.is_geographic:
@@ -196,11 +196,11 @@ class Grid:
         return (north - projected) * (self.rows / (north - south))
 
     def across(self, x: npt.ArrayLike) -> Floats:
-        """Return horizontal positions in cells: 0 at the left border, ``cols`` at the right."""
+        """Convert x coordinates to positions in cells: 0 at the left border, ``cols`` at the right border."""
         return (np.asarray(x, dtype=np.float64) - self.x[0]) * (self.cols / (self.x[1] - self.x[0]))
 
     def y_at(self, down: npt.ArrayLike) -> Floats:
-        """Return the vertical coordinates of positions in cells, the inverse of :meth:`down`."""
+        """Convert vertical positions in cells to y coordinates; the inverse of :meth:`down`."""
         south, north = self._projected_y()
         step = (north - south) / self.rows
         position = np.asarray(down, dtype=np.float64)
@@ -209,7 +209,7 @@ class Grid:
         return self.projection.backward(north - position * step)
 
     def x_at(self, across: npt.ArrayLike) -> Floats:
-        """Return the horizontal coordinates of positions in cells, the inverse of :meth:`across`."""
+        """Convert horizontal positions in cells to x coordinates; the inverse of :meth:`across`."""
         return self.x[0] + np.asarray(across, dtype=np.float64) * ((self.x[1] - self.x[0]) / self.cols)
 
     def _projected_y(self) -> tuple[float, float]:
@@ -217,30 +217,30 @@ class Grid:
         return low, high
 
     def cell_of(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Integers, Integers, Booleans]:
-        """Return the row and column of each point, and whether it lies inside.
+        """Return the cell of each point as row and column, and whether the point lies in the grid.
 
         Args:
             x: Horizontal coordinates; longitudes on the globe.
             y: Vertical coordinates; latitudes on the globe.
 
         Returns:
-            Rows, columns and whether each point lies inside. NaN and infinite points lie outside; row and column mean
-            nothing there.
+            Rows, columns, and whether each point lies inside. Points with NaN or infinite coordinates lie outside. The
+            row and column of a point outside have no meaning.
         """
         xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         inside = (xs >= self.x[0]) & (xs <= self.x[1]) & (ys >= self.y[0]) & (ys <= self.y[1])
         down = self.down(np.where(inside, ys, self.y[0]))
         across = self.across(np.where(inside, xs, self.x[0]))
         if self.projection is Projection.WEB_MERCATOR:
-            # Engines' logarithms differ in the last bit; snapping keeps points on a border in one cell
-            # (count_cells.sql).
+            # The logarithms of different engines differ in the last bit. Rounding to 26 binary places puts a point on a
+            # border into the same cell in every engine (see count_cells.sql).
             down = np.round(down * 2.0**26) / 2.0**26
         row = np.clip(np.floor(down), 0, self.rows - 1).astype(np.int64)
         col = np.clip(np.floor(across), 0, self.cols - 1).astype(np.int64)
         return row, col, inside
 
     def nearest_cell(self, x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Integers, Integers]:
-        """Return the row and column of each point. A point outside is moved to the nearest border first (errata E1-6).
+        """Return the nearest cell of each point as row and column, also for points outside the grid (errata E1-6).
 
         Args:
             x: Horizontal coordinates; longitudes on the globe.
@@ -253,10 +253,10 @@ class Grid:
         row, col, _ = self.cell_of(np.clip(x, *self.x), np.clip(y, *self.y))
         return row, col
 
-    # ── the same grid elsewhere ─────────────────────────────────────────────────────────────────────────────────────
+    # ── other sizes and files ───────────────────────────────────────────────────────────────────────────────────────
 
     def resized(self, shape: tuple[int, int]) -> Grid:
-        """Return the same rectangle cut into another number of cells.
+        """Return a grid over the same rectangle with another number of cells.
 
         Args:
             shape: (rows, columns), each 1 to 2^20.
@@ -264,7 +264,7 @@ class Grid:
         return Grid(self.x, self.y, *shape, self.projection)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and texts, for files."""
+        """Convert the grid to plain numbers and texts, for files."""
         return {
             "x": list(self.x),
             "y": list(self.y),
@@ -275,10 +275,10 @@ class Grid:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Grid:
-        """Return the grid that :meth:`to_dict` described.
+        """Build a grid from the dictionary that :meth:`to_dict` returned.
 
         Args:
-            fields: What :meth:`to_dict` returned.
+            fields: The dictionary.
 
         Raises:
             KeyError: A field is missing.

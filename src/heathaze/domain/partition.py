@@ -1,10 +1,10 @@
-"""Partitions: a map cut into regions of different size, as a set of quadtree nodes.
+"""Partitions: a map divided into regions of different size, given by a set of quadtree nodes.
 
-Each cell belongs to the deepest node of the set that holds it. So a node stands for its square without the squares of
-the nodes below it. The set may contain some children of a node and not others, or a grandchild without the child
-between. It always contains the root, so every cell belongs to a region. A node whose square is covered by other nodes
-has no region and takes part in no sum. It is kept, so that a cell falls to it when its own node is removed. Partitions
-are public: they are chosen in view of noisy numbers, never of data.
+Each cell belongs to the deepest node of the set that contains the cell. The region of a node is therefore its square
+without the squares of deeper nodes in the set. The set may contain only some children of a node, or a grandchild
+without the child between. The set always contains the root, so every cell belongs to a region. A node whose square is
+covered by deeper nodes has no region and no entry in sums. Such a node stays in the set, so that it gets cells again
+when a deeper node is removed. Partitions are public: they are chosen from noisy numbers, never from data.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Booleans, Floats, Integers
 
 MOST_NODES = 2**22
-"""A partition of more nodes is refused, because a device would have to send four million numbers."""
+"""The largest number of nodes of a partition: a device sends one number for each region."""
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Nodes of a grid's quadtree, kept in order of level and code (see :mod:`heathaze.domain.quadtree`).
+    """A partition of a grid: a set of quadtree nodes in order of level and code (:mod:`heathaze.domain.quadtree`).
 
     Args:
         grid: The grid.
-        levels: Level of each node, whole numbers.
+        levels: Level of each node.
         codes: Code of each node. The root, level 0 and code 0, must be among the nodes.
 
     Raises:
-        InvalidInput: The nodes are not those of a partition of the grid.
+        InvalidInput: The nodes are not a partition of the grid.
 
     >>> grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
     >>> corner = Partition(grid, np.array([0, 2]), np.array([0, 15]))
@@ -69,7 +69,7 @@ class Partition:
 
     @classmethod
     def whole_level(cls, grid: Grid, level: int) -> Partition:
-        """Return all squares of one level, and their ancestors.
+        """Return the partition whose regions are all squares of one level; the set also contains their ancestors.
 
         Args:
             grid: The grid.
@@ -88,15 +88,14 @@ class Partition:
 
     @classmethod
     def suited_to(cls, density: Density | TreeDensity, regions: int, least: float = 0.0) -> Partition:
-        """Return a partition that is fine where a density is high: the squares with the largest share are split first.
+        """Return a partition that is fine where a density is high, by splitting the squares with the largest mass.
 
-        A square never has a larger share than the square around it, so the parent of a square that is split is split
-        as well.
+        A square never has more mass than its parent, so the parent of every split square is split as well.
 
         Args:
             density: A public density on the grid of the partition.
-            regions: About how many regions to make.
-            least: A square with at most this share is not split.
+            regions: The approximate number of regions.
+            least: A square with at most this share of the mass is not split.
         """
         dense = density.dense()
         grid = dense.grid
@@ -111,7 +110,7 @@ class Partition:
         return cls(grid, np.concatenate([[0], below[real]]), np.concatenate([[0], born[real]]))
 
     def __len__(self) -> int:
-        """How many regions there are, which are the nodes that stand for at least one cell."""
+        """Return the number of regions, which is the number of nodes with at least one cell of their own."""
         return len(self.regions)
 
     def __eq__(self, other: object) -> bool:
@@ -128,7 +127,7 @@ class Partition:
 
     @functools.cached_property
     def areas(self) -> Integers:
-        """How many cells each node stands for, without those of the nodes below it."""
+        """The number of cells that belong to each node, without the cells of deeper nodes."""
         own = node_areas(self.grid, self.levels, self.codes)
         above = np.zeros(len(self.levels), dtype=np.int64)
         begins, _ = self._ranges
@@ -136,40 +135,45 @@ class Partition:
             here = np.flatnonzero(self.levels == level)
             above[here] = self._deepest(begins[here], below=int(level))
         covered = np.zeros_like(own)
-        np.add.at(covered, above[1:], own[1:])  # the root, first, has nothing above it
+        np.add.at(covered, above[1:], own[1:])  # the root comes first and has no node above it
         return own - covered
 
     @functools.cached_property
     def regions(self) -> Integers:
-        """The nodes that stand for at least one cell, in order. Entry k of a sum belongs to node ``regions[k]``."""
+        """The indices of the nodes that have a region. Entry k of a sum belongs to node ``regions[k]``."""
         return np.flatnonzero(self.areas)
 
     @functools.cached_property
     def region_areas(self) -> Integers:
-        """How many cells each region has."""
+        """The number of cells of each region."""
         return self.areas[self.regions]
 
     def locate(self, codes: Integers) -> Integers:
-        """Return the region of each cell.
+        """Return the index of the region of each cell.
 
         Args:
             codes: Codes of cells at the finest level.
         """
         breaks, owners = self._segments
         cells = 4**self.grid.depth
-        if len(codes) > cells:  # a table of all cells is cheaper than so many searches
+        if len(codes) > cells:  # one table of all cells is cheaper than a search for each code
             table = np.repeat(self._entry[owners], np.diff(np.append(breaks, cells)))
             return np.asarray(table[codes])
         place = np.searchsorted(breaks, codes, side="right") - 1
         return np.asarray(self._entry[owners[place]])
 
     def squares(self) -> tuple[Integers, Integers, Integers]:
-        """Return the regions as disjoint squares: their levels, codes and regions, without squares in the padding."""
+        """Divide the regions into disjoint quadtree squares, without squares in the padding.
+
+        Returns:
+            The level and the code of each square, and the index of its region.
+        """
         breaks, owners = self._segments
         begins = breaks.copy()
         ends = np.append(breaks[1:], 4**self.grid.depth)
         found: list[tuple[Integers, Integers, Integers]] = []
-        # From coarse to fine: the complete squares in the middle of a run of codes are taken out, its two ends stay.
+        # A region is one or more intervals of codes. Levels are visited from coarse to fine. Each level takes its
+        # complete squares out of the middle of an interval, and leaves the two ends for finer levels.
         for level in range(self.grid.depth + 1):
             size = 4 ** (self.grid.depth - level)
             first, last = -(-begins // size), ends // size
@@ -192,10 +196,10 @@ class Partition:
         return levels, codes, entries
 
     def density(self, values: Floats) -> TreeDensity:
-        """Return numbers of the regions as a density. Negative numbers count as 0; each region is spread evenly.
+        """Convert one number for each region to a density that is even inside each region.
 
         Args:
-            values: One number for each region.
+            values: The mass of each region. Negative numbers count as 0.
         """
         levels, codes, entries = self.squares()
         mass = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
@@ -203,7 +207,7 @@ class Partition:
         return TreeDensity.from_mass(self.grid, levels, codes, mass[entries] * share)
 
     def sums(self, density: Density | TreeDensity) -> Floats:
-        """Return the share of a density that lies in each region.
+        """Return the mass of a density in each region.
 
         Args:
             density: A density on the same grid.
@@ -215,13 +219,13 @@ class Partition:
     # ── the next partition ──────────────────────────────────────────────────────────────────────────────────────────
 
     def changed(self, split: Booleans, collapse: Booleans) -> Partition:
-        """Return a partition in which some regions are split into children and others are given to the node above.
+        """Return a partition in which some regions are split into children and others are merged into the node above.
 
-        A node of the finest level is never split, and the root is never given up.
+        A node of the finest level is never split, and the root is never removed.
 
         Args:
             split: For each region, whether to split it.
-            collapse: For each region, whether to give it to the node above.
+            collapse: For each region, whether to merge it into the node above.
         """
         kept = np.ones(len(self.levels), dtype=np.bool_)
         kept[self.regions[collapse]] = False
@@ -234,33 +238,33 @@ class Partition:
         return Partition(self.grid, *np.unique(np.stack([levels, codes]), axis=1))
 
     def to_dict(self) -> dict[str, list[int]]:
-        """Return plain numbers, for questions. The grid is not among them."""
+        """Convert levels and codes to plain numbers, for messages to devices. The grid is not included."""
         return {"levels": self.levels.tolist(), "codes": self.codes.tolist()}
 
-    # ── runs of codes ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── intervals of cell codes ─────────────────────────────────────────────────────────────────────────────────────
 
     @functools.cached_property
     def _entry(self) -> Integers:
-        """Region of each node, −1 for a node without cells."""
+        """The index of each node's region; −1 for a node without a region."""
         entry = np.full(len(self.levels), -1, dtype=np.int64)
         entry[self.regions] = np.arange(len(self.regions))
         return entry
 
     @functools.cached_property
     def _ranges(self) -> tuple[Integers, Integers]:
-        """Where the run of codes of each node begins and ends."""
+        """The first cell code inside each node, and the first cell code after the node."""
         shift = 2 * (self.grid.depth - self.levels)
         return self.codes << shift, (self.codes + 1) << shift
 
     @functools.cached_property
     def _segments(self) -> tuple[Integers, Integers]:
-        """The codes at which the deepest node changes, and the deepest node from there on."""
+        """The cell codes at which the deepest node changes, and the deepest node from each such code on."""
         begins, ends = self._ranges
         breaks = np.unique(np.concatenate([begins, ends]))[:-1]
         return breaks, self._deepest(breaks, below=self.grid.depth + 1)
 
     def _deepest(self, codes: Integers, below: int) -> Integers:
-        """The deepest node, of a level above ``below``, that holds each cell."""
+        """Return the deepest node that contains each cell, among the nodes with a level smaller than ``below``."""
         begins, ends = self._ranges
         owner = np.zeros(len(codes), dtype=np.int64)
         for level in np.unique(self.levels[self.levels < below]):
@@ -272,7 +276,7 @@ class Partition:
 
 
 def _shares(density: Density, level: int) -> Floats:
-    """Share of every node of a level, in order of their codes."""
+    """Return the mass of a density in every node of a level, in order of their codes."""
     side = 1 << (density.grid.depth - level)
     rows, cols = (np.arange(0, length, side) for length in density.grid.shape)
     sums = np.add.reduceat(np.add.reduceat(density.values, rows, axis=0), cols, axis=1)
@@ -281,6 +285,6 @@ def _shares(density: Density, level: int) -> Floats:
 
 
 def cell_codes(grid: Grid) -> Integers:
-    """Return the code of every cell, row by row."""
+    """Return the quadtree code of every cell of a grid, row by row."""
     rows, cols = np.indices(grid.shape)
     return interleave(rows.ravel(), cols.ravel())

@@ -1,7 +1,7 @@
-"""Projections: how the axes of a map are measured, in degrees, on a Web-Mercator map, or on a plane.
+"""Projections of a map: equirectangular (degrees), Web-Mercator, or a plane.
 
-A projection changes the vertical axis only; the horizontal one is linear in all three. Grids are regular in projected
-coordinates, so cells, quadtrees and densities are the same for all of them.
+A projection changes the vertical axis only; the horizontal axis is linear in all three projections. Grids are regular
+in projected coordinates, so cells, quadtrees and densities work in the same way for every projection.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ EARTH_RADIUS_METRES = 6_371_008.8
 """Mean radius of the Earth (IUGG)."""
 
 MERCATOR_LATITUDE = 85.051128
-"""Web-Mercator maps end at this latitude in degrees, where the world map becomes a square."""
+"""The latitude, in degrees, at which Web-Mercator maps end, so that the world map is a square."""
 
 
 class Projection(enum.Enum):
-    """How the vertical axis of a grid is projected."""
+    """The projection of the vertical axis of a grid."""
 
     PLANE = "plane"
     EQUIRECTANGULAR = "equirectangular"
@@ -34,7 +34,7 @@ class Projection(enum.Enum):
         return self is not Projection.PLANE
 
     def forward(self, y: npt.ArrayLike) -> Floats:
-        """Project the vertical coordinate. Web-Mercator is y = ln tan(π/4 + φ/2), in radians.
+        """Project vertical coordinates. Web-Mercator maps latitude φ, in radians, to ln tan(π/4 + φ/2).
 
         Args:
             y: Latitudes in degrees, or coordinates of a plane.
@@ -50,7 +50,7 @@ class Projection(enum.Enum):
         return values
 
     def backward(self, y: npt.ArrayLike) -> Floats:
-        """Return the vertical coordinate that :meth:`forward` projected.
+        """Convert projected vertical coordinates back; the inverse of :meth:`forward`.
 
         >>> round(float(Projection.WEB_MERCATOR.backward(Projection.WEB_MERCATOR.forward(51.5))), 12)
         51.5

@@ -1,10 +1,10 @@
 """The quadtree over a grid, with nodes named by Morton codes.
 
-A grid's longer side is padded to 2^ℓ cells (ℓ = ``grid.depth``). Level i cuts the padded square into 4^i squares. The
-code of the node in row r and column c of level i interleaves the bits of r and c (row bit first). So the four children
-of node n are 4n, 4n+1, 4n+2, 4n+3 (north-west, north-east, south-west, south-east), and the cells of every node are one
-contiguous range of codes. Nodes that lie entirely in the padding do not exist: they get no noise and no budget (errata
-E0-11).
+The grid is padded to a square of 2^ℓ × 2^ℓ cells, where ℓ = ``grid.depth``. Level i divides the padded square into 4^i
+squares, the nodes. The code of the node in row r and column c of level i interleaves the bits of r and c (row bit
+first). So the four children of node n are 4n, 4n+1, 4n+2, 4n+3 (north-west, north-east, south-west, south-east), and
+the codes of the cells inside a node are consecutive. Nodes that lie entirely in the padding do not exist: they get no
+noise and no budget (errata E0-11).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GATHER_STEPS = (
 
 
 def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Integers:
-    """Return the Morton codes of rows and columns, the row bit above the column bit.
+    """Compute Morton codes from rows and columns; each row bit stands above its column bit.
 
     Args:
         row: Rows, from 0 to 2^31 − 1.
@@ -47,7 +47,7 @@ def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Integers:
 
 
 def deinterleave(codes: npt.ArrayLike) -> tuple[Integers, Integers]:
-    """Return the rows and columns of Morton codes.
+    """Compute the rows and columns from Morton codes; the inverse of :func:`interleave`.
 
     >>> row, col = deinterleave(interleave([5, 1_000_000], [9, 77]))
     >>> row.tolist(), col.tolist()
@@ -58,7 +58,7 @@ def deinterleave(codes: npt.ArrayLike) -> tuple[Integers, Integers]:
 
 
 def children(codes: Integers) -> Integers:
-    """Return the four children of each node, in order.
+    """Return the codes of the four children of each quadtree node, in order.
 
     >>> children(np.array([0, 2])).tolist()
     [0, 1, 2, 3, 8, 9, 10, 11]
@@ -67,12 +67,12 @@ def children(codes: Integers) -> Integers:
 
 
 def node_extent(grid: Grid, level: int | Integers, codes: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-    """Return the rows and columns of each node, cut to the grid.
+    """Return the range of rows and columns that each quadtree node covers, without the padding.
 
     Args:
         grid: The grid.
-        level: The level of all nodes, or the level of each.
-        codes: The nodes.
+        level: The level of all nodes, or an array with the level of each node.
+        codes: The code of each node.
 
     Returns:
         First row, last row plus one, first column and last column plus one of each node.
@@ -91,24 +91,24 @@ def node_extent(grid: Grid, level: int | Integers, codes: Integers) -> tuple[Int
 
 
 def node_areas(grid: Grid, level: int | Integers, codes: Integers) -> Integers:
-    """Return how many cells of the grid each node holds; the arguments are those of :func:`node_extent`."""
+    """Count the grid cells in each quadtree node. The arguments are as in :func:`node_extent`."""
     top, bottom, left, right = node_extent(grid, level, codes)
     return (bottom - top) * (right - left)
 
 
 def exists(grid: Grid, level: int | Integers, codes: Integers) -> Booleans:
-    """Return whether each node holds a cell of the grid; the arguments are those of :func:`node_extent`."""
+    """Return whether each quadtree node holds a cell of the grid. The arguments are as in :func:`node_extent`."""
     size = 1 << (grid.depth - level)
     row, col = deinterleave(codes)
     return (row * size < grid.rows) & (col * size < grid.cols)
 
 
 def nodes_at(grid: Grid, level: int) -> Integers:
-    """Return all nodes of a level, in order of their codes.
+    """Return the codes of all quadtree nodes of a level, in rising order, without nodes in the padding.
 
     Args:
         grid: The grid.
-        level: From 0, the root, to ``grid.depth``, the cells.
+        level: From 0 (the root) to ``grid.depth`` (the cells).
 
     Raises:
         TooLarge: The level has more than 2^26 nodes.
