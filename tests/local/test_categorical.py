@@ -204,7 +204,7 @@ def test_impossible_buckets_are_refused() -> None:
     for report in ([0, mechanism.buckets], [0, -1], [SEEDS, 0], [-1, 0]):
         with pytest.raises(InvalidInput, match="A report holds a number outside 0"):
             mechanism.tally(np.array([report]))
-    with pytest.raises(TooLarge, match="ask for fewer seeds"):
+    with pytest.raises(TooLarge, match="do not fit into memory; ask for fewer seeds"):
         LocalHashing(plane(64, 64), 9).transition_matrix()
 
 

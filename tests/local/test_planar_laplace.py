@@ -156,5 +156,5 @@ def test_a_cutoff_beyond_all_bounds_gets_a_sentence() -> None:
 
 def test_weights_that_do_not_fit_are_refused_where_they_are_made() -> None:
     """Callers look at the cutoff first; a caller that forgets to gets no weights."""
-    with pytest.raises(PromiseBroken, match="do not fit into 62 bits"):
+    with pytest.raises(PromiseBroken, match="do not fit into 62 bits; give a shorter cutoff or a smaller epsilon"):
         decay(plane(5, 5), Fraction(1), Fraction(30), margin=True)

@@ -92,7 +92,7 @@ def test_bad_input_gets_a_sentence() -> None:
     mechanism = SquareWave2D(plane(3, 3), 1)
     with pytest.raises(InvalidInput, match="A report holds a number outside 0"):
         mechanism.tally(np.array([[mechanism.outcomes]]))
-    with pytest.raises(TooLarge, match="ask for one on a small grid"):
+    with pytest.raises(TooLarge, match="does not fit into memory; use a smaller grid"):
         SquareWave2D(plane(200, 200), 1).transition_matrix()
     with pytest.raises(TooLarge, match="does not fit"):
         SquareWave2D(plane(2**14, 2), 1).channel()

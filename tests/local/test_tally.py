@@ -86,7 +86,7 @@ def test_the_same_reports_count_once(tmp_path: Path) -> None:
     path = both.save(tmp_path / "both.tally")
     monday.save(tmp_path / "monday.reports")
     for again in (monday, Tally.of(tuesday), Tally.load(tmp_path / "monday.reports"), Tally.load(path)):
-        with pytest.raises(InvalidInput, match="counted before; the same reports count once"):
+        with pytest.raises(InvalidInput, match="counted before; give each set of reports once"):
             both + again
     with pytest.raises(InvalidInput, match="counted before"):
         Tally.load(path) + monday
@@ -135,12 +135,16 @@ def test_other_parameters_are_named_both() -> None:
     tally, other = Tally.of(some(MECHANISM)), DiskArea(plane(5, 7), 3.6, radius=2)
     both = rf"{fingerprint(other)} \(DiskArea, epsilon 18/5, .*{fingerprint(MECHANISM)} \(DiskArea, epsilon 7/2, "
     refuses(tally, some(other), both)
-    refuses(tally, Tally.of(some(other)), "reports of two parameter sets cannot be mixed")
+    refuses(tally, Tally.of(some(other)), "reports of two parameter sets cannot be mixed; use one tally for each")
     refuses(tally, some(DiskArea(plane(7, 5), 3.5, radius=2)), "7 × 5 cells.*5 × 7 cells")
 
 
 def test_another_unit_is_refused() -> None:
-    refuses(Tally.of(some(MECHANISM)), some(MECHANISM, unit=Unit.VISIT), "for a visit each.* before for a person")
+    refuses(
+        Tally.of(some(MECHANISM)),
+        some(MECHANISM, unit=Unit.VISIT),
+        "for a visit each, and the tally counts reports for a person",
+    )
 
 
 def test_a_device_counts_once() -> None:
@@ -148,7 +152,10 @@ def test_a_device_counts_once() -> None:
     assert reports.devices is not None
     tally = Tally.of(reports)
     twice = replace(reports, devices=reports.devices[[0, 1, 2, 3, 4, 0]])
-    with pytest.raises(InvalidInput, match="Two of these reports carry the same device id; a device may report once"):
+    with pytest.raises(
+        InvalidInput,
+        match="Two of these reports carry the same device id; a device may report once, so remove one of them",
+    ):
         Tally.of(twice)
     fresh = some(MECHANISM, 2, 50, devices=True)
     assert fresh.devices is not None
@@ -171,7 +178,7 @@ def test_ids_that_never_occur_are_refused() -> None:
     assert not MECHANISM.transition_matrix()[:, corners].any()
     for corner in corners:
         made_up = Reports(MECHANISM, np.array([[50], [corner]]))
-        with pytest.raises(InvalidInput, match="never reports; it is damaged or made up"):
+        with pytest.raises(InvalidInput, match="never reports; the report is damaged or made up"):
             Tally.of(made_up)
         refuses(Tally.of(some(MECHANISM)), made_up, "never reports")
 
@@ -236,7 +243,9 @@ def test_tallies_and_reports_in_one_file(tmp_path: Path) -> None:
 def test_a_file_of_two_parameter_sets_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "two"
     path.write_bytes(some(MECHANISM).to_bytes() + some(DiskArea(plane(5, 7), 2)).to_bytes())
-    with pytest.raises(UnreadableData, match=r"two: .* reports of two parameter sets cannot be mixed"):
+    with pytest.raises(
+        UnreadableData, match=r"two: .* reports of two parameter sets cannot be mixed; use one tally for each"
+    ):
         Tally.load(path)
 
 

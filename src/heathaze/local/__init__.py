@@ -1,4 +1,4 @@
-"""The local model: each device randomises its own position, and a server sees only reports. No one is trusted."""
+"""The local model: each device randomises its own position, and the server sees only reports. Nobody is trusted."""
 
 from heathaze.local.device import Device, randomize
 from heathaze.local.disk_area import DiskArea

@@ -1,4 +1,4 @@
-"""All mechanisms of the local model, and how one is built again from its description in a file."""
+"""Catalogue of all local mechanisms, and how to rebuild a mechanism from its description in a file."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ MECHANISMS = (
     SubsetExponential,
     UnaryEncoding,
 )
-"""All mechanisms that reports may come from."""
+"""The classes of all local mechanisms; a file of reports may name any of them."""
 
 _RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
 
 
 def mechanism_from_dict(fields: Mapping[str, Any], source: object) -> Estimator:
-    """Build the mechanism that a file describes. The fields may come from a hostile sender.
+    """Rebuild the local mechanism that a file of reports describes. The fields may come from a hostile sender.
 
     Args:
-        fields: What :func:`heathaze.local.mechanism.mechanism_to_dict` gave, and ``fingerprint``. Other fields are
-            ignored.
-        source: What errors call the place that the fields come from, such as the path of a file.
+        fields: The fields that :func:`heathaze.local.mechanism.mechanism_to_dict` returned, and ``fingerprint``.
+            Further fields are ignored.
+        source: The origin of the fields, such as the path of a file; errors name it.
 
     Returns:
         The mechanism.
@@ -62,27 +62,28 @@ def mechanism_from_dict(fields: Mapping[str, Any], source: object) -> Estimator:
         raise UnreadableData(f"{source} describes a mechanism that cannot be built: {problem}") from None
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
         raise damaged(source) from None
-    # The fingerprint must match the text of the file, and also the mechanism that was built from it.
+    # The fingerprint must match both the text of the file and the mechanism that was built from the text.
     if not fields.get("fingerprint") == fingerprint_of_text(text) == fingerprint(mechanism):
         raise UnreadableData(
-            f"{source} does not match its own fingerprint: it was edited, or made by another version of Heathaze."
+            f"{source} does not match its own fingerprint: it was edited, or made by another version of Heathaze; "
+            "fetch it again."
         )
     return mechanism
 
 
 def damaged(source: object) -> UnreadableData:
-    """The sentence for a file whose fields contradict each other."""
+    """The error for a file of reports whose fields contradict each other."""
     return UnreadableData(f"{source} is damaged or was edited: its parts do not fit together; fetch it again.")
 
 
 @functools.lru_cache(maxsize=64)
 def _built(text: str) -> Estimator:
-    """The mechanism of a description; many files share one."""
+    """Build a mechanism from its JSON description. The cache helps because many files have the same description."""
     fields = json.loads(text)
     kind = {kind.__name__: kind for kind in MECHANISMS}[fields["mechanism"]]
     parameters = dict(fields["parameters"])
     plain = all(type(value) in (int, bool) or _is_plain(value) for value in parameters.values())
-    # If a parameter were left out, the server would have to search for its default.
+    # Every parameter must be given: the server would need a long search to find the default of a missing one.
     if set(parameters) != set(parameter_names(kind)) or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
         raise ValueError
     mechanism: Estimator = kind(Grid.from_dict(fields["grid"]), **parameters)
@@ -90,5 +91,5 @@ def _built(text: str) -> Estimator:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value is a word or a fraction; a short text such as 1e999999999 could otherwise fill the memory."""
+    """Whether a parameter is a word or a fraction. Other text is refused: 1e999999999 alone would fill the memory."""
     return isinstance(value, str) and bool(re.fullmatch(r"[a-z-]{1,62}", value) or _RATIONAL.fullmatch(value))

@@ -1,7 +1,8 @@
-"""Channels: from the distribution of cells to the distribution of outcomes, and the adjoint.
+"""Channels: the probability of each reported outcome for each true cell, as a linear map and its adjoint.
 
-A channel is a stochastic matrix M, cells × outcomes, that is not written out. ``forward`` is fᵀM, ``backward`` is Mr.
-Estimation needs only these two products.
+A channel stands for a stochastic matrix M with one row for each cell and one column for each outcome. M is usually too
+large to be stored. Estimation needs only two products: ``forward`` computes fᵀM for a density f over the cells, and
+``backward`` computes Mr for a vector r over the outcomes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from heathaze.types import Booleans, Floats, Integers
 
 
 class Channel(Protocol):
-    """A stochastic matrix from the cells of a grid to a row of outcomes."""
+    """The probability of each outcome for each true cell: a stochastic matrix M, cells × outcomes."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -26,20 +27,20 @@ class Channel(Protocol):
 
     @property
     def outcomes(self) -> int:
-        """How many outcomes there are."""
+        """The number of outcomes, which is the number of columns of M."""
 
     def forward(self, density: Floats) -> Floats:
-        """fᵀM: the probability of each outcome.
+        """fᵀM: the probability of each outcome if true cells follow the density f.
 
         Args:
-            density: The probability of each cell (rows × columns).
+            density: The density f: the probability of each cell (rows × columns).
         """
 
     def backward(self, ratio: Floats) -> Floats:
-        """Mr: for each cell, the expectation of a number that belongs to each outcome.
+        """Mr: the expectation of r over the outcomes, for each true cell.
 
         Args:
-            ratio: One number for each outcome.
+            ratio: The vector r, one number for each outcome.
 
         Returns:
             One number for each cell (rows × columns).
@@ -48,20 +49,21 @@ class Channel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Convolution:
-    """A kernel around the true cell on top of an equal probability of every outcome; by FFT (errata E1-13).
+    """A channel that is a convolution: a base probability of every outcome, and a kernel around the true cell.
 
         Pr[u | v] = base + scale[v] · kernel[u − v]     for outcomes u of the frame that can occur, else 0
 
-    Lengths are padded to numbers with small factors, because the FFT of a prime length takes many times as long.
+    The products are computed by FFT (errata E1-13). Sides are padded to lengths with small prime factors, because the
+    FFT of a prime length takes many times as long.
 
     Args:
         shape: Rows and columns of the grid.
-        kernel: The kernel; odd numbers of rows and columns, the true cell in the middle.
-        base: The least probability of each outcome.
+        kernel: The kernel, with odd numbers of rows and columns; the true cell is its middle.
+        base: The smallest probability of each outcome that can occur.
         occurs: How many outcomes each cell of the frame stands for: 1 or 0, or more if cells were merged. The frame is
             the grid with a margin on each side.
-        margin: How many cells the frame has on each side of the grid, down and across.
-        scale: A factor of the kernel for each cell; 1 if left out.
+        margin: How many rows the frame has above and below the grid, and how many columns left and right of it.
+        scale: The factor of the kernel for each true cell; 1 if left out.
     """
 
     shape: tuple[int, int]
@@ -77,7 +79,7 @@ class Convolution:
         return self.occurs.size
 
     def forward(self, density: Floats) -> Floats:
-        """Base plus convolution. Rounding errors below zero are set to zero before the base is added."""
+        """fᵀM as base plus convolution. Negative rounding errors are set to zero before the base is added."""
         from scipy.fft import irfft2, rfft2
 
         lifted = density if self.scale is None else density * self.scale
@@ -87,7 +89,7 @@ class Convolution:
         return np.where(self.occurs > 0, np.maximum(near, 0.0) + self._bases * density.sum(), 0.0).ravel()
 
     def backward(self, ratio: Floats) -> Floats:
-        """Base plus correlation."""
+        """Mr as base plus correlation."""
         from scipy.fft import irfft2, rfft2
 
         placed = np.where(self.occurs > 0, ratio.reshape(self.occurs.shape), 0.0)
@@ -100,18 +102,20 @@ class Convolution:
         return np.asarray((near if self.scale is None else near * self.scale) + everywhere)
 
     def merged(self, factor: int) -> tuple[Convolution, Integers]:
-        """The same channel on a coarser grid: squares of cells become one cell, and squares of outcomes one outcome.
+        """The same channel on a coarser grid: a square of cells becomes one cell, a square of outcomes one outcome.
 
             kernel'[Δ] = Σ_δ kernel[δ] · t(δ − factor·Δ),   t(x) = max(0, factor − |x|) / factor   on either axis
 
-        It is exact for densities that are constant within each square, if ``factor`` divides the sides and there is no
-        scale. Otherwise it is nearly exact, and its rows sum to 1.
+        Here δ is an offset in cells, Δ an offset in squares, and t the share of cells for which a shift by δ cells is a
+        shift by Δ squares. The coarse channel is exact for densities that are constant within each square, if
+        ``factor`` divides the sides and there is no scale. Otherwise the coarse channel is nearly exact, and its rows
+        sum to 1.
 
         Args:
-            factor: Cells on a side of a square.
+            factor: The number of cells on a side of a square.
 
         Returns:
-            The coarse channel, and the number of the coarse outcome for each outcome.
+            The coarse channel, and the index of the coarse outcome to which each outcome belongs.
         """
         shape = tuple(-(-side // factor) for side in self.shape)
         margin = tuple(-(-side // factor) for side in self.margin)
@@ -139,7 +143,7 @@ class Convolution:
 
     @property
     def _corner(self) -> tuple[int, int]:
-        """Where the frame begins in the full convolution, which extends half a kernel beyond the grid."""
+        """First row and column of the frame in the full convolution, which extends half a kernel beyond the grid."""
         return self.kernel.shape[0] // 2 - self.margin[0], self.kernel.shape[1] // 2 - self.margin[1]
 
     @functools.cached_property
@@ -157,14 +161,20 @@ class Convolution:
 
 
 def _tents(half_width: int, factor: int) -> Floats:
-    """Matrix (coarse offsets × fine offsets): which part of a shift by δ cells is a shift by Δ squares."""
+    """The share of cells that a shift by δ cells moves by Δ squares of ``factor`` cells.
+
+    The result is a matrix with one row for each Δ and one column for each δ.
+    """
     wide = -(-half_width // factor) + 1
     apart = np.arange(-half_width, half_width + 1)[None, :] - factor * np.arange(-wide, wide + 1)[:, None]
     return np.asarray(np.maximum(0, factor - np.abs(apart)) / factor)
 
 
 def _block_means(values: Floats, factor: int) -> Floats:
-    """The mean of every square of ``factor`` × ``factor`` numbers; squares at the far border may be smaller."""
+    """The mean of every square of ``factor`` × ``factor`` values.
+
+    Squares at the last rows and columns may be smaller.
+    """
     rows, cols = (np.arange(0, side, factor) for side in values.shape)
     sums = np.add.reduceat(np.add.reduceat(values, rows, axis=0), cols, axis=1)
     sizes = np.add.reduceat(np.add.reduceat(np.ones_like(values), rows, axis=0), cols, axis=1)
@@ -173,7 +183,7 @@ def _block_means(values: Floats, factor: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Separable:
-    """The row and the column are randomised independently.
+    """The channel of reports whose row and column are randomised independently.
 
         Pr[(a, b) | (r, c)] = down[r, a] · across[c, b]
 
@@ -192,21 +202,21 @@ class Separable:
 
     @property
     def outcomes(self) -> int:
-        """The number of pairs of an outcome of a row and an outcome of a column."""
+        """The number of pairs (outcome of the row, outcome of the column)."""
         return int(self.down.shape[1] * self.across.shape[1])
 
     def forward(self, density: Floats) -> Floats:
-        """Multiply by one matrix, then by the other."""
+        """fᵀM: multiply by the matrix of the rows and by the matrix of the columns."""
         return (self.down.T @ density @ self.across).ravel()
 
     def backward(self, ratio: Floats) -> Floats:
-        """Multiply by one matrix, then by the other."""
+        """Mr: multiply by the matrix of the rows and by the matrix of the columns."""
         return np.asarray(self.down @ ratio.reshape(self.down.shape[1], -1) @ self.across.T)
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """A channel whose matrix is written out, for small grids and to check the others.
+    """A channel that stores its whole matrix: for small grids, and to test the other channels.
 
     Args:
         shape: Rows and columns of the grid.
@@ -235,9 +245,12 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """A fair coin chooses whether the row or the column is reported. Outcomes of rows come before those of columns.
+    """The channel of reports that hold the row or the column, as a fair coin decides.
 
         Pr[a | (r, c)] = down[r, a] / 2,   Pr[b | (r, c)] = across[c, b] / 2
+
+    Here a is an outcome of the row r, and b an outcome of the column c. Outcomes of rows come before outcomes of
+    columns.
 
     Args:
         down: Pr[outcome | row].
@@ -254,23 +267,24 @@ class Marginals:
 
     @property
     def outcomes(self) -> int:
-        """The number of outcomes of rows and of columns together."""
+        """The number of outcomes of rows plus the number of outcomes of columns."""
         return int(self.down.shape[1] + self.across.shape[1])
 
     def forward(self, density: Floats) -> Floats:
-        """The density of the rows and that of the columns, each multiplied by its matrix."""
+        """fᵀM: the marginal density of the rows and the marginal density of the columns, each times its matrix."""
         return np.concatenate([density.sum(axis=1) @ self.down, density.sum(axis=0) @ self.across]) / 2
 
     def backward(self, ratio: Floats) -> Floats:
-        """A number for each row plus a number for each column."""
+        """Mr: one number for each row plus one number for each column."""
         down, across = np.split(ratio, [self.down.shape[1]])
         return np.asarray((self.down @ down)[:, None] + (self.across @ across)[None, :]) / 2
 
 
 def membership_channel(shape: tuple[int, int], own: float, other: float) -> Convolution:
-    """The channel of a mechanism whose reports support several cells at once, the true one more often than the others.
+    """The channel of a mechanism whose reports support several cells, the true cell more often than any other cell.
 
-    A tally counts how often each cell is supported; an outcome is one cell's share of all counts.
+    A tally counts how many reports support each cell. The outcome u is one such count, and its probability is the
+    expected share of cell u in all counts. With v the true cell and n the number of cells,
 
         Pr[u | v] = (other + (own − other) · [u = v]) / (own + (n − 1) · other)
 

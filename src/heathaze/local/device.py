@@ -1,6 +1,6 @@
-"""The device's half of the local model: a position goes in, a report comes out, and nothing else leaves.
+"""Device of the local model: it turns a position into a randomised report, and only the report leaves the device.
 
-It needs the standard library, numpy and ``cryptography``; no network, no compiler, no server.
+This module needs the standard library, numpy and ``cryptography``. It uses no network, no compiler and no server.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ def randomize(
     unit: str | Unit = Unit.PERSON,
     randomness: Randomness | None = None,
 ) -> Reports:
-    """Draw one report for each position. A position outside the map counts as the nearest cell at its border.
+    """Randomise positions: draw one report for each. A position outside the map counts as the nearest cell of the map.
 
-    This function stands for many devices, each of which reports once. It charges no ledger. On one person's device use
-    :class:`Device`.
+    This function plays the role of many devices that report once each. The function charges no ledger. On one
+    person's device, use :class:`Device`.
 
     Args:
         mechanism: How to randomise, for example ``hz.local.DiskArea(grid, epsilon=3.5)``.
         points: Rows (x, y) in the grid's coordinates; longitude before latitude.
-        unit: What each row stands for: a ``"person"``, or a ``"visit"`` of a person who may have several.
+        unit: What each row stands for: ``"person"`` if every person has one row, or ``"visit"`` if a person may have
+            several rows.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers; its reports cannot be saved.
 
     Returns:
@@ -63,17 +64,19 @@ def randomize(
 
 
 def _draw(mechanism: Estimator, cells: Integers, unit: Unit, receipt: Receipt) -> Reports:
-    """The reports that a receipt was given for."""
+    """Draw the reports that were paid for; the receipt holds the randomness."""
     return Reports(mechanism, mechanism.draw(cells, receipt.randomness), unit, simulated=receipt.simulated)
 
 
 def _cells(mechanism: Estimator, points: npt.ArrayLike) -> Integers:
-    """The number of each position's cell, counted row by row."""
+    """The index of the grid cell of each position, counted row by row."""
     positions = np.atleast_2d(_numbers(points))
     if positions.ndim != 2 or positions.shape[1] != 2:
         raise InvalidInput("Positions are not rows of two numbers; give x and y, or longitude and latitude.")
     if not np.isfinite(positions).all():
-        raise InvalidInput("A position is not a finite number; leave out what was not measured. Nothing was reported.")
+        raise InvalidInput(
+            "A position is not finite; leave out positions that were not measured. Nothing was reported."
+        )
     row, col = mechanism.grid.nearest_cell(positions[:, 0], positions[:, 1])
     return row * mechanism.grid.cols + col
 
@@ -86,21 +89,21 @@ def _numbers(points: npt.ArrayLike) -> Floats:
 
 
 class Device:
-    """One person's device. It reports positions, pays for each report from the person's ledger, and keeps its answer.
+    """One person's device. It randomises positions, pays for reports from the person's ledger, and keeps the last one.
 
-    The memory is a file that holds the last answer for each set of parameters and a random secret, never a position.
-    The device's name is a hash of the secret and of the parameters' fingerprint. A server therefore knows one name for
-    one set of parameters, and names for different parameters cannot be linked. Only one process at a time may use a
-    memory.
+    The memory is a file that holds a random secret and the last report for each set of parameters, never a position.
+    The device's name is a hash of the secret and of the parameters' fingerprint. A server therefore knows a device by
+    one name for each set of parameters, and names for different parameters cannot be linked. Only one process at a
+    time may use a memory.
 
     Args:
         mechanism: How to randomise; the server has the same mechanism.
-        ledger: The person's own budget. A report beyond it is refused, and nothing leaves the device.
-        memory: The file for the last answer and the device's secret. With a memory :meth:`again` can repeat the
-            answer at no cost, and a server can refuse a second report.
+        ledger: The person's own budget. A report that exceeds the budget is refused, and nothing leaves the device.
+        memory: The file for the last report and the device's secret. With a memory, :meth:`again` can repeat the
+            report at no cost, and a server can refuse a second report.
 
     Raises:
-        InvalidInput: The mechanism is not one of the local model.
+        InvalidInput: The mechanism is not a mechanism of the local model.
 
     >>> from heathaze.domain.grid import Grid
     >>> from heathaze.local import DiskArea
@@ -112,22 +115,23 @@ class Device:
     def __init__(self, mechanism: Estimator, *, ledger: Ledger | None = None, memory: str | Path | None = None) -> None:
         if not hasattr(mechanism, "draw"):
             raise InvalidInput(
-                f"A {type(mechanism).__name__} needs a curator; give a device one of hz.local, such as DiskArea."
+                f"A {type(mechanism).__name__} needs a curator; give a device a mechanism of hz.local, as DiskArea."
             )
         self.mechanism = mechanism
         self.ledger = ledger
         self.memory = None if memory is None else Path(memory)
 
     def randomize(self, point: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
-        """Report a position: check it, charge the ledger, draw the report, and remember it.
+        """Report a position: check the position, charge the ledger, draw the report, and store it in the memory.
 
-        The charge is on the disk before anything is drawn. A crash may waste budget, never overspend it. A position
-        outside the map counts as the nearest cell at its border; a device that did not answer would tell that it is
-        elsewhere.
+        The charge is on the disk before the report is drawn. A crash may waste budget, but never overspends it. A
+        position outside the map counts as the nearest cell of the map. A device that stayed silent there would reveal
+        that it is outside.
 
         Args:
             point: The position (x, y) in the grid's coordinates; longitude before latitude.
-            randomness: Leave it out. ``Simulation(seed)`` is for tests; its reports are not remembered or saved.
+            randomness: Leave it out. ``Simulation(seed)`` is for tests; its reports are neither stored in the memory
+                nor saved.
 
         Returns:
             One report.
@@ -146,7 +150,7 @@ class Device:
         remembered = self._remembered()
         if self.memory is not None:
             with replacing(self.memory, keep=False):
-                pass  # only to see whether the memory can be written, before anything is paid
+                pass  # tests whether the memory can be written, before anything is paid
         receipt = self._pay(randomness, repeatable=self._has_answer(remembered))
         drawn = _draw(self.mechanism, cells, Unit.PERSON, receipt)
         if self.memory is None:
@@ -170,16 +174,16 @@ class Device:
             ) from None
 
     def again(self) -> Reports:
-        """Repeat the last answer, word for word. It tells nothing new, so it costs nothing.
+        """Repeat the last report unchanged. A repeated report reveals nothing new, so it costs nothing.
 
-        The answer is the same wherever the person is by now. Keeping one answer for each place would not be private:
-        the same answer twice would tell that the person came back.
+        The report is the same even if the person has moved. Keeping one report for each place would not be private: if
+        the server saw the same report twice, it would know that the person came back.
 
         Returns:
             One report, under the same device name.
 
         Raises:
-            InvalidInput: There is no answer to repeat.
+            InvalidInput: The memory holds no report to repeat.
             UnreadableData: The memory is damaged or was edited.
         """
         remembered = self._remembered()
@@ -187,7 +191,7 @@ class Device:
             raise InvalidInput("There is no answer to repeat; report a position first, with a memory to keep it in.")
         answer = remembered["answers"][fingerprint(self.mechanism)]
         try:
-            # Built and tallied as the server will do it: an answer that was edited does not leave.
+            # Build and tally the report as the server will, so that an edited report does not leave the device.
             reports = Reports(self.mechanism, np.array([answer], dtype=np.int64))
             self.mechanism.tally(reports.values)
         except (ValueError, TypeError, OverflowError):
@@ -195,7 +199,7 @@ class Device:
         return self._signed(reports, remembered["name"])
 
     def _signed(self, reports: Reports, name: str) -> Reports:
-        """With the device's name for these parameters, and a chunk number that goes with it."""
+        """Add the device's name for these parameters to the reports, and a chunk number derived from the same hash."""
         secret = hashlib.sha256(f"{name} {fingerprint(self.mechanism)}".encode()).digest()
         devices = np.frombuffer(secret[: DEVICE.itemsize], DEVICE)
         chunk = int.from_bytes(secret[-8:], "little")

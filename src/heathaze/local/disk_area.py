@@ -1,4 +1,4 @@
-"""DiskArea: report a cell of a disc around the true one e^ε times as likely as any other cell."""
+"""DiskArea: report a cell in a disc around the true cell e^ε times as likely as a cell outside of the disc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_RADIUS = 2048
 """The largest radius in cells; the window of weights then has about 2^24 entries."""
 
 MAX_FRAME = 4 * MAX_DENSE_CELLS
-"""The most cells that the grid and its margin may have together; a tally has one count for each."""
+"""The largest number of cells of a frame (the grid and a margin of outputs); a tally has one count for each."""
 
 
 @dataclass(frozen=True, init=False)
@@ -35,11 +35,12 @@ class DiskArea(WindowMechanism):
         Pr[u | v] ∝ e^ε   for cells u in a disc around the true cell v,   Pr[u | v] ∝ 1   for all others
 
     Args:
-        grid: The public grid; any rectangle.
+        grid: The public grid, which may be any rectangle.
         epsilon: Privacy loss of one report.
-        radius: Radius of the disc, in cells. If left out, the radius with which a report tells the server most
-            (:func:`best_radius`). Radius 0 is randomised response. The paper's choice is :func:`paper_radius`.
-        shrink: Whether a cell that the circle cuts gets a part of the high weight (the paper's DAM) or none (DAM-NS).
+        radius: Radius of the disc, in cells. If left out, :func:`best_radius`, with which a report is most informative.
+            Radius 0 is randomised response. The paper's choice is :func:`paper_radius`.
+        shrink: Whether a cell that the circle cuts gets a share of the raised weight (the paper's DAM) or none
+            (DAM-NS).
 
     Raises:
         InvalidInput: ε is not positive, or the radius is not a whole number from 0 to :func:`largest_radius`.
@@ -60,33 +61,35 @@ class DiskArea(WindowMechanism):
 
     @functools.cached_property
     def window(self) -> Window:
-        """The weights: e^ε in the disc, 1 outside, and between the two where the circle cuts a cell."""
+        """The weights: e^ε in the disc, 1 outside of it, and between 1 and e^ε where the circle cuts a cell."""
         return disk_window(self.grid.shape, self.epsilon, self.radius, shrink=self.shrink)
 
 
 def parse_radius(radius: int, grid: Grid) -> int:
-    """A radius that can be used on this grid, in cells.
+    """Check the radius of a disc, in cells, for this grid.
 
     Raises:
-        InvalidInput: It is not a whole number from 0 to :func:`largest_radius`.
+        InvalidInput: The radius is not a whole number from 0 to :func:`largest_radius`.
     """
     return whole(radius, "radius", "cells of this map", least=0, most=largest_radius(grid.shape))
 
 
 def largest_radius(shape: tuple[int, int]) -> int:
-    """The largest radius in cells: twice the longer side, if the window and the frame of all outputs fit into memory.
+    """The largest radius of a disc, in cells: twice the longer side of the grid, or less if memory does not suffice.
+
+    Memory must hold the window of weights and one count for each cell of the frame.
 
     >>> largest_radius((15, 15)), largest_radius((4096, 4096)), largest_radius((2**20, 16))
     (30, 2048, 23)
     """
     rows, cols = shape
-    # (rows + 2b)(cols + 2b) ≤ MAX_FRAME, solved for b.
+    # The largest radius b with (rows + 2b)(cols + 2b) ≤ MAX_FRAME.
     room = (math.isqrt((rows - cols) ** 2 + 4 * MAX_FRAME) - rows - cols) // 4
     return max(0, min(2 * max(shape), MAX_RADIUS, room))
 
 
 def disk_window(shape: tuple[int, int], epsilon: Fraction, radius: int, *, shrink: bool = True) -> Window:
-    """The weights of the disc: high where :func:`disk_share` is 1, low where it is 0, between the two elsewhere.
+    """The window of a disc. A cell gets the weight low + S · (high − low), where S is its :func:`disk_share`.
 
     Args:
         shape: Rows and columns of the grid.
@@ -105,14 +108,16 @@ def disk_window(shape: tuple[int, int], epsilon: Fraction, radius: int, *, shrin
 
 
 def disk_share(x: Integers, y: Integers, radius: Integers | int) -> tuple[Floats, Booleans]:
-    """How much of the high weight each cell gets, and whether it lies in the disc or is cut by its circle.
+    """The share of each cell in the disc around the true cell, and whether the disc touches the cell.
 
-    Let the cell (x, y) be at distance r from the true one. In the disc (r ≤ b) its share is 1. If the circle cuts it,
+    Let r be the distance of the cell at offset (x, y) from the true cell, and b the radius of the disc. A cell with r ≤
+    b has the share S = 1. A cell that the circle cuts has the share (Theorem VI.1)
 
-        S = 4 (δx + ½)(δy + ½),   δ = b/r − 1,   clipped to [0, 1]
+        S = 4 (δx + ½)(δy + ½),   δ = b/r − 1,   clipped to [0, 1].
 
-    (Theorem VI.1). Without the clipping a share can be negative, and the mechanism leaks (errata E1-2). The circle cuts
-    a cell if the cell's nearest corner, at (x − ½, y − ½), lies inside. This is decided in whole numbers.
+    Other cells have S = 0. Without the clipping a share can be negative, and the mechanism leaks (errata E1-2). The
+    circle cuts a cell with r > b if the cell's nearest corner, at (x − ½, y − ½), lies inside the circle. The code
+    compares whole numbers, so the decision is exact.
 
     Args:
         x: Offsets in rows, not negative.
@@ -120,7 +125,7 @@ def disk_share(x: Integers, y: Integers, radius: Integers | int) -> tuple[Floats
         radius: Radius b of the disc, in cells.
 
     Returns:
-        The shares, and whether each cell is part of the window.
+        The shares S, and whether each cell lies in the disc or is cut by its circle.
     """
     inside = x**2 + y**2 <= radius**2
     cut = ~inside & (np.maximum(2 * x - 1, 0) ** 2 + np.maximum(2 * y - 1, 0) ** 2 < 4 * radius**2)
@@ -130,14 +135,14 @@ def disk_share(x: Integers, y: Integers, radius: Integers | int) -> tuple[Floats
 
 
 def mirrored(quarter: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The whole window, from its quarter with offsets 0, 1, … down and across."""
+    """Mirror one quarter of a window (offsets 0, 1, … down and across) to get the whole window."""
     return np.pad(quarter, [(side - 1, 0) for side in quarter.shape], mode="reflect")
 
 
 def finest_scale(shape: tuple[int, int], epsilon: Fraction, radius: int, support: Booleans) -> tuple[int, Fraction]:
-    """The whole number that stands for a weight of 1, and the exponent of the largest weight.
+    """The finest whole-number scale of a window: the number for weight 1, and the exponent of the largest weight.
 
-    The exponent is ε, or the largest for which all weights fit into 62 bits.
+    The exponent is ε, or a smaller whole number if the weights for ε would not fit into 62 bits.
     """
     cells = math.prod(side + 2 * radius for side in shape)
     raised_cells = int(support.sum())
@@ -146,11 +151,12 @@ def finest_scale(shape: tuple[int, int], epsilon: Fraction, radius: int, support
 
 
 def paper_radius(grid: Grid, epsilon: Number) -> float:
-    """The radius of eq. 11, in cells. It maximises a bound on what a report tells, for a continuous map.
+    """The paper's radius of the disc (equation 11), in cells: it maximises a bound on the information of a report.
 
         b = (P m₂ + √(P² m₂² + 4π e^ε m₁ m₂ A)) / (2π e^ε m₁),   m₁ = e^ε − 1 − ε,   m₂ = 1 − e^ε + ε e^ε
 
-    A is the area of the map and P its perimeter; for a square this is the paper's formula. The paper rounds b down.
+    Here A is the area of the map in cells and P its perimeter in cells. The bound is for a continuous map. For a square
+    map this is the paper's formula. The paper rounds b down.
 
     >>> round(paper_radius(Grid.plane(x=(0, 1), y=(0, 1), size=1), 3.5), 12)
     0.233247334375
@@ -158,25 +164,25 @@ def paper_radius(grid: Grid, epsilon: Number) -> float:
     loss = float(parse_epsilon(epsilon))
     area, perimeter = float(grid.cells), 2.0 * (grid.rows + grid.cols)
     ratio = best_area_ratio(loss)
-    # πb² = ratio · (P b + A), whatever the size of the map.
+    # b is the positive solution of πb² = ratio · (P b + A).
     return (ratio * perimeter + math.sqrt((ratio * perimeter) ** 2 + 4 * math.pi * ratio * area)) / (2 * math.pi)
 
 
 def best_area_ratio(loss: float) -> float:
-    """m₂ / (e^ε m₁): the area of the best disc divided by the area outside of it."""
-    if loss < 1e-2:  # m₁ and m₂ cancel here, so their series in ε are used (errata E1-4)
+    """m₂ / (e^ε m₁) of equation 11: the area of the best disc divided by the area of the outputs outside of it."""
+    if loss < 1e-2:  # the closed forms lose all digits by cancellation, so use series in ε (errata E1-4)
         m1 = sum(loss ** (k - 2) / math.factorial(k) for k in range(2, 12))
         m2 = sum(loss ** (k - 2) * (1 / math.factorial(k - 1) - 1 / math.factorial(k)) for k in range(2, 12))
         return m2 / (math.exp(loss) * m1)
-    # Divided by e^ε above and below, so that a large ε does not overflow.
+    # Numerator and denominator are divided by e^ε, so that a large ε does not overflow.
     m1, m2 = 1 - (1 + loss) * math.exp(-loss), loss - 1 + math.exp(-loss)
     return m2 * math.exp(-loss) / m1
 
 
 def best_radius(grid: Grid, epsilon: Number, *, shrink: bool = True) -> int:
-    """The radius that maximises the bound on a report's information for the cells of this grid (errata E1-5).
+    """The radius of the disc that maximises the bound on a report's information on this grid (errata E1-5).
 
-    On a grid of one cell a report tells nothing, and the radius is 0.
+    On a grid of one cell a report has no information, and the radius is 0.
 
     Args:
         grid: The public grid.
@@ -195,16 +201,17 @@ def best_radius(grid: Grid, epsilon: Number, *, shrink: bool = True) -> int:
 
 
 def most_informative_radius(information: Callable[[int], float], start: int, step: int, largest: int) -> int:
-    """The radius with which a report tells most; 0 is randomised response.
+    """Search the radius of a window for which a report is most informative; radius 0 is randomised response.
 
-    The search climbs by steps, which are halved where neither side is better. The information rises and falls once,
-    except for the roughness of small discs. So the smallest radii and the neighbours of the result are tried as well.
+    The search moves by ``step`` to the better side, and halves the step if neither side is better. As a function of the
+    radius, the information rises to one maximum and then falls, except for small irregularities of small discs.
+    Therefore the radii 0 and 1 and the neighbours of the result are tried as well.
 
     Args:
-        information: What a report tells, as a function of the radius.
-        start: The radius to start from.
-        step: The first step.
-        largest: The largest radius.
+        information: The information of a report in nats, as a function of the radius.
+        start: The radius to start from, in cells.
+        step: The first step, in cells.
+        largest: The largest radius, in cells.
     """
 
     @functools.cache

@@ -1,6 +1,6 @@
-"""The server's half of the local model: reports go in, a release comes out. It cannot be given a position.
+"""Server of the local model: it estimates a map from randomised reports, and never receives a position.
 
-Everything here is post-processing of reports that are private already. It costs no privacy and may be repeated.
+The reports are already private, so the estimate is post-processing: it costs no privacy and may be repeated.
 """
 
 from __future__ import annotations
@@ -29,37 +29,42 @@ from heathaze.release.release import Release
 from heathaze.types import Floats
 
 DRAWS = 24
-"""Maps drawn beside the estimate to say how sure it is: a standard deviation is then known to about a seventh."""
+"""Number of maps drawn for error bars. From 24 maps a standard deviation is known to about one seventh of itself."""
 
 COARSE = 64
-"""Cells a side on which the roughness is learned and maps are drawn; finer detail comes from the prior alone."""
+"""Cells on a side of the coarse grid on which the prior is learned and maps are drawn.
+
+Detail of the drawn maps that is finer than this grid comes only from the prior.
+"""
 
 POLISH = 30
-"""EM steps at the end."""
+"""Number of expectation maximisation (EM) steps after the fit with the prior."""
 
 KEPT = 0.7
-"""Part of the tallies that a map is fitted to while the roughness is learned; the rest scores it."""
+"""Share of the reports to which trial maps are fitted while the prior is learned; the other reports score the fit."""
 
 _FALLS = (0.35, 0.45, 0.55, 0.65)
-"""How quickly detail loses height: from gentle hills to the streets of a city. The best of these is learned."""
+"""Candidates for the factor by which detail shrinks from one level of the prior to the next finer level.
+
+Small factors suit smooth maps, and large factors suit maps with fine detail such as streets. The tallies choose one.
+"""
 
 _MANY = 1e8
-"""From here on a count is normal to all digits that matter, and scipy's inverse of its law begins to fail."""
+"""Above this count a normal distribution replaces the Poisson and binomial ones, whose inverses fail in scipy."""
 
 
 def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
-    """Estimate the map that reports come from; see :func:`smooth_map` for the method.
+    """Estimate the density of true positions from randomised reports; :func:`smooth_map` describes the method.
 
     Args:
-        reports: Reports, or a tally of them; never positions.
-        draws: How many maps to draw beside the estimate for its error bars: at least 2, or 0 for none, which is
-            quicker.
+        reports: Reports or a tally of reports, never positions.
+        draws: How many maps to draw for the error bars: at least 2, or 0 for no error bars, which is quicker.
 
     Returns:
-        The release. Its total is the number of reports, which the server knows exactly.
+        The release. Its total is the number of reports, which is not private: the server counts them.
 
     Raises:
-        InvalidInput: There are no reports, something else than reports was given, or ``draws`` is out of range.
+        InvalidInput: There are no reports, the argument is neither reports nor a tally, or ``draws`` is 1 or negative.
 
     >>> from heathaze.domain.grid import Grid
     >>> from heathaze.local import DiskArea, randomize
@@ -76,9 +81,9 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
             "positions are randomised on the device and never reach the server."
         )
     if tally.reports == 0:
-        raise InvalidInput("There are no reports to estimate a map from.")
+        raise InvalidInput("There are no reports to estimate a map from; collect at least one report.")
     if whole(draws, "draws", "0, or at least 2 maps", least=0) == 1:
-        raise InvalidInput("draws is 1; give 0, or at least 2 maps, so that their spread is known.")
+        raise InvalidInput("draws is 1; give 0, or at least 2 maps, because one map has no spread.")
     mechanism, grid = tally.mechanism, tally.mechanism.grid
     warn_if_weak_report(mechanism)
     fitted = smooth_map(mechanism.channel(), tally.counts)
@@ -97,19 +102,19 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
 
 
 def smooth_map(channel: Channel, tallies: npt.ArrayLike) -> SmoothMap[Floats]:
-    """Fit a map to tallies: as detailed as they can show and no more.
+    """Estimate a density from tallies of reports, with a prior that keeps only detail which the reports support.
 
-    Expectation maximisation (EM) until convergence overfits. Reports of a window tell neighbouring cells apart only by
-    the window's rim, so on a fine grid the most likely density is a field of spikes. Here the logarithm of the density
-    has a prior whose roughness is learned from the tallies (:mod:`heathaze.inference.linear_map`). A few EM steps
-    follow: they settle what the reports determine well and leave the rest as it is.
+    Expectation maximisation (EM) until convergence overfits. Windows of neighbouring cells differ only at their rims,
+    so on a fine grid the most likely density is a field of spikes. Here the logarithm of the density has a prior, and
+    the roughness of the prior is learned from the tallies (:mod:`heathaze.inference.linear_map`). A few EM steps
+    follow. They improve the detail that the reports determine well, and hardly change the other detail.
 
     Args:
-        channel: The probability of each outcome for each cell.
-        tallies: How often each outcome was found.
+        channel: The probability of each outcome for each true cell.
+        tallies: How often each outcome was reported.
 
     Returns:
-        The density (rows × columns, sum 1). Its draws have at most :data:`COARSE` cells a side.
+        The density (rows × columns, sum 1). The maps drawn from it have at most :data:`COARSE` cells on a side.
 
     >>> from heathaze.local.channels import Matrix
     >>> coin = Matrix((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
@@ -134,13 +139,16 @@ def smooth_map(channel: Channel, tallies: npt.ArrayLike) -> SmoothMap[Floats]:
 
 @dataclass(frozen=True, eq=False)
 class _Tallies:
-    """How often each outcome of a channel was found: a Poisson number of mean proportional to its probability."""
+    """How often each outcome of a channel was reported: Poisson counts, with means proportional to probabilities."""
 
     channel: Channel
     counts: Floats
 
     def misfit(self, likely: Floats | None) -> Cost:  # noqa: ARG002
-        """−Σ n log(fᵀM), and its gradient by the density f."""
+        """The negative log-likelihood of a density f, and its gradient in f.
+
+        The negative log-likelihood is −Σ n log(fᵀM), where n are the counts and M is the matrix of the channel.
+        """
         found = np.flatnonzero(self.counts)
         seen = self.counts[found]
         ratio = np.zeros(self.channel.outcomes)
@@ -153,12 +161,12 @@ class _Tallies:
         return cost
 
     def log_likelihood(self, density: Floats) -> float:
-        """Σ n log(fᵀM)."""
+        """The log-likelihood Σ n log(fᵀM) of a density f; n are the counts, M the channel."""
         found = np.flatnonzero(self.counts)
         return float((self.counts[found] * np.log(self.channel.forward(density)[found])).sum())
 
     def repeated(self, density: Floats, randomness: Randomness) -> _Tallies:  # noqa: ARG002
-        """A Poisson number for each tally, by the inverse distribution function."""
+        """Repeat the tallies with new sampling error: Poisson counts, by the inverse distribution function."""
         from scipy.special import ndtri, pdtrik
 
         found = np.flatnonzero(self.counts)
@@ -169,7 +177,7 @@ class _Tallies:
         return _Tallies(self.channel, counts)
 
     def divided(self, randomness: Randomness) -> tuple[_Tallies, _Tallies]:
-        """A binomial part of each tally, by the inverse distribution function, and the rest of it."""
+        """Divide the reports at random into two tallies; a report goes to the first with probability :data:`KEPT`."""
         from scipy.special import bdtrik, ndtri
 
         found = np.flatnonzero(self.counts)
@@ -182,7 +190,7 @@ class _Tallies:
 
 
 def _from_coarse_to_fine(tallies: _Tallies) -> list[_Tallies]:
-    """The same tallies on at most :data:`COARSE` cells a side, on twice as many, and so on up to the grid itself."""
+    """The same tallies on ever finer grids: at most :data:`COARSE` cells on a side, then twice as many, and so on."""
     channel, views = tallies.channel, [tallies]
     if isinstance(channel, Convolution):
         for power in range(1, max(0, math.ceil(math.log2(max(channel.shape) / COARSE))) + 1):
@@ -193,12 +201,12 @@ def _from_coarse_to_fine(tallies: _Tallies) -> list[_Tallies]:
 
 
 def _steps(shape: tuple[int, int]) -> int:
-    """How many steps to take on a grid: fewer on fine ones, where a step is costly and little is left to do."""
+    """How many optimisation steps to take on a grid. Fine grids get fewer: a step costs more there and changes less."""
     return max(20, min(200, round(200 * (2 * COARSE / max(shape)) ** 2)))
 
 
 def _inner(randomness: Randomness, count: int) -> Floats:
-    """Uniform numbers strictly between 0 and 1."""
+    """Uniform random numbers strictly between 0 and 1, for inverse distribution functions."""
     return np.maximum(randomness.uniforms(count), 2.0**-53)
 
 

@@ -1,12 +1,13 @@
-"""Expectation maximisation (EM): the density with the highest likelihood of the tallies.
+"""Expectation maximisation (EM): find the density under which the tallies of reports have the highest likelihood.
 
-One step multiplies the mass of every cell by how much better it explains the tallies n than the whole density f does:
+Let f be the density over the cells, M the matrix of the channel (cells × outcomes) and n the tallies. One EM step
+multiplies the mass of every cell by the mean ratio of observed to expected tallies among the outcomes of that cell:
 
     f ← f · M (n / fᵀM) / Σ n
 
-The log-likelihood is concave, and no step lowers it, so the steps converge to its maximum. On a fine grid that maximum
+The log-likelihood is concave, and no step lowers it, so the steps converge to its maximum. On a fine grid the maximum
 overfits: neighbouring cells that reports cannot tell apart get very different masses. The prior of
-:func:`heathaze.local.estimate.smooth_map` avoids this.
+:func:`heathaze.local.estimate.smooth_map` avoids overfitting.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from heathaze.local.channels import Channel
 from heathaze.types import Floats
 
 TOLERANCE = 1e-8
-"""Stop when a step raises the log-likelihood by less than this part of it."""
+"""EM stops when a step changes the log-likelihood by less than this fraction of the log-likelihood."""
 
 MOST_STEPS = 10_000
 
@@ -30,12 +31,12 @@ _SMOOTHING = np.array([0.25, 0.5, 0.25])
 
 @dataclass(frozen=True, eq=False)
 class EMFit:
-    """The result of EM.
+    """The density that EM found, and how EM ended.
 
     Args:
-        density: Rows × columns, sum 1.
-        log_likelihood: Of the density before the last step or extrapolation.
-        steps: How many steps were taken.
+        density: The density (rows × columns, sum 1).
+        log_likelihood: The log-likelihood of the density before the last step or extrapolation.
+        steps: How many EM steps were taken.
         converged: Whether the likelihood settled within the allowed steps.
     """
 
@@ -55,21 +56,21 @@ def expectation_maximisation(
     smooth: bool = False,
     accelerate: bool = True,
 ) -> EMFit:
-    """Run EM until the likelihood hardly rises.
+    """Estimate a density from tallies by EM steps until the log-likelihood hardly rises.
 
     Args:
-        channel: The probability of each outcome for each cell.
-        tallies: How often each outcome was found.
-        start: The density to start from; a flat one if left out.
-        steps: The most steps.
-        tolerance: Stop when a step raises the log-likelihood by less than this part of it.
-        smooth: Whether to smooth the density after every step by the kernel [1 2 1]⊗[1 2 1]/16 (EMS). Then steps are
-            taken one by one until the likelihood settles; it is not maximised.
+        channel: The probability of each outcome for each true cell.
+        tallies: How often each outcome was reported.
+        start: The density to start from; the uniform density if left out.
+        steps: The largest number of steps.
+        tolerance: EM stops when a step changes the log-likelihood by less than this fraction of the log-likelihood.
+        smooth: Whether to smooth the density after every step by the kernel [1 2 1]⊗[1 2 1]/16 (EMS). EMS is not
+            accelerated, and it does not reach the maximum of the likelihood.
         accelerate: Whether to extrapolate from two steps at a time (SQUAREM, Varadhan and Roland 2008, scheme S3). An
-            extrapolation that lowers the likelihood is taken back.
+            extrapolation that lowers the likelihood is discarded.
 
     Returns:
-        The density, and how it was reached.
+        The density, its log-likelihood, the number of steps, and whether EM converged.
 
     >>> from heathaze.local.channels import Matrix
     >>> coin = Matrix((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
@@ -88,7 +89,7 @@ def expectation_maximisation(
         taken += used
         if smooth:
             density = _spread(density)
-        # Several steps at once may raise it by the same factor more.
+        # A leap counts as ``used`` steps, so the tolerance is multiplied by that number.
         if abs(likelihood - last) <= tolerance * abs(likelihood) * used:
             return EMFit(density, likelihood, taken, True)
         last = likelihood
@@ -96,7 +97,7 @@ def expectation_maximisation(
 
 
 class _Stepper:
-    """The EM steps for one set of tallies."""
+    """The EM steps for one channel and its tallies."""
 
     def __init__(self, channel: Channel, counts: Floats) -> None:
         self.channel = channel
@@ -106,20 +107,22 @@ class _Stepper:
         self._ratio = np.zeros(channel.outcomes)
 
     def step(self, density: Floats) -> tuple[Floats, float]:
-        """One step, and the log-likelihood of the density before it."""
+        """The density after one EM step, and the log-likelihood of the density before the step."""
         expected = self.channel.forward(density)[self.found]
         self._ratio[self.found] = self.counts / expected
         moved = density * self.channel.backward(self._ratio)
         return moved / moved.sum(), float((self.counts * np.log(expected)).sum())
 
     def one(self, density: Floats) -> tuple[Floats, float, int]:
-        """A single step."""
+        """One EM step without acceleration: new density, log-likelihood before the step, and number of steps, 1."""
         return *self.step(density), 1
 
     def leap(self, density: Floats) -> tuple[Floats, float, int]:
-        """Two steps r and r + v, the extrapolation f − 2αr + α²v with α = −|r| / |v|, and one step from there.
+        """Accelerate EM: take two steps, extrapolate along them, and take one step from the extrapolated density.
 
-        The extrapolation is judged by its own likelihood, which the last step gives.
+        Let f be the density, r the change by the first step, and r + v the change by the second. The extrapolated
+        density is f − 2αr + α²v with α = −|r| / |v|. It is discarded if its log-likelihood, which the last step
+        computes, is lower than that of f.
         """
         first, before = self.step(density)
         second, _ = self.step(first)
@@ -130,7 +133,7 @@ class _Stepper:
             return second, before, 2
         step = max(1.0, _length(change) / size)
         leapt = density + 2 * step * change + step**2 * bend
-        # The extrapolation may be negative; plain steps never are, so a small part of them is kept as a lower bound.
+        # The extrapolated density may be negative. A small share of the density after two steps is its lower bound.
         leapt = np.maximum(leapt, 1e-3 * second)
         third, after = self.step(leapt / leapt.sum())
         if after < before:
@@ -139,12 +142,12 @@ class _Stepper:
 
 
 def _length(change: Floats) -> float:
-    """Euclidean length, without BLAS: its threads would only slow this down."""
+    """Euclidean length of a change of density. It avoids BLAS, whose threads would slow such a short sum down."""
     return math.sqrt(float((change * change).sum()))
 
 
 def _spread(density: Floats) -> Floats:
-    """Smooth over neighbouring cells; at the border the share that would leave the map stays."""
+    """Smooth a density over neighbouring cells; mass that would leave the map stays in the cell at the border."""
     for axis in (0, 1):
         padded = np.pad(density, [(1, 1) if side == axis else (0, 0) for side in (0, 1)], mode="edge")
         length = density.shape[axis]

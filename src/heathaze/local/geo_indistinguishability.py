@@ -1,9 +1,9 @@
-"""Weights that fall with the distance from the true cell, which geo-indistinguishable mechanisms share.
+"""Geo-indistinguishability: weights that fall with the distance from the true cell, for a privacy loss per metre.
 
-Geo-indistinguishability means that ε is a price for each unit of length: positions at distance d are
-(ε · d)-indistinguishable. It needs a distance that is a metric on cells, depends only on the offset of two cells, and
-is never larger than the true distance of their middles. ``planar_laplace.md`` proves that :func:`cell_lengths` gives
-one.
+Under geo-indistinguishability ε is a price for each unit of length: two positions at distance d have a privacy loss of
+at most ε · d. The proof needs a distance between cells that is a metric, depends only on the offset of the two cells,
+and is never larger than the true distance of their middles. ``planar_laplace.md`` proves that :func:`cell_lengths`
+gives such a distance.
 """
 
 from __future__ import annotations
@@ -26,35 +26,39 @@ from heathaze.privacy.loss import Number, exact
 from heathaze.types import Booleans, Integers
 
 MAX_CUTOFF = 256
-"""The longest cutoff, in cells."""
+"""The longest cutoff (the distance beyond which weights are equal), in cells."""
 
 LARGEST_BASE = 0.01
-"""The default cutoff spreads at most this share of all weight evenly, if a cutoff of the allowed length can."""
+"""With the default cutoff, at most this share of all weight is spread evenly over the outputs.
+
+The share may be larger if the cutoff would have to be longer than allowed.
+"""
 
 _FINEST, _COARSEST = 40, 28
-"""The smallest weight is written as at most 2^40 and at least 2^28."""
+"""The smallest weight is a whole number from 2^28 to 2^40; these are the exponents."""
 
 _ROUNDING = Fraction(2, 2**_COARSEST)
-"""η: rounding changes the difference of two weights' logarithms by at most this."""
+"""η: an upper bound on how much rounding changes the difference of the logarithms of two weights."""
 
 _DEEPEST = 43
-"""The largest weight is at most e^43 times the smallest, so that all fit into 62 bits."""
+"""The largest weight is at most e^43 times the smallest weight, so that all weights fit into 62 bits."""
 
 
 def adjacency_by_length(grid: Grid) -> Adjacency:
-    """A price for each metre on the globe, or for each unit of length on a plane."""
+    """The adjacency of geo-indistinguishability: ε per metre on the globe, ε per unit of length on a plane."""
     return Adjacency.PER_METRE if grid.projection.is_geographic else Adjacency.PER_LENGTH
 
 
 def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
-    """Height h and width w of a cell, such that √((i·h)² + (j·w)²) is at most the distance of two cells.
+    """Height h and width w of a cell for a lower bound on distances, in metres or the plane's unit of length.
 
-    The cells are i rows and j columns apart, and the distance is that of their middles. On a plane h and w are exact.
-    On the globe they are those of the smallest cell, multiplied by
+    If two cells are i rows and j columns apart, √((i·h)² + (j·w)²) is at most the distance of their middles. On a plane
+    h and w are exact. On the globe h and w are height and width of the smallest cell, multiplied by
 
-        s = sin(D/2) / (D/2),   D the larger extent of the map in radians,
+        s = sin(D/2) / (D/2),   where D is the larger extent of the map in radians.
 
-    because the straight line through the Earth between two points is shorter than the way on its surface.
+    The factor s is needed because the proof bounds the way on the Earth's surface by the straight line through the
+    Earth.
 
     Returns:
         Height and width, in metres on the globe, in the unit of length on a plane.
@@ -71,7 +75,8 @@ def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
     if grid.projection is Projection.WEB_MERCATOR:
         # The height of a row in latitude is cos(latitude) times its height on the map.
         south, north = grid.projection.forward(grid.y).tolist()
-        # The difference of two projected bounds loses digits on a very small map; the possible error is subtracted.
+        # On a very small map the difference of the two projected bounds loses digits. Subtract the largest possible
+        # error.
         lost = 8 * math.ulp(max(abs(south), abs(north)))
         down = max(north - south - lost, 0.0) / grid.rows * shrunk
     else:
@@ -82,13 +87,16 @@ def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
 
 
 def _rounded_down(length: float) -> Fraction:
-    """Round down to 30 binary digits, by more than the error of the functions above; the same on every machine."""
+    """Round a length down to 30 binary digits, so that it is never overstated and every machine gets the same length.
+
+    The length is first reduced by more than the rounding error of the functions above.
+    """
     fraction, exponent = math.frexp(length * (1 - 2.0**-30))
     return Fraction(math.floor(fraction * 2.0**30)) * Fraction(2) ** (exponent - 30)
 
 
 def smallest_distance(grid: Grid) -> Fraction:
-    """The smallest distance of two different cells; for a grid of one cell, its shorter side."""
+    """The smallest distance between two cells of a grid; for a grid of one cell, the shorter side of the cell."""
     lengths = cell_lengths(grid)
     steps = [length for side, length in zip(grid.shape, lengths, strict=True) if side > 1]
     return min(steps or lengths)
@@ -98,13 +106,13 @@ def smallest_distance(grid: Grid) -> Fraction:
 
 
 def parse_cutoff(grid: Grid, epsilon: Fraction, cutoff: Number | None, *, margin: bool) -> Fraction:
-    """A cutoff that can be used, in the unit of length.
+    """Check the cutoff, the distance beyond which weights are equal, or choose the default; in the unit of length.
 
     Args:
         grid: The public grid.
-        epsilon: How fast the logarithm of the weights falls, for each unit of length.
+        epsilon: How much the logarithm of the weights falls per unit of length.
         cutoff: The caller's choice, or None for the default.
-        margin: Whether outputs lie around the grid too, or only in it.
+        margin: Whether cells in a margin around the grid are outputs too, or only cells of the grid.
 
     Raises:
         InvalidInput: ε is too small for this grid, or the cutoff is not positive, too long, or needs too many bits.
@@ -134,9 +142,10 @@ def parse_cutoff(grid: Grid, epsilon: Fraction, cutoff: Number | None, *, margin
 
 
 def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
-    """The shortest cutoff, in eighths of 1/ε, with at most :data:`LARGEST_BASE` of the weight spread evenly.
+    """The default cutoff: the shortest multiple of 1/(8ε) with a share of at most :data:`LARGEST_BASE` spread evenly.
 
-    It is at most the longer side of the map and at most :data:`MAX_CUTOFF` cells, and all outputs can be tallied.
+    The cutoff is at most as long as the longer side of the map and :data:`MAX_CUTOFF` cells. It is also short enough
+    for a tally of all outputs.
     """
     step = smallest_distance(grid)
     longer_side = max(side * length for side, length in zip(grid.shape, cell_lengths(grid), strict=True))
@@ -144,7 +153,7 @@ def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
     def too_many(cells: int) -> bool:
         return _outputs(grid, _sides(grid, cells * step, margin=margin), margin=margin) > MAX_FRAME
 
-    # As many cells as fit; if not even one fits, half a cell, which contains no other cell.
+    # The longest cutoff that fits, in cells. If not even one cell fits, take half a cell, which reaches no other cell.
     cells = bisect.bisect_left(range(1, min(MAX_CUTOFF, math.floor(longer_side / step)) + 1), True, key=too_many)
     longest = cells * step if cells else step / 2
 
@@ -158,7 +167,7 @@ def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
 
 
 def _sides(grid: Grid, cutoff: Fraction, *, margin: bool) -> tuple[int, int]:
-    """How many rows and columns the weights fall over; along an axis of one cell there is nothing to hide, so none."""
+    """How many rows and columns the cutoff spans. An axis of one cell hides nothing, so the number there is 0."""
     height, width = cell_lengths(grid)
     down, across = math.floor(cutoff / height), math.floor(cutoff / width)
     if not margin:
@@ -167,14 +176,17 @@ def _sides(grid: Grid, cutoff: Fraction, *, margin: bool) -> tuple[int, int]:
 
 
 def _outputs(grid: Grid, sides: tuple[int, int], *, margin: bool) -> int:
-    """The number of outputs, at most."""
+    """An upper bound on the number of outputs: the cells of the grid, and of its margin if there is one."""
     if not margin:
         return grid.cells
     return (grid.rows + 2 * sides[0]) * (grid.cols + 2 * sides[1])
 
 
 def _masses(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) -> tuple[float, float]:
-    """The weight that is spread evenly and the weight on top of it, in units of the smallest weight; as floats."""
+    """The total weight that is spread evenly over the outputs, and the total weight added to it near the true cell.
+
+    Both are in units of the smallest weight, and floats.
+    """
     sides = _sides(grid, cutoff, margin=margin)
     height, width = (float(length) for length in cell_lengths(grid))
     distance = np.hypot(*np.meshgrid(height * np.arange(sides[0] + 1), width * np.arange(sides[1] + 1), indexing="ij"))
@@ -189,12 +201,14 @@ def _masses(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) ->
 class Decay:
     """The whole-number weight of every offset, low + excess: about low · exp(ε · max(0, cutoff − distance)).
 
-    For any output and any two cells, the logarithms of the weights differ by at most ε times the cells' distance.
+    For any output and any two true cells, the logarithms of the output's weights differ by at most ε times the distance
+    of the two cells.
 
     Args:
         low: The smallest weight.
-        excess: What is added to it for every offset; odd numbers of rows and columns, the true cell in the middle.
-        support: The offsets within the cutoff.
+        excess: The weight added to ``low``, one entry for each offset from the true cell. The array has odd numbers of
+            rows and columns, and the true cell is its middle.
+        support: Whether each offset is within the cutoff.
     """
 
     low: int
@@ -203,18 +217,19 @@ class Decay:
 
 
 def decay(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) -> Decay:
-    """The weights of every offset up to the cutoff, as fine as 62 bits allow.
+    """The weights that fall with the distance from the true cell up to the cutoff, as fine as 62 bits allow.
 
         weight at distance r = ⌊K · exp(ε' · max(0, cutoff − r))⌋,   ε' = ε − η / (smallest distance of two cells)
 
-    Rounding changes the difference of two logarithms by at most η. Two different cells have at least the smallest
-    distance d, so ε'd + η ≤ εd. The weights are computed in decimals, so that every machine finds the same.
+    K is the smallest weight, a power of two. Rounding changes the difference of two logarithms by at most η. The
+    distance d of two different cells is at least the smallest distance, so ε'd + η ≤ εd. The weights are computed in
+    decimals, so that every machine gets the same weights.
 
     Args:
         grid: The public grid.
-        epsilon: How fast the logarithm of the weights falls, for each unit of length.
-        cutoff: What :func:`parse_cutoff` returned.
-        margin: Whether outputs lie around the grid too, or only in it.
+        epsilon: How much the logarithm of the weights falls per unit of length.
+        cutoff: The cutoff that :func:`parse_cutoff` returned.
+        margin: Whether cells in a margin around the grid are outputs too, or only cells of the grid.
 
     Raises:
         PromiseBroken: The weights do not fit into 62 bits.
@@ -236,7 +251,9 @@ def decay(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) -> D
     total = _outputs(grid, sides, margin=margin) * 2**_FINEST + int(mirrored(quarter - 2**_FINEST).sum())
     shift = max(0, total.bit_length() - (LARGEST_TOTAL.bit_length() - 1))
     if shift > _FINEST - _COARSEST:
-        raise PromiseBroken("The weights of this cutoff do not fit into 62 bits.")
+        raise PromiseBroken(
+            "The weights of this cutoff do not fit into 62 bits; give a shorter cutoff or a smaller epsilon."
+        )
     low = 2 ** (_FINEST - shift)
     return Decay(low, mirrored((quarter >> shift) - low).astype(np.int64), mirrored(support))
 

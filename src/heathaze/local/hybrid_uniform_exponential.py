@@ -1,4 +1,4 @@
-"""HybridUniformExponential: the nearer a cell is to the true one, ring by ring, the likelier it is reported."""
+"""HybridUniformExponential: report a cell with a probability that falls ring by ring around the true cell."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ class HybridUniformExponential(WindowMechanism):
     Args:
         grid: The public grid.
         epsilon: Privacy loss of one report.
-        radius: Radius of the outermost ring, in cells. If left out, the radius with which a report tells the server
-            most (:func:`best_radius`). Radius 0 is randomised response.
+        radius: Radius of the outermost ring, in cells. If left out, :func:`best_radius`, with which a report is most
+            informative. Radius 0 is randomised response.
 
     Raises:
-        InvalidInput: ε is not positive, or the radius is not a whole number of the allowed range.
+        InvalidInput: ε is not positive, or the radius is not a whole number from 0 to
+            :func:`~heathaze.local.disk_area.largest_radius`.
         TooLarge: The grid has too many cells.
 
     >>> HybridUniformExponential(Grid.plane(x=(0, 1), y=(0, 1), size=15), 3.5).window.half_width
@@ -53,15 +54,15 @@ class HybridUniformExponential(WindowMechanism):
 
     @functools.cached_property
     def window(self) -> Window:
-        """The weights: e^ε at the true cell, falling ring by ring to 1."""
+        """The weights: e^ε at the true cell, falling ring by ring to 1 outside of the rings."""
         return ring_window(self.grid.shape, self.epsilon, self.radius)
 
 
 def best_radius(grid: Grid, epsilon: Number) -> int:
-    """The radius with which a report tells most about its cell when all cells are equally likely.
+    """The number of rings for which a report is most informative, if all cells are equally likely.
 
-    The bound that :func:`heathaze.local.disk_area.best_radius` uses cannot choose it: rings far beyond the map raise
-    the bound and tell nothing.
+    The bound that :func:`heathaze.local.disk_area.best_radius` maximises is not suitable for rings: rings far beyond
+    the map raise the bound without adding information.
     """
     loss = parse_epsilon(epsilon)
     start = math.floor(paper_radius(grid, loss))
@@ -75,13 +76,13 @@ def best_radius(grid: Grid, epsilon: Number) -> int:
 
 
 def ring_window(shape: tuple[int, int], epsilon: Fraction, radius: int) -> Window:
-    """The weights of the rings (appendix A, errata E1-8).
+    """The window of weights that fall ring by ring around the true cell (appendix A, errata E1-8).
 
-    A cell whose middle lies in ring j, between the circles of radius j − 1 and j, has the weight
+    There are b rings. A cell whose middle lies in ring j, between the circles of radius j − 1 and j, has the weight
 
         w_j = exp((1 − (j − 1)/b) ε)   for j = 1 … b,   w_{b+1} = 1 beyond the last circle.
 
-    If the circle j − 1 cuts it, the share S of it (:func:`disk_share`) belongs to the next ring inside:
+    If the circle of radius j − 1 cuts the cell, a share S of the cell (:func:`disk_share`) belongs to ring j − 1:
 
         weight = S · w_{j−1} + (1 − S) · w_j
 
@@ -93,12 +94,12 @@ def ring_window(shape: tuple[int, int], epsilon: Fraction, radius: int) -> Windo
         radius: Number b of rings.
     """
     x = np.arange(radius + 1)[:, None]
-    # The square root of a whole number below 2^52 is whole in floats only where it is whole, so rings are exact.
+    # In floats, the square root of a whole number below 2^52 is whole only for a perfect square, so rings are exact.
     ring = np.maximum(np.ceil(np.sqrt(x**2 + x.T**2)).astype(np.int64), min(radius, 1))
     ring = np.minimum(ring, radius + 1)
     support = mirrored(disk_share(x, x.T, radius)[1])
     low, exponent = finest_scale(shape, epsilon, radius, support)
-    # Ring 0 is the true cell if the radius is 0; there is no ring inside of it.
+    # If the radius is 0, the true cell is ring 0, and there is no ring inside of it.
     inner = [floor_exp(low, exponent * Fraction(radius - j + 1, radius)) for j in range(1, radius + 1)]
     of_ring = np.array([floor_exp(low, exponent), *inner, low], dtype=np.int64)
     further_in = np.maximum(ring - 1, 0)

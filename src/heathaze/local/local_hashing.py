@@ -1,4 +1,4 @@
-"""LocalHashing: report a random hash function and, most likely, the true cell's value under it."""
+"""LocalHashing: report a random hash function and a bucket, most likely the bucket of the true cell."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers, Words
 
 SEEDS = 2**32
-"""The number of hash functions to choose from."""
+"""The number of seeds; each seed stands for one hash function."""
 
 MAX_BUCKETS = 2**16
-"""The most buckets. More would make the hash functions less even and tell next to nothing more."""
+"""The largest number of buckets. More buckets would be less evenly filled, and add almost no information."""
 
 PRIME = 2**31 - 1
 
@@ -30,6 +30,8 @@ class LocalHashing(LocalMechanism):
     """Optimised local hashing (OLH) on the cells of a grid; see ``local_hashing.md``.
 
         Pr[bucket of the true cell | seed] = e^ε / (e^ε + g − 1),   Pr[any other bucket | seed] = 1 / (e^ε + g − 1)
+
+    Here g is the number of :attr:`buckets`, and the seed selects the hash function.
 
     Args:
         grid: The public grid.
@@ -51,7 +53,7 @@ class LocalHashing(LocalMechanism):
 
     @functools.cached_property
     def weights(self) -> tuple[int, int]:
-        """The weights of any other bucket and of the true cell's bucket, in whole numbers: high ≤ low · e^ε."""
+        """Whole-number weights (low, high): high ≤ low · e^ε for the bucket of the true cell, low for any other."""
         exponent = largest_exponent(1, self.buckets, self.epsilon)
         low = finest_low(self.buckets, 1, exponent)
         return low, floor_exp(low, exponent)
@@ -65,27 +67,31 @@ class LocalHashing(LocalMechanism):
 
     @property
     def limit(self) -> int:
-        """Seeds are the larger of the two numbers."""
+        """Both numbers of a report are below the number of seeds."""
         return SEEDS
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """A seed and a bucket for each cell."""
+        """Draw a report, a seed and a bucket, for each true cell."""
         low, high = self.weights
         seeds = randomness.below(SEEDS, len(cells))
         ticket = randomness.below(low * (self.buckets - 1) + high, len(cells)).astype(np.int64)
-        # Tickets below (g − 1) · low stand for the other buckets: the first after the true one, the second, and so on.
+        # Tickets below (g − 1) · low select another bucket: the first after the true cell's bucket, the second, and so
+        # on.
         further = np.where(ticket < low * (self.buckets - 1), ticket // low + 1, 0)
         bucket = (self._hash(seeds, cells.astype(np.uint64)).astype(np.int64) + further) % self.buckets
         return np.column_stack([seeds.astype(np.int64), bucket])
 
     def _hash(self, seeds: Words, cells: Words) -> Words:
-        """The bucket of each cell under each seed's function.
+        """Hash each cell to its bucket by the hash function of each seed.
 
-        h(x) = ⌊g · ((a·x + c) mod (2^31 − 1)) / 2^31⌋,   a and c from the mixed seed
+            h(x) = ⌊g · ((a·x + c) mod (2^31 − 1)) / 2^31⌋
+
+        Here x is the index of the cell, g the number of buckets, and a and c come from the mixed seed.
         """
         mixed = _mixed(seeds)
         a, c = (mixed >> np.uint64(32)) % np.uint64(PRIME), (mixed & np.uint64(2**32 - 1)) % np.uint64(PRIME)
-        # Cells are below 2^24, so a·x + c stays below 2^56. Modulo 2^31 − 1, 2^31 is 1: the upper bits are added.
+        # x is below 2^24, so a·x + c is below 2^56. Since 2^31 = 1 modulo 2^31 − 1, the upper bits are added to the
+        # lower.
         value = a * cells + c
         value = (value & np.uint64(PRIME)) + (value >> np.uint64(31))
         value = np.where(value >= np.uint64(PRIME), value - np.uint64(PRIME), value)
@@ -99,7 +105,7 @@ class LocalHashing(LocalMechanism):
         return self.grid.cells
 
     def tally(self, reports: Integers) -> Integers:
-        """Count in how many reports each cell has the reported bucket; every cell is hashed for every report."""
+        """Count for each cell how many reports hold its bucket. Every cell is hashed for every report."""
         check_below(reports[:, 0], SEEDS)
         check_below(reports[:, 1], self.buckets)
         everywhere = np.arange(self.grid.cells, dtype=np.uint64)
@@ -111,23 +117,28 @@ class LocalHashing(LocalMechanism):
         return counts
 
     def channel(self) -> Channel:
-        """Each cell's share of all counts; a cell other than the true one has the reported bucket once in g times."""
+        """The expected share of each cell in all counts.
+
+        A cell other than the true cell is counted with probability 1/g.
+        """
         low, high = self.weights
         return membership_channel(self.grid.shape, high / (low * (self.buckets - 1) + high), 1 / self.buckets)
 
     def transition_matrix(self, seeds: Sequence[int] = range(16)) -> Floats:
-        """Pr[report | cell] if the seed were one of a few; all 2^32 seeds do not fit.
+        """Pr[report | true cell] as a matrix, for a few seeds; a matrix for all 2^32 seeds does not fit into memory.
 
-        The seed is drawn without looking at the cell, so the mechanism keeps its promise for each seed alone.
+        The seed does not depend on the cell, so the mechanism keeps its promise for each seed separately.
 
         Args:
-            seeds: The seeds to choose from.
+            seeds: The seeds, each equally likely.
 
         Returns:
             One row for each cell; one column for each bucket of the first seed, then of the second, and so on.
         """
         if self.grid.cells * self.buckets * len(seeds) > MAX_MATRIX:
-            raise TooLarge(f"{self.buckets} buckets of {self.grid.cells} cells do not fit; ask for fewer seeds.")
+            raise TooLarge(
+                f"{self.buckets} buckets of {self.grid.cells} cells do not fit into memory; ask for fewer seeds."
+            )
         low, high = self.weights
         cells = np.arange(self.grid.cells)
         matrix = np.full((self.grid.cells, len(seeds), self.buckets), float(low))
@@ -137,7 +148,7 @@ class LocalHashing(LocalMechanism):
 
 
 def _mixed(seeds: Words) -> Words:
-    """64 bits that look independent for every seed, by a bijection of 64-bit words (the finaliser of SplitMix64)."""
+    """Mix the seeds of hash functions to 64 independent-looking bits, by the finaliser of SplitMix64 (a bijection)."""
     word = (seeds + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""What the mechanisms of the local model share: the protocols of their two halves, their promise, and base classes."""
+"""Common parts of all local mechanisms: protocols for device and server, the guarantee of a report, base classes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
 FORMAT_VERSION = 2
-"""Of fingerprints and of files of reports and tallies; raised when names or layout change."""
+"""Version of fingerprints and of the files of reports and tallies; raised when field names or the layout change."""
 
 
 # ── the two halves of a mechanism ───────────────────────────────────────────────────────────────────────────────────
 
 
 class Randomizer(Protocol):
-    """The device's half of a local mechanism: what a device needs to turn a cell into a report."""
+    """The device's half of a local mechanism: everything that a device needs to turn a true cell into a report."""
 
     @property
     def grid(self) -> Grid:
@@ -40,29 +40,29 @@ class Randomizer(Protocol):
 
     @property
     def epsilon(self) -> Fraction:
-        """The privacy loss of one report, or its price for each unit of length."""
+        """The privacy loss of one report, or its privacy loss per unit of length."""
 
     @property
     def adjacency(self) -> Adjacency:
-        """Any two positions, or a price for each unit of length between them."""
+        """Which positions are neighbours: any two positions, or with a privacy loss per unit of length between them."""
 
     @property
     def event(self) -> Event:
-        """What happens to one position, for the accountant."""
+        """The privacy event of one report, from which the accountant computes the loss."""
 
     @property
     def numbers(self) -> int:
-        """How many numbers one report has."""
+        """The number of integers in one report."""
 
     @property
     def limit(self) -> int:
-        """Every number of a report is below this."""
+        """An upper bound: every integer of a report is below this limit."""
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """Draw one report for each cell.
+        """Draw one report for each true cell.
 
         Args:
-            cells: Numbers of the true cells, counted row by row.
+            cells: Indices of the true cells, counted row by row.
             randomness: The source of random bits.
 
         Returns:
@@ -74,14 +74,14 @@ class Randomizer(Protocol):
 
 
 class Estimator(Randomizer, Protocol):
-    """The server's half: what a server needs to count reports and to estimate a map. It is never given a position."""
+    """The server's half of a local mechanism: how to tally reports and estimate a map, without any position."""
 
     @property
     def outcomes(self) -> int:
-        """How many counts a tally has."""
+        """The number of outcomes; a tally has one count for each."""
 
     def tally(self, reports: Integers) -> Integers:
-        """Count the outcomes in some reports.
+        """Count how often each outcome occurs in reports.
 
         Args:
             reports: One row for each report.
@@ -90,14 +90,14 @@ class Estimator(Randomizer, Protocol):
             One count for each outcome.
 
         Raises:
-            InvalidInput: There is a report that this mechanism never makes.
+            InvalidInput: A report cannot come from this mechanism.
         """
 
     def channel(self) -> Channel:
-        """The probability of each outcome for each cell."""
+        """The probability of each outcome for each true cell, for the estimate."""
 
     def transition_matrix(self) -> Floats:
-        """The probability of each report for each cell, written out, to check the promise on a small grid.
+        """Pr[report | true cell] as a full matrix, to check the promise on a small grid.
 
         Raises:
             TooLarge: The matrix does not fit into memory.
@@ -108,12 +108,12 @@ class Estimator(Randomizer, Protocol):
 
 
 def promise(mechanism: Estimator, unit: Unit = Unit.PERSON, reports: int = 1) -> Guarantee:
-    """The guarantee of some reports of one unit together: their privacy losses add up.
+    """The guarantee of all local reports of one unit (a person or a visit): the losses of the reports add up.
 
     Args:
-        mechanism: How the reports are made.
+        mechanism: The mechanism that makes the reports.
         unit: What one report stands for: a person or a visit.
-        reports: How many reports of the same unit there are.
+        reports: The number of reports of the same unit.
 
     Returns:
         The guarantee. No other party has to be trusted.
@@ -122,15 +122,15 @@ def promise(mechanism: Estimator, unit: Unit = Unit.PERSON, reports: int = 1) ->
 
 
 def warn_if_weak_report(mechanism: Estimator) -> None:
-    """Warn of an ε above 10 for one report. A price for each unit of length depends on the unit and gets no warning."""
+    """Warn if one report has an ε above 10. An ε per unit of length depends on the unit, so it gets no warning."""
     if mechanism.adjacency.length is None:
         warn_if_weak(mechanism.epsilon)
 
 
 def mechanism_to_dict(mechanism: Estimator) -> dict[str, Any]:
-    """Name, parameters and grid of a mechanism: all are public, and enough to build it again.
+    """Describe a local mechanism by its name, parameters and grid, all public.
 
-    See :func:`heathaze.local.catalogue.mechanism_from_dict` for the way back.
+    :func:`heathaze.local.catalogue.mechanism_from_dict` rebuilds the mechanism from this description.
     """
     return {
         "mechanism": type(mechanism).__name__,
@@ -140,12 +140,12 @@ def mechanism_to_dict(mechanism: Estimator) -> dict[str, Any]:
 
 
 def fingerprint(mechanism: Estimator) -> str:
-    """Sixteen hexadecimal digits that two mechanisms share only if all their parameters agree."""
+    """The fingerprint of a local mechanism: 16 hexadecimal digits that are equal only if all parameters are equal."""
     return fingerprint_of_text(json.dumps(mechanism_to_dict(mechanism), sort_keys=True, allow_nan=False))
 
 
 def fingerprint_of_text(description: str) -> str:
-    """The fingerprint of a description that is written as JSON with sorted keys."""
+    """The fingerprint of a local mechanism's description, which is JSON with sorted keys."""
     return hashlib.sha256(f"{FORMAT_VERSION} {description}".encode()).hexdigest()[:16]
 
 
@@ -154,9 +154,9 @@ def fingerprint_of_text(description: str) -> str:
 
 @dataclass(frozen=True, init=False)
 class LocalMechanism:
-    """A grid and ε for one report, between any two positions.
+    """Base class of local mechanisms: a grid, and the ε of one report between any two positions.
 
-    Mechanisms are frozen dataclasses that are built on this one. Their fields are their public parameters.
+    Every mechanism is a frozen dataclass derived from this class. Its fields are its public parameters.
     """
 
     grid: Grid
@@ -167,22 +167,22 @@ class LocalMechanism:
 
         Raises:
             InvalidInput: ε is not a positive number.
-            TooLarge: The grid has more cells than a tally can have counts.
+            TooLarge: The grid has more cells than a tally may have counts.
         """
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon))
         if grid.cells > MAX_DENSE_CELLS:
             raise TooLarge(
-                f"{grid.rows} × {grid.cols} cells are too many to tally reports for each; use a coarser grid."
+                f"{grid.rows} × {grid.cols} cells are too many for a tally with one count per cell; use a coarser grid."
             )
 
     @property
     def adjacency(self) -> Adjacency:
-        """Any two positions."""
+        """Any two positions are neighbours."""
         return Adjacency.ANY_TWO
 
     @property
     def event(self) -> RandomizedReport:
-        """One report; if ε is a price for each unit of length, the event says so."""
+        """The privacy event of one report: its ε, and the unit of length if ε is per unit of length."""
         return RandomizedReport(self.epsilon, self.adjacency.length)
 
     def parameters(self) -> dict[str, Any]:
@@ -192,19 +192,19 @@ class LocalMechanism:
 
 
 def parameter_names(kind: type[LocalMechanism]) -> list[str]:
-    """The names of a mechanism's parameters besides the grid."""
+    """The names of a local mechanism's parameters besides the grid."""
     return [field.name for field in dataclasses.fields(kind) if field.name != "grid"]
 
 
 class WindowMechanism(LocalMechanism, abc.ABC):
-    """A mechanism whose report is the number of one cell, drawn from a window of weights around the true cell."""
+    """A local mechanism whose report is the index of one cell, drawn from a window of weights around the true cell."""
 
     numbers = 1
 
     @property
     @abc.abstractmethod
     def window(self) -> Window:
-        """The weights."""
+        """The weights of the outputs around the true cell."""
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -214,7 +214,7 @@ class WindowMechanism(LocalMechanism, abc.ABC):
         return self.outcomes
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """The number of one output for each cell."""
+        """Draw the index of one output in the frame for each true cell."""
         return self.window.draw(cells, randomness)[:, None]
 
     # ── the server's half ───────────────────────────────────────────────────────────────────────────────────────────
@@ -230,11 +230,13 @@ class WindowMechanism(LocalMechanism, abc.ABC):
         check_below(ids, self.outcomes)
         counts = np.bincount(ids, minlength=self.outcomes)
         if counts.sum() != counts[self.window.outputs].sum():
-            raise InvalidInput("A report names a cell that this mechanism never reports; it is damaged or made up.")
+            raise InvalidInput(
+                "A report names a cell that this mechanism never reports; the report is damaged or made up."
+            )
         return counts
 
     def channel(self) -> Channel:
-        """The window, as probabilities."""
+        """The probability of each cell of the frame for each true cell, as a convolution with the window."""
         window = self.window
         occurs = np.zeros(window.frame, dtype=np.bool_)
         occurs.flat[window.outputs] = True
@@ -242,25 +244,30 @@ class WindowMechanism(LocalMechanism, abc.ABC):
         return Convolution(window.shape, kernel, window.low / window.total, occurs, window.half_width)
 
     def transition_matrix(self) -> Floats:
-        """Pr[report | cell]: one row for each cell, one column for each cell of the frame."""
+        """Pr[report | true cell] as a matrix: a row for each cell of the grid, a column for each cell of the frame."""
         return self.window.transition_matrix()
 
 
 def check_below(numbers: Integers, limit: int) -> None:
-    """Refuse numbers that no report can hold.
+    """Refuse local reports with a number that their mechanism never reports.
 
     Raises:
         InvalidInput: A number is negative, or not below the limit.
     """
     if numbers.size and (numbers.min() < 0 or numbers.max() >= limit):
-        raise InvalidInput(f"A report holds a number outside 0 … {limit - 1}; it is damaged or of other parameters.")
+        raise InvalidInput(
+            f"A report holds a number outside 0 … {limit - 1}; it is damaged, or made with other parameters."
+        )
 
 
 def report_blocks(reports: int, cells: int) -> range:
-    """The start of each block of reports; the range's step is the size of a block, whose matrix takes about 32 MB.
+    """Divide reports into blocks whose matrix, reports × cells, takes about 32 MB of memory.
 
     Args:
-        reports: How many reports there are.
-        cells: How many numbers of 8 bytes are needed for each report.
+        reports: The number of reports.
+        cells: The number of 8-byte entries for each report.
+
+    Returns:
+        The index of the first report of each block. The range's step is the number of reports in a block.
     """
     return range(0, reports, max(1, 2**22 // cells))

@@ -1,4 +1,4 @@
-"""PlanarLaplace: report a cell near the true one, with geo-indistinguishability: ε is a price for each metre."""
+"""PlanarLaplace: report a cell near the true cell with geo-indistinguishability, a privacy loss of ε per metre."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from heathaze.privacy.loss import Number
 class PlanarLaplace(WindowMechanism):
     """Planar Laplace noise on a grid; see ``planar_laplace.md``.
 
-        Pr[u | v] ∝ exp(−ε · min(distance of u and v, cutoff))
+        Pr[reported cell u | true cell v] ∝ exp(−ε · min(distance of u and v, cutoff))
 
     Args:
         grid: The public grid.
         epsilon: Privacy loss for each metre on the globe, or for each unit of length on a plane.
-        cutoff: The distance from which on the weights stay equal, in the same unit. If left out, the shortest
-            with at most 1 % of all weight spread evenly, as far as the map allows.
+        cutoff: The distance beyond which all weights are equal, in the same unit of length. If left out, the shortest
+            cutoff for which at most 1 % of all weight is spread evenly over the outputs, if the map allows that.
 
     Raises:
         InvalidInput: ε is not positive or too small for this grid, or the cutoff cannot be used.
@@ -43,11 +43,11 @@ class PlanarLaplace(WindowMechanism):
 
     @property
     def adjacency(self) -> Adjacency:
-        """A price for each metre, or for each unit of length."""
+        """A privacy loss per metre on the globe, or per unit of length on a plane."""
         return adjacency_by_length(self.grid)
 
     @functools.cached_property
     def window(self) -> Window:
-        """The weights: largest at the true cell, falling with the distance, and equal beyond the cutoff."""
+        """The weights: they fall with the distance from the true cell, and are equal beyond the cutoff."""
         weights = decay(self.grid, self.epsilon, self.cutoff, margin=True)
         return Window(self.grid.shape, weights.low, weights.excess, weights.support)

@@ -1,4 +1,4 @@
-"""RandomizedResponse: report the true cell e^ε times as likely as any other. The oldest local mechanism."""
+"""RandomizedResponse: report the true cell e^ε times as likely as any other cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heathaze.local.mechanism import WindowMechanism
 class RandomizedResponse(WindowMechanism):
     """Generalised randomised response (k-RR) on the n cells of a grid; see ``randomized_response.md``.
 
-        Pr[true cell] = e^ε / (e^ε + n − 1),   Pr[any other] = 1 / (e^ε + n − 1)
+        Pr[true cell] = e^ε / (e^ε + n − 1),   Pr[any other cell] = 1 / (e^ε + n − 1)
 
     Args:
         grid: The public grid.

@@ -1,22 +1,23 @@
-"""Reports: all that leaves a device, and all that a server sees. Also the layout of files of reports and tallies.
+"""Reports: the only data that leaves a device in the local model, and the file format of reports and tallies.
 
-A file is a sequence of chunks, so files can be joined: ``cat a.reports b.reports``. One chunk is a line of JSON, the
-numbers, and a checksum:
+A file is a sequence of chunks, so files can be joined: ``cat a.reports b.reports``. One chunk is a line of JSON, a body
+of bytes, and a checksum:
 
     {"heathaze": "reports", "version": 2, "bytes": 4000, …}\\n
     4000 bytes
-    CRC-32 of all before, 4 bytes, little-endian
+    CRC-32 of the line and the body, 4 bytes, little-endian
 
 | field of the line | meaning |
 |---|---|
 | ``heathaze``, ``version``, ``bytes`` | ``reports`` or ``tally``, version of the format, length of the body |
 | ``mechanism``, ``parameters``, ``grid``, ``fingerprint`` | all public parameters, and 16 digits of their SHA-256 |
-| ``unit``, ``reports`` | what one report stands for, how many reports there are |
-| ``devices`` | whether device names follow the numbers; in a tally, how many there are |
-| ``chunk`` | a random number that names the chunk; in a tally ``chunks``, how many were counted |
+| ``unit``, ``reports`` | what one report stands for (person or visit), number of reports |
+| ``devices`` | whether the body has device names; in a tally, the number of device names |
+| ``chunk`` | a random number that names the chunk; a tally has ``chunks``, the number of chunks it counted |
 
-The body of reports holds the numbers of each report, 1, 2, 4 or 8 bytes each, then 16 bytes for the name of each
-device. The body of a tally holds its counts, the device names and the chunk numbers, compressed by zlib.
+The body of a chunk of reports holds the numbers of each report in 1, 2, 4 or 8 bytes per number, then 16 bytes for the
+name of each device. The body of a tally holds its counts, the device names and the names of the chunks, compressed by
+zlib.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ _LONGEST_BODY = 2**32
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reports:
-    """Some reports of one mechanism. Each is a row of numbers; for most mechanisms one number, that of a cell.
+    """Reports of one local mechanism. A report is a row of numbers; for most mechanisms, the index of one cell.
 
     Args:
-        mechanism: How they were made. Its parameters are public and travel with the reports.
+        mechanism: The mechanism that made the reports. Its parameters are public and are sent with the reports.
         values: One row for each report.
-        unit: What one report stands for: a person, who sends one, or a visit, of which a person may send several.
+        unit: What one report stands for: a person, who sends one report, or a visit; a person may have several visits.
         devices: The names of the devices, one for each report, or None. A server counts each name once.
-        simulated: Whether they were made with simulated randomness, so that they cannot be saved.
-        chunk: A random number from 0 to 2^64 − 1 that names these reports together, so that a server counts them once.
+        simulated: Whether the reports were made with simulated randomness; such reports cannot be saved.
+        chunk: A random number from 0 to 2^64 − 1 that names this set of reports, so that a server counts the set once.
 
     Raises:
         InvalidInput: The numbers do not fit the mechanism, or the device names do not fit the reports.
@@ -84,13 +85,15 @@ class Reports:
         values = np.array(self.values, dtype=np.int64)
         if values.ndim != 2 or values.shape[1] != self.mechanism.numbers:
             raise InvalidInput(
-                f"A report of {type(self.mechanism).__name__} is a row of {self.mechanism.numbers} number(s); found an "
-                f"array of shape {values.shape}."
+                f"A report of {type(self.mechanism).__name__} is a row of {self.mechanism.numbers} number(s); got an "
+                f"array of shape {values.shape}; give one row per report."
             )
-        # A number above the limit would become another one when it is written in as few bytes as the limit needs.
+        # A number above the limit would be truncated when it is written in as few bytes as the limit needs.
         check_below(values, self.mechanism.limit)
         if self.unit is Unit.PERSON_DAY:
-            raise InvalidInput("unit is person-day; a report stands for a person or for a visit.")
+            raise InvalidInput(
+                "unit is person-day; give person or visit, because a report stands for a person or for a visit."
+            )
         whole(self.chunk, "chunk", "a name of these reports", least=0, most=2**64 - 1)
         if self.devices is not None and self.devices.shape != (len(values),):
             raise InvalidInput(
@@ -106,10 +109,10 @@ class Reports:
         return f"<Reports: {len(self)} of {type(self.mechanism).__name__}, {fingerprint(self.mechanism)}>"
 
     def to_bytes(self) -> bytes:
-        """The reports as they are sent: one chunk.
+        """Encode the reports as one chunk of bytes, as a device sends them.
 
         Raises:
-            SimulatedRelease: They were made with simulated randomness.
+            SimulatedRelease: The reports were made with simulated randomness.
         """
         if self.simulated:
             raise SimulatedRelease(
@@ -132,7 +135,7 @@ class Reports:
             The path.
 
         Raises:
-            SimulatedRelease: They were made with simulated randomness.
+            SimulatedRelease: The reports were made with simulated randomness.
             CannotWrite: The file cannot be written.
         """
         target, text = Path(path), self.to_bytes()
@@ -142,7 +145,7 @@ class Reports:
 
     @classmethod
     def from_bytes(cls, block: bytes) -> Reports:
-        """The reports of one chunk, as a server receives them: the way back from :meth:`to_bytes`.
+        """Decode one chunk of reports that a server received; the inverse of :meth:`to_bytes`.
 
         Raises:
             UnreadableData: The block is damaged, or not one chunk of reports.
@@ -150,12 +153,12 @@ class Reports:
         name = "The block of reports"
         found = list(_unpack_stream(name, io.BytesIO(block), len(block)))
         if len(found) != 1 or found[0][0]["heathaze"] != "reports":
-            raise UnreadableData("The block is not one chunk of reports.")
+            raise UnreadableData("The block is not one chunk of reports; give the bytes that Reports.to_bytes made.")
         return reports_from_chunk(name, *found[0])
 
     @classmethod
     def load(cls, path: str | Path) -> list[Reports]:
-        """The reports of a file, one element for each chunk in it.
+        """Read a file of reports: one element for each chunk.
 
         Raises:
             UnreadableData: The file is damaged, cut short, of another version, or holds a tally.
@@ -169,12 +172,12 @@ class Reports:
 
 
 def reports_from_chunk(source: object, fields: Mapping[str, Any], body: bytes) -> Reports:
-    """The reports of a chunk whose checksum is right. Its fields may come from a hostile sender.
+    """Decode the reports of a chunk whose checksum is correct. The fields may come from a hostile sender.
 
     Args:
-        source: What errors call the place that the chunk comes from, such as the path of a file.
-        fields: The chunk's line.
-        body: The chunk's body.
+        source: The origin of the chunk, such as the path of a file; errors name it.
+        fields: The fields of the chunk's line of JSON.
+        body: The bytes of the chunk's body.
 
     Raises:
         UnreadableData: Fields and body contradict each other.
@@ -196,7 +199,7 @@ def reports_from_chunk(source: object, fields: Mapping[str, Any], body: bytes) -
 
 
 def _kind(limit: int) -> np.dtype[Any]:
-    """The smallest unsigned number that holds everything below the limit."""
+    """The smallest unsigned type, of 1, 2, 4 or 8 bytes, that holds every number of a report below the limit."""
     return np.dtype(next(kind for kind in ("|u1", "<u2", "<u4", "<u8") if limit <= 2 ** (8 * np.dtype(kind).itemsize)))
 
 
@@ -204,14 +207,14 @@ def _kind(limit: int) -> np.dtype[Any]:
 
 
 def pack_chunk(kind: str, mechanism: Estimator, unit: Unit, fields: Mapping[str, Any], body: bytes) -> bytes:
-    """One chunk.
+    """Encode one chunk of a file of reports or tallies: the line of JSON, the body and the checksum.
 
     Args:
         kind: ``reports`` or ``tally``.
-        mechanism: How the reports were made.
+        mechanism: The mechanism that made the reports.
         unit: What one report stands for.
-        fields: Further fields of the line.
-        body: The numbers.
+        fields: Further fields of the line of JSON.
+        body: The bytes of the body.
     """
     head = {"heathaze": kind, "version": FORMAT_VERSION, "bytes": len(body), **mechanism_to_dict(mechanism)}
     line = head | {"fingerprint": fingerprint(mechanism), "unit": unit.value, **fields}
@@ -220,10 +223,10 @@ def pack_chunk(kind: str, mechanism: Estimator, unit: Unit, fields: Mapping[str,
 
 
 def unpack_chunks(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """The chunks of a file, one after the other: the fields of the line, and the body.
+    """Read the chunks of a file of reports or tallies: for each chunk the fields of its line, and its body.
 
     Raises:
-        UnreadableData: There is no such file, or a chunk is damaged, cut short or of another version.
+        UnreadableData: The file does not exist, or a chunk is damaged, cut short or of another version.
     """
     if not path.is_file():
         raise UnreadableData(f"{path} is {'a directory' if path.is_dir() else 'no file'}; give a file of reports.")
@@ -235,13 +238,13 @@ def unpack_chunks(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
 
 
 def _unpack_stream(source: object, file: BinaryIO, size: int) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """The same for an open stream of known size."""
+    """Read the chunks of reports or tallies from an open stream of ``size`` bytes."""
     found = False
     while line := file.readline(_LONGEST_LINE):
         yield _chunk(source, file, line, size)
         found = True
     if not found:
-        raise UnreadableData(f"{source} is empty; there are no reports in it.")
+        raise UnreadableData(f"{source} is empty; give a file with reports in it.")
 
 
 def _chunk(source: object, file: BinaryIO, line: bytes, size: int) -> tuple[dict[str, Any], bytes]:
@@ -259,7 +262,7 @@ def _chunk(source: object, file: BinaryIO, line: bytes, size: int) -> tuple[dict
         )
     if not 0 <= length <= _LONGEST_BODY:
         raise UnreadableData(f"{source} says that its body has {length} bytes, which cannot be; it is damaged.")
-    # Checked before reading, because reading would first reserve memory for all the bytes that the line announces.
+    # The size is checked first, because reading would reserve memory for all bytes that the line announces.
     if size - file.tell() < length + 4:
         raise UnreadableData(f"{source} is cut short: a part of its reports is missing; fetch it again.")
     body, check = file.read(length), file.read(4)

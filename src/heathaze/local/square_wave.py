@@ -1,4 +1,4 @@
-"""SquareWave2D: report the row and the column separately, each near the true one."""
+"""SquareWave2D: randomise the row and the column of the true cell separately, each within a band around the truth."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class SquareWave2D(LocalMechanism):
 
     @functools.cached_property
     def down(self) -> Window:
-        """The weights of the rows around the true one."""
+        """The weights of the rows around the true row."""
         return wave(self.grid.rows, self._epsilon_of_one)
 
     @functools.cached_property
     def across(self) -> Window:
-        """The weights of the columns around the true one."""
+        """The weights of the columns around the true column."""
         return wave(self.grid.cols, self._epsilon_of_one)
 
     @property
@@ -72,11 +72,14 @@ class SquareWave2D(LocalMechanism):
 
     @property
     def limit(self) -> int:
-        """The number of outcomes."""
+        """Every report is below the number of outcomes."""
         return self.outcomes
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """The number of a pair of row and column, or of one of them: rows are numbered first, then columns."""
+        """Draw a report for each true cell: the index of a pair (row, column), or of one row or one column.
+
+        In the second case the indices of all rows come before the indices of the columns.
+        """
         rows, cols = np.divmod(cells, self.grid.cols)
         if self.split == "budget":
             down, across = self.down.draw(rows, randomness), self.across.draw(cols, randomness)
@@ -96,23 +99,23 @@ class SquareWave2D(LocalMechanism):
 
     @property
     def outcomes(self) -> int:
-        """The number of pairs of a row and a column, or of rows and columns together."""
+        """The number of pairs (row, column) if the budget is split; the number of rows plus columns if users are."""
         return math.prod(self._outcomes) if self.split == "budget" else sum(self._outcomes)
 
     def tally(self, reports: Integers) -> Integers:
-        """Count how often each number was reported; every number can occur."""
+        """Count how often each outcome was reported; every outcome can occur."""
         check_below(reports, self.outcomes)
         return np.bincount(reports[:, 0], minlength=self.outcomes)
 
     def channel(self) -> Channel:
-        """The channel of both coordinates, or of one that a coin chooses."""
+        """The channel of reports of both coordinates, or of one coordinate that a fair coin chooses."""
         down, across = self.down.transition_matrix(), self.across.transition_matrix()
         return Separable(down, across) if self.split == "budget" else Marginals(down, across)
 
     def transition_matrix(self) -> Floats:
-        """Pr[report | cell]: one row for each cell, one column for each number."""
+        """Pr[report | true cell] as a matrix: one row for each cell, one column for each outcome."""
         if self.grid.cells * self.outcomes > MAX_MATRIX:
-            raise TooLarge(f"A matrix of {self.grid.cells} cells does not fit; ask for one on a small grid.")
+            raise TooLarge(f"A matrix of {self.grid.cells} cells does not fit into memory; use a smaller grid.")
         down, across = self.down.transition_matrix(), self.across.transition_matrix()
         if self.split == "budget":
             return np.asarray(np.kron(down, across), dtype=np.float64)
@@ -120,7 +123,7 @@ class SquareWave2D(LocalMechanism):
 
 
 def wave(side: int, epsilon: Fraction) -> Window:
-    """The weights on a line of ``side`` cells: e^ε up to :func:`wave_radius` away from the true one, 1 elsewhere."""
+    """The square wave on a line of cells: weight e^ε within :func:`wave_radius` of the true cell, 1 elsewhere."""
     radius = wave_radius(side, epsilon)
     width, outputs = 2 * radius + 1, side + 2 * radius
     exponent = largest_exponent(width, outputs, epsilon)
@@ -130,11 +133,13 @@ def wave(side: int, epsilon: Fraction) -> Window:
 
 
 def wave_radius(side: int, epsilon: Number) -> int:
-    """The best half width of the wave, in cells; 0 is randomised response.
+    """The best half width of the square wave, in cells; a half width of 0 is randomised response.
 
-    On a line of length 1 it is b; here b is multiplied by the number of cells and rounded down.
+    On a line of length 1 the best half width is
 
-        b = (ε e^ε − e^ε + 1) / (2 e^ε (e^ε − 1 − ε))
+        b = (ε e^ε − e^ε + 1) / (2 e^ε (e^ε − 1 − ε)).
+
+    The result is b times the number of cells, rounded down.
 
     >>> wave_radius(100, 1), wave_radius(100, 1e-6), wave_radius(100, 20)
     (25, 49, 0)

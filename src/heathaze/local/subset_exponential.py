@@ -1,4 +1,4 @@
-"""SubsetExponential: report a set of cells; one is drawn near the true cell, the others anywhere."""
+"""SubsetExponential: report a set of cells, of which one is drawn near the true cell and the others uniformly."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ from heathaze.types import Booleans, Floats, Integers
 
 @dataclass(frozen=True, init=False)
 class SubsetExponential(LocalMechanism):
-    """The subset exponential mechanism with a price for each metre (SEM-Geo-I); see ``subset_exponential.md``.
+    """The subset exponential mechanism with a privacy loss per metre (SEM-Geo-I); see ``subset_exponential.md``.
 
         Pr[first member u | v] = w(u, v) / W(v),   w(u, v) = exp(−ε/2 · min(distance, cutoff)),   W(v) = Σ w(u, v)
 
-    The other k − 1 members are drawn uniformly from the remaining cells. A report is the set, sorted.
+    Here v is the true cell. The other k − 1 members are drawn uniformly from the remaining cells. A report is the
+    sorted set of its k members.
 
     Args:
         grid: The public grid.
         epsilon: Privacy loss for each metre on the globe, or for each unit of length on a plane.
         size: The number k of cells in a report, at most half of the cells. If left out, :func:`paper_size`.
-        cutoff: The distance from which on the weights stay equal, in the same unit. If left out, the shortest
-            with at most 1 % of all weight spread evenly, as far as the map allows.
+        cutoff: The distance beyond which all weights are equal, in the same unit of length. If left out, the shortest
+            cutoff for which at most 1 % of all weight is spread evenly over the cells, if the map allows that.
 
     Raises:
         InvalidInput: ε is not positive or too small for this grid, or size or cutoff cannot be used.
@@ -61,12 +62,15 @@ class SubsetExponential(LocalMechanism):
 
     @property
     def adjacency(self) -> Adjacency:
-        """A price for each metre, or for each unit of length."""
+        """A privacy loss per metre on the globe, or per unit of length on a plane."""
         return adjacency_by_length(self.grid)
 
     @functools.cached_property
     def weights(self) -> Decay:
-        """The weights of the first member by its offset; with half of ε, because W differs from cell to cell."""
+        """The weight of the first member for each offset from the true cell.
+
+        The weights use ε/2, because their sum W(v) differs from cell to cell.
+        """
         return decay(self.grid, self.epsilon / 2, self.cutoff, margin=False)
 
     # ── the device's half ───────────────────────────────────────────────────────────────────────────────────────────
@@ -78,11 +82,11 @@ class SubsetExponential(LocalMechanism):
 
     @property
     def limit(self) -> int:
-        """The number of cells of the grid."""
+        """Every member is the index of a cell of the grid."""
         return self.grid.cells
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """A sorted set of cells for each cell. The order does not tell which member was drawn first."""
+        """Draw a sorted set of cells for each true cell. Sorting hides which member was drawn first."""
         first = self._members(cells, randomness)
         others = randomness.below(self.grid.cells, len(cells) * (self.size - 1)).astype(np.int64)
         return _made_distinct(
@@ -90,7 +94,7 @@ class SubsetExponential(LocalMechanism):
         )
 
     def _members(self, cells: Integers, randomness: Randomness) -> Integers:
-        """The first member. It is drawn from the weights of all offsets, again and again until it lies in the grid."""
+        """Draw the first member of each set by its weight, by rejection: draws outside of the grid are repeated."""
         weights, (height, width) = self.weights, self.grid.shape
         rows, cols = np.nonzero(weights.support)
         ladder = np.cumsum(weights.excess[rows, cols])
@@ -118,11 +122,16 @@ class SubsetExponential(LocalMechanism):
         """Count in how many reports each cell is a member."""
         check_below(reports, self.limit)
         if (np.diff(reports, axis=1) <= 0).any():
-            raise InvalidInput("The cells of a report are not sorted or not distinct; it is damaged or made up.")
+            raise InvalidInput(
+                "The cells of a report are not sorted or not distinct; the report is damaged or made up."
+            )
         return np.bincount(reports.ravel(), minlength=self.outcomes)
 
     def channel(self) -> Channel:
-        """Pr[u is a member | v] / k, where Pr = p + (1 − p)(k − 1)/(n − 1) and p = w(u, v)/W(v)."""
+        """The expected share of each cell u in all counts, if v is the true cell: Pr[u is a member | v] / k.
+
+        Pr[u is a member | v] = p + (1 − p)(k − 1)/(n − 1), where p = w(u, v)/W(v) and n is the number of cells.
+        """
         kernel = self._everywhere() / self.weights.low
         occurs = np.ones(self.grid.shape, dtype=np.bool_)
         totals = Convolution(self.grid.shape, kernel, 0.0, occurs, (0, 0)).backward(occurs.astype(np.float64))
@@ -132,21 +141,24 @@ class SubsetExponential(LocalMechanism):
         )
 
     def transition_matrix(self) -> Floats:
-        """Pr[set | cell] = Σ_{u in the set} w(u, v) / (W(v) · C(n − 1, k − 1)), sets in lexicographic order."""
+        """Pr[set | true cell v] as a matrix: one row for each v, one column for each set in lexicographic order.
+
+        Pr[set | v] = Σ_{u in the set} w(u, v) / (W(v) · C(n − 1, k − 1)), where n is the number of cells.
+        """
         cells, size = self.grid.cells, self.size
         if math.comb(cells, size) * max(cells, size) > MAX_MATRIX:
-            raise TooLarge(f"There are too many sets of {size} among {cells} cells; ask for them on a smaller grid.")
+            raise TooLarge(f"There are too many sets of {size} among {cells} cells; use a smaller grid.")
         sets = np.array(list(itertools.combinations(range(cells), size)), dtype=np.int64)
         weights = self._pairs()
         totals = weights.sum(axis=1, keepdims=True) * float(math.comb(cells - 1, size - 1))
         return np.asarray(sum(weights[:, sets[:, place]] for place in range(size)) / totals)
 
     def _by_chance(self) -> float:
-        """(k − 1)/(n − 1): the probability that a cell other than the first member is in the set."""
+        """The probability (k − 1)/(n − 1) that a cell other than the first member is in the set."""
         return (self.size - 1) / (self.grid.cells - 1) if self.size > 1 else 0.0
 
     def _everywhere(self) -> Floats:
-        """The weight of every offset between two cells of the grid."""
+        """The weight of the first member for every offset between two cells of the grid."""
         rows, cols = self.grid.shape
         down, across = (
             side - 1 - length // 2 for side, length in zip((rows, cols), self.weights.excess.shape, strict=True)
@@ -154,7 +166,7 @@ class SubsetExponential(LocalMechanism):
         return np.pad(self.weights.excess, ((down, down), (across, across))).astype(np.float64) + self.weights.low
 
     def _pairs(self) -> Floats:
-        """w(u, v): one row for each v, one column for each u."""
+        """The weights w(u, v) of first members as a matrix: a row for each true cell v, a column for each cell u."""
         rows, cols = self.grid.shape
         kernel = self._everywhere()
         row, col = np.divmod(np.arange(self.grid.cells), cols)
@@ -162,7 +174,9 @@ class SubsetExponential(LocalMechanism):
 
 
 def paper_size(grid: Grid, epsilon: Number) -> int:
-    """The paper's k = n / e^ε, from 1 to half of the cells; ε is the loss over the smallest distance of two cells.
+    """The paper's number k of cells in a reported set: n / e^ε, at least 1 and at most half of the n cells.
+
+    In this formula ε is the privacy loss over the smallest distance of two cells.
 
     >>> paper_size(Grid.plane(x=(0, 10), y=(0, 10), size=10), 1)
     36
@@ -172,9 +186,9 @@ def paper_size(grid: Grid, epsilon: Number) -> int:
 
 
 def _made_distinct(sets: Integers, cells: int, randomness: Randomness) -> Integers:
-    """Sort each row, and draw again what occurs twice in it, until nothing does.
+    """Make the cells of each reported set distinct: sort each row, and redraw duplicates until there are none.
 
-    The procedure treats all cells alike, so every set of other members is equally likely.
+    The procedure treats all cells other than the first member alike, so every set of other members is equally likely.
     """
     sets.sort(axis=1)
     rows = np.arange(len(sets))

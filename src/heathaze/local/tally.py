@@ -1,4 +1,4 @@
-"""The tally: a server's state, one count for each outcome. Tallies of any reports, in any order, add up exactly."""
+"""Tally: the server's counts of reported outcomes. Tallies of different reports can be added in any order."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from heathaze.types import Integers, Words
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tally:
-    """How often each outcome was reported, in whole numbers.
+    """How often each outcome was reported, as whole numbers.
 
-    A tally is never changed. Adding makes a new one, so reports that are refused leave no trace. Refused are reports
-    with other parameters or of another unit, devices and chunks that were counted before, and reports that no device
-    could have made.
+    A tally never changes; an addition makes a new tally, so refused reports leave no trace. An addition refuses reports
+    with other parameters or another unit, reports of devices or chunks that were counted before, and reports that the
+    mechanism cannot make.
 
     Args:
-        mechanism: How the reports were made.
+        mechanism: The mechanism that made the reports.
         counts: One count for each outcome.
-        reports: How many reports were counted.
+        reports: The number of reports that were counted.
         unit: What one report stands for.
         devices: The names of the devices that were counted, sorted.
-        chunks: The numbers of the chunks that were counted, sorted.
-        simulated: Whether a report was made with simulated randomness, so that the tally cannot be saved.
+        chunks: The random numbers that name the chunks that were counted, sorted.
+        simulated: Whether some report was made with simulated randomness; such a tally cannot be saved.
 
     >>> from heathaze.domain.grid import Grid
     >>> from heathaze.local import RandomizedResponse, randomize
@@ -57,31 +57,33 @@ class Tally:
 
     @classmethod
     def of(cls, reports: Reports) -> Tally:
-        """The tally of some reports.
+        """Count the outcomes of reports.
 
         Raises:
             InvalidInput: A device is named twice, or a report cannot come from the mechanism.
         """
         devices = np.zeros(0, DEVICE) if reports.devices is None else np.unique(reports.devices)
         if reports.devices is not None and len(devices) < len(reports):
-            raise InvalidInput("Two of these reports carry the same device id; a device may report once.")
+            raise InvalidInput(
+                "Two of these reports carry the same device id; a device may report once, so remove one of them."
+            )
         counts = reports.mechanism.tally(reports.values)
         chunks = np.array([reports.chunk], dtype=np.uint64)
         return cls(reports.mechanism, counts, len(reports), reports.unit, devices, chunks, reports.simulated)
 
     def __add__(self, other: Tally | Reports) -> Tally:
-        """Both together; the same as :meth:`sum` of two."""
+        """Add a tally or reports to this tally; the same as :meth:`sum` of the two."""
         return Tally.sum([self, other])
 
     @classmethod
     def sum(cls, parts: Iterable[Tally | Reports]) -> Tally:
-        """The tally of several tallies and reports together. One call is much quicker than many additions.
+        """Add several tallies and reports to one tally. One call is much quicker than many additions.
 
         Args:
-            parts: At least one tally or reports.
+            parts: Tallies and reports, at least one.
 
         Raises:
-            InvalidInput: Two parts differ in parameters or unit, or share a device or reports. Nothing was counted.
+            InvalidInput: Two parts differ in parameters or unit, or share a device or a chunk. Nothing was counted.
         """
         tallies = [cls.of(part) if isinstance(part, Reports) else part for part in parts]
         first = tallies[0]
@@ -99,7 +101,7 @@ class Tally:
             )
         chunks = _joined([tally.chunks for tally in tallies])
         if chunks is None:
-            raise InvalidInput("These reports, or some of them, were counted before; the same reports count once.")
+            raise InvalidInput("Some of these reports were counted before; give each set of reports once.")
         counts = np.zeros_like(first.counts)
         for tally in tallies:
             counts += tally.counts
@@ -124,7 +126,9 @@ class Tally:
             CannotWrite: The file cannot be written.
         """
         if self.simulated:
-            raise SimulatedRelease("This tally has simulated reports in it, so it cannot be saved; collect real ones.")
+            raise SimulatedRelease(
+                "This tally contains simulated reports, so it cannot be saved; collect real reports."
+            )
         fields = {"reports": self.reports, "devices": len(self.devices), "chunks": len(self.chunks)}
         blocks = (self.counts.astype("<i8"), self.devices.astype(DEVICE), self.chunks.astype("<u8"))
         body = zlib.compress(b"".join(block.tobytes() for block in blocks))
@@ -135,7 +139,7 @@ class Tally:
 
     @classmethod
     def load(cls, path: str | Path) -> Tally:
-        """All reports and saved tallies in a file, as one tally.
+        """Read all reports and tallies of a file, and add them to one tally.
 
         Raises:
             UnreadableData: The file is damaged, cut short or of another version, or its parts cannot be added.
@@ -153,12 +157,13 @@ class Tally:
 
 
 def _from_chunk(source: Path, fields: Mapping[str, Any], body: bytes) -> Tally:
-    """The tally of a chunk whose checksum is right. Its fields may come from a hostile sender."""
+    """Decode the tally of a chunk whose checksum is correct. The fields may come from a hostile sender."""
     mechanism = mechanism_from_dict(fields, source)
     reports, devices, chunks = (fields.get(name) for name in ("reports", "devices", "chunks"))
     if type(reports) is not int or type(devices) is not int or type(chunks) is not int:
         raise damaged(source)
-    # Names and chunk numbers are random and cannot be compressed: a short file with many would fill the memory.
+    # Names of devices and chunks are random, so compression cannot shorten them. A short body that announces many
+    # names is therefore damaged, and reading it would fill the memory.
     if not (0 <= devices <= reports < 2**53 and chunks >= 1 and 16 * devices + 8 * chunks <= len(body) + 1024):
         raise damaged(source)
     ends = np.cumsum([8 * mechanism.outcomes, devices * DEVICE.itemsize, 8 * chunks]).tolist()
@@ -175,7 +180,7 @@ def _from_chunk(source: Path, fields: Mapping[str, Any], body: bytes) -> Tally:
     counted = np.unique(np.frombuffer(block[ends[1] :], "<u8").astype(np.uint64))
     if (counts < 0).any() or (counts > reports).any() or len(names) < devices or len(counted) < chunks:
         raise damaged(source)
-    # A report of a window adds one to one outcome that can occur.
+    # A report of a window mechanism adds 1 to one outcome, and that outcome must be possible.
     if isinstance(mechanism, WindowMechanism) and counts[mechanism.window.outputs].sum() != reports:
         raise damaged(source)
     return Tally(mechanism, counts, reports, unit, names, counted)
@@ -186,12 +191,12 @@ def _check_alike(first: Tally, more: Tally) -> None:
     if mine != theirs:
         raise InvalidInput(
             f"These reports have parameters {theirs} ({_named(more.mechanism)}), the tally has {mine} "
-            f"({_named(first.mechanism)}); reports of two parameter sets cannot be mixed."
+            f"({_named(first.mechanism)}); reports of two parameter sets cannot be mixed; use one tally for each."
         )
     if first.unit is not more.unit:
         raise InvalidInput(
-            f"These reports stand for a {more.unit.value} each, those counted before for a {first.unit.value}; they "
-            "promise different things and cannot be mixed."
+            f"These reports stand for a {more.unit.value} each, and the tally counts reports for a {first.unit.value}; "
+            "their promises differ, so tally each unit separately."
         )
 
 
@@ -200,7 +205,7 @@ def _union(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | None:
-    """All together, sorted; None if two share one."""
+    """Join the device or chunk names of several tallies, sorted; None if two tallies share a name."""
     joined = _union(parts)
     return joined if len(joined) == sum(map(len, parts)) else None
 

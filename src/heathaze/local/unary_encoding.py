@@ -1,4 +1,4 @@
-"""UnaryEncoding: report one bit for every cell; the true cell's is a coin, the others are rarely set."""
+"""UnaryEncoding: report one bit for every cell; the true cell's bit is a fair coin, the other bits are rarely set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
 WORDS = 2**64
-"""The number of random words. A bit is set if a random word is below its threshold."""
+"""The number of 64-bit words. A bit of a report is set if a uniform random word is below the bit's threshold."""
 
 
 @dataclass(frozen=True, init=False)
@@ -51,23 +51,26 @@ class UnaryEncoding(LocalMechanism):
 
     @property
     def numbers(self) -> int:
-        """One number holds the bits of eight cells."""
+        """The number of bytes in a report; each byte holds the bits of eight cells."""
         return -(-self.grid.cells // 8)
 
     @property
     def limit(self) -> int:
-        """The numbers are bytes."""
+        """A report consists of bytes, which are below 256."""
         return 256
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """One bit for each cell of the grid. A byte has eight, the first in the highest place; the last is padded."""
+        """Draw one report for each true cell: one bit for each cell of the grid, packed in bytes.
+
+        The first of eight cells has the highest bit of a byte. Unused bits of the last byte are 0.
+        """
         reports = np.empty((len(cells), self.numbers), dtype=np.int64)
         block = report_blocks(len(cells), self.grid.cells)
         for start in block:
             here = cells[start : start + block.step]
             words = randomness.words(len(here) * self.grid.cells).reshape(len(here), -1)
             bits = words < np.uint64(self.threshold)
-            # The word of the true cell is compared with one half instead.
+            # The bit of the true cell is set with probability 1/2.
             true = np.arange(len(here)), here
             bits[true] = words[true] < np.uint64(WORDS // 2)
             reports[start : start + block.step] = np.packbits(bits, axis=1)
@@ -81,7 +84,7 @@ class UnaryEncoding(LocalMechanism):
         return self.grid.cells
 
     def tally(self, reports: Integers) -> Integers:
-        """Count in how many reports each cell's bit is set."""
+        """Count for each cell how many reports have its bit set."""
         check_below(reports, self.limit)
         counts = np.zeros(self.numbers * 8, dtype=np.int64)
         block = report_blocks(len(reports), self.grid.cells)
@@ -89,22 +92,25 @@ class UnaryEncoding(LocalMechanism):
             here = reports[start : start + block.step].astype(np.uint8)
             counts += np.unpackbits(here, axis=1).sum(axis=0, dtype=np.int64)
         if counts[self.outcomes :].any():
-            raise InvalidInput("A report has a bit set for a cell that does not exist; it is damaged or made up.")
+            raise InvalidInput(
+                "A report has a bit set for a cell that does not exist; the report is damaged or made up."
+            )
         return counts[: self.outcomes]
 
     def channel(self) -> Channel:
-        """Each cell's share of all set bits."""
+        """The expected share of each cell in all set bits, for each true cell."""
         return membership_channel(self.grid.shape, 0.5, self.threshold / WORDS)
 
     def transition_matrix(self) -> Floats:
-        """Pr[report | cell] for all 2^cells reports, numbered by their bits; the first cell has the highest bit."""
+        """Pr[report | true cell] as a matrix: one row for each cell, one column for each of the 2^cells reports.
+
+        The index of a report is the number with its bits; the first cell has the highest bit.
+        """
         cells = self.grid.cells
         if cells * 2**cells > MAX_MATRIX:
-            raise TooLarge(
-                f"{cells} cells have too many reports to write out, 2^{cells}; ask for them on a small grid."
-            )
+            raise TooLarge(f"{cells} cells have too many reports to write out, 2^{cells}; use a smaller grid.")
         bits = np.arange(2**cells)[:, None] >> np.arange(cells)[::-1] & 1
         set_, clear = self.threshold / WORDS, 1 - self.threshold / WORDS
         others = np.where(bits, set_, clear)
-        # The true cell's bit has probability one half, set or not; it replaces the probability of another cell's bit.
+        # Either value of the true cell's bit has probability 1/2, which replaces the probability of another cell's bit.
         return np.asarray((others.prod(axis=1, keepdims=True) / others * 0.5).T)

@@ -1,4 +1,4 @@
-"""Whole-number weights whose ratio is at most e^ε exactly, and the same on every machine."""
+"""Whole-number weights of local reports: their ratio is at most e^ε without rounding error, on every machine."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
 LARGEST_TOTAL = 2**62
-"""The weights of one draw sum to less than this, so that one 64-bit word decides."""
+"""The weights of one draw sum to less than this number, so that one 64-bit random word selects the output."""
 
 _FINEST = 32
-"""A weight of 1 is written as at most 2^32; rounding e^ε down then costs less than 1e-9 of ε."""
+"""The whole number that stands for a weight of 1 is at most 2^32; at 2^32, rounding e^ε lowers ε by less than 1e-9."""
 
 
 def floor_exp(low: int, exponent: Fraction | Decimal) -> int:
-    """⌊low · e^exponent⌋: the largest whole number w with w / low ≤ e^exponent.
+    """The largest whole-number weight w with w / low ≤ e^exponent, which is ⌊low · e^exponent⌋.
 
     Args:
         low: A whole number of at least 1.
@@ -27,41 +27,43 @@ def floor_exp(low: int, exponent: Fraction | Decimal) -> int:
         power = (
             Decimal(exponent.numerator) / Decimal(exponent.denominator) if isinstance(exponent, Fraction) else exponent
         )
-        # Decimal's exp is accurate to half a unit of its last digit; 1e-55 of the result covers that and the division.
+        # exp of a Decimal is accurate to half a unit in the last digit. A relative 1e-55 covers this error and the
+        # division.
         product = low * power.exp()
         least = math.floor(product * (1 - Decimal("1e-55")))
-        # Only e^0 is rational; all other powers are irrational, so the product is not a whole number.
+        # For a rational exponent other than 0 the power is irrational, so the product is never exactly a whole number.
         return low if exponent == 0 else least
 
 
 def finest_low(cells: int, raised_cells: int, epsilon: Fraction) -> int:
-    """The whole number that stands for a weight of 1: the largest power of two for which all weights fit.
+    """The whole number that stands for a weight of 1: the largest power of two for which all weights fit into 62 bits.
 
-    All weights together must stay below :data:`LARGEST_TOTAL`.
+    The sum of all weights must stay below :data:`LARGEST_TOTAL`.
 
     Args:
-        cells: How many outputs have a weight of at least 1.
-        raised_cells: How many of them may have a weight of e^ε.
-        epsilon: The exponent.
+        cells: The number of outputs; each has a weight of at least 1.
+        raised_cells: The number of outputs that may have a weight up to e^ε.
+        epsilon: The exponent ε.
 
     >>> finest_low(437, 45, Fraction(7, 2)) == 2**32, finest_low(2**20, 1, Fraction(40))
     (True, 16)
     """
-    # In units of 2^−64, rounded up; only whole numbers, so that every machine finds the same power.
+    # The sum of all weights in units of 2^−64, rounded up. Whole numbers give the same result on every machine.
     total = (cells << 64) + raised_cells * (floor_exp(2**64, epsilon) + 1 - 2**64)
     room = (LARGEST_TOTAL << 64).bit_length() - 1
     return int(2 ** max(0, min(_FINEST, room - total.bit_length())))
 
 
 def largest_exponent(raised_cells: int, cells: int, epsilon: Fraction) -> Fraction:
-    """ε, or the largest whole number below it for which all weights fit into 62 bits.
+    """The largest exponent up to ε for which all whole-number weights of a report fit into 62 bits.
 
-    Such an exponent is so large that only one report in 10^9 is not the true cell.
+    The exponent is ε itself if it fits, and otherwise a whole number. The second case needs so large an ε that only
+    about one report in 10^9 is not the true cell.
 
     Args:
-        raised_cells: How many outputs may have a weight of e^ε.
-        cells: How many outputs there are.
-        epsilon: The exponent.
+        raised_cells: The number of outputs that may have a weight up to e^ε.
+        cells: The number of outputs.
+        epsilon: The privacy loss ε of one report.
 
     >>> largest_exponent(1, 100, Fraction(7, 2)), largest_exponent(1, 100, Fraction(1000))
     (Fraction(7, 2), Fraction(42, 1))
