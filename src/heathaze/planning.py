@@ -1,4 +1,4 @@
-"""What map to expect, before any data is touched: the default mechanism, rehearsed on synthetic cities."""
+"""Predict the accuracy of a map before any data is touched: the default mechanism runs on synthetic cities."""
 
 from __future__ import annotations
 
@@ -27,41 +27,44 @@ from heathaze.privacy.randomness import Simulation
 from heathaze.types import Floats
 
 TIMES = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
-"""Which epsilons are looked at, as multiples of the one asked for."""
+"""The epsilons of a plan's rows, as multiples of the requested epsilon."""
 
 MOST_PEOPLE = 10**9
 MOST_CITIES = 100
 
 FINEST_DEPTH = 8
-"""Cities are simulated on at most 2^8 cells a side."""
+"""The depth of the finest grid on which cities are simulated: 2^8 cells along a side."""
 
 SIGMA = 4 / 256
-"""Width of the heat maps that are compared, as a part of the longer side: that of the paper's protocol."""
+"""Width of the Gaussian with which maps are smoothed before they are compared, as a fraction of the longer side.
+
+The value is that of the paper's protocol.
+"""
 
 EMD_SIDE = 64
-"""The heat maps are brought to this many cells a side for EMD: a cell is then as wide as SIGMA."""
+"""Heat maps are resampled to this many cells along the longer side for EMD, so that a cell is as wide as SIGMA."""
 
 EMD_TOLERANCE = 2e-3
-"""Wanted gap between the bounds on EMD; in practice they come out far closer."""
+"""The largest gap between the lower and the upper bound on EMD; in practice the gap is much smaller."""
 
 SIGNAL = 0.25
-"""A level carries signal where at most this part of the mass lies in the wrong node."""
+"""A level carries signal if at most this share of the mass lies in the wrong node."""
 
 ONE = 2**20
 """Integer mass of one person, as in a count with weight "share"."""
 
 VISITS = 4
-"""Visits of a synthetic person; each weighs a quarter."""
+"""The number of visits of a synthetic person; each has a weight of one quarter."""
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """What to expect at one epsilon: means over the cities, and the range from the 10 % to the 90 % quantile.
+    """The expected accuracy at one epsilon: means over the cities, and the 10 % and 90 % quantiles (low and high).
 
-    ``emd`` is in units of the map's longer side, ``sim`` from 0 (disjoint) to 1 (equal), both of heat maps as wide as
-    4/256 of the side. ``level`` is the finest level of the quadtree that carries signal (see :func:`plan`) and ``side``
-    the side of its squares, in metres on the globe and else in the plane's units. ``finest`` says that no finer level
-    was looked at.
+    ``emd`` is in units of the map's longer side, and ``sim`` goes from 0 (disjoint) to 1 (equal). Both compare heat
+    maps, which are smoothed with a Gaussian as wide as 4/256 of the longer side. ``level`` is the finest level of the
+    quadtree that carries signal (see :func:`plan`). ``side`` is the side of the squares of this level, in metres on the
+    globe and in the units of a plane. ``finest`` is true if no finer level was simulated.
     """
 
     people: int
@@ -79,12 +82,12 @@ class PlanRow:
 
     @property
     def signal(self) -> str:
-        """The side of the smallest squares that carry signal, for the reader."""
+        """The side of the smallest squares that carry signal, as text."""
         length = _length(self.side, self.geographic)
         return f"{length} or smaller" if self.finest else length
 
     def sentence(self, units: str = "people") -> str:
-        """The row in one line; ``units`` is what is counted."""
+        """Describe the expected accuracy in one sentence; ``units`` names the people or things that are counted."""
         squares = f"down to squares of about {self.signal}" if self.level else "for the map as a whole only"
         return (
             f"For about {self.people:,} {units} at ε = {self.epsilon:g} expect: "
@@ -96,13 +99,13 @@ class PlanRow:
         return self.sentence()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for machines."""
+        """Return the row of the plan as plain numbers, for JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to expect at the epsilon asked for and around it. ``rows`` go from the smallest epsilon to the largest."""
+    """The expected accuracy at the requested epsilon and at multiples of it; ``rows`` are sorted by epsilon."""
 
     grid: Grid
     epsilon: float
@@ -112,15 +115,15 @@ class Plan:
 
     @property
     def row(self) -> PlanRow:
-        """The row of the epsilon asked for."""
+        """The row of the requested epsilon."""
         return next(row for row in self.rows if row.epsilon == self.epsilon)
 
     @property
     def words(self) -> str:
-        """What half and twice the epsilon would change, in words; empty where a plan has no such rows.
+        """A sentence about the error at half and at twice the epsilon; empty if the plan lacks one of these rows.
 
-        Taken from the two rows on either side, EMD at ε/2 over EMD at 2ε = factor²: over so few cities the luck of
-        three rows would show.
+        The factor by which the error changes is √(EMD at ε/2 divided by EMD at 2ε). The same factor is used for halving
+        and for doubling, because with so few cities the two would differ by chance.
         """
         near = {row.epsilon / self.epsilon: row.emd for row in self.rows}
         if not (0.5 in near and 2 in near and min(near.values()) > 0):
@@ -134,7 +137,7 @@ class Plan:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for machines."""
+        """Return the plan as plain numbers and texts, for JSON."""
         return {
             "grid": self.grid.to_dict(),
             "epsilon": self.epsilon,
@@ -156,34 +159,35 @@ def plan(
     times: Sequence[Number] = TIMES,
     progress: Callable[[int, int], None] | None = None,
 ) -> Plan:
-    """What map to expect. Takes no data, so nothing is charged and nothing can leak.
+    """Predict the accuracy of a map. The plan uses no data, so nothing is charged and nothing can leak.
 
-    The default mechanism runs on synthetic cities of five kinds (:mod:`heathaze.datasets.cities`), with as many people,
-    each making four visits. A row compares release and truth as heat maps: EMD and SIM, in the mean and from the 10 %
-    to the 90 % quantile over the cities. All rows see the same cities, and a plan can be repeated: its noise is
-    simulated from fixed seeds. A real map differs from the cities; it should seldom lie far outside their range.
+    The default mechanism runs on synthetic cities of five kinds (:mod:`heathaze.datasets.cities`), with as many people
+    as given and four visits for each person. A row compares the release with the truth as heat maps: EMD and SIM, with
+    their mean and their 10 % and 90 % quantiles over the cities. All rows use the same cities. The noise is simulated
+    from fixed seeds, so a plan can be repeated. Real places differ from the synthetic cities, but the error of a real
+    map should seldom lie far outside the range of the plan.
 
-    The finest level that carries signal is the largest ℓ for which, on every level up to ℓ,
+    The finest level that carries signal is the largest ℓ such that on every level up to ℓ, in the mean over the cities,
 
-        ½ Σ_v |released share of node v − true share of node v| ≤ ¼,   in the mean over the cities
+        ½ Σ_v |released share of node v − true share of node v| ≤ ¼,   v the nodes of the level
 
-    A grid of more than 256 cells a side is simulated at 256, in the same quadtree: the heat maps that are compared are
-    four such cells wide. What happens below is not seen, so the finest level is then at most the eighth.
+    A grid of more than 256 cells along a side is simulated with 256 cells, in the same quadtree. This is fine enough,
+    since the Gaussian of the heat maps is four such cells wide. Levels finer than the eighth are then not simulated.
 
     Args:
         grid: The public frame.
         epsilon: Privacy loss of the release.
         people: About how many people are expected, 1 to 10^9: a public guess.
-        cities: How many to simulate, 1 to 100. Without it 5, or 3 where people · ε is above 100,000: there each takes
-            seconds, and they differ little.
-        times: Which epsilons to look at, as multiples of the one asked for, which is always among them; those beyond
-            what a mechanism takes are left out.
-        progress: Called before each city with its number, from 1, and how many there are.
+        cities: The number of cities to simulate, 1 to 100. The default is 5, or 3 if people · ε is above 100,000, where
+            a city takes seconds and cities differ little.
+        times: The epsilons of the rows, as multiples of ``epsilon``, which always has a row. Multiples outside the
+            range that mechanisms accept are left out.
+        progress: Called before each city with the index of the city, from 1, and the number of cities.
 
     Raises:
         InvalidInput: A value is out of range.
 
-    Cost: 0.1 to 3 s a city and epsilon on two processors, growing with people · ε up to a point.
+    Cost: 0.1 to 3 s for each city and epsilon on two processors; the time grows with people · ε up to a limit.
 
     >>> expected = plan(Grid.plane(x=(0, 1000), y=(0, 1000), size=32), epsilon=1, people=300, cities=2, times=[4])
     >>> [row.epsilon for row in expected.rows], expected.row.emd > expected.rows[1].emd
@@ -209,7 +213,7 @@ def plan(
 
 
 class _Outcome(NamedTuple):
-    """One city at one epsilon; ``wrong`` is the mass in the wrong node, for each level from the root."""
+    """The accuracy for one city at one epsilon; ``wrong`` is the share of mass in wrong nodes, for each level."""
 
     emd: float
     sim: float
@@ -217,7 +221,7 @@ class _Outcome(NamedTuple):
 
 
 def _rehearse(grid: Grid, people: int, city: int, epsilon: Fraction) -> _Outcome:
-    """Draw people, release them, compare."""
+    """Draw the people of a synthetic city, make a release of them, and compare the release with the truth."""
     visits = draw_people(synthetic_city(grid.shape, city), people, VISITS, city)
     rows, cols = np.nonzero(visits)
     mass = visits[rows, cols] * (ONE // VISITS)
@@ -235,7 +239,7 @@ def _rehearse(grid: Grid, people: int, city: int, epsilon: Fraction) -> _Outcome
 
 
 def _wrong_by_level(grid: Grid, difference: Floats) -> Floats:
-    """Total variation between two maps on every level of the quadtree, from their difference."""
+    """Compute the total variation distance of two maps on every level of the quadtree, from their difference."""
     size = 1 << grid.depth
     level = np.zeros((size, size))
     level[: grid.rows, : grid.cols] = difference
@@ -269,14 +273,20 @@ def _row(grid: Grid, people: int, epsilon: Fraction, outcomes: Sequence[_Outcome
 
 
 def _simulated(grid: Grid) -> Grid:
-    """The grid with cells put together four by four until it is at most 256 a side; its quadtree stays the same."""
+    """Make the grid on which cities are simulated: cells are merged four by four until a side has at most 256 cells.
+
+    The quadtree stays the same.
+    """
     shift = max(0, grid.depth - FINEST_DEPTH)
     return grid if shift == 0 else grid.resized((-(-grid.rows >> shift), -(-grid.cols >> shift)))
 
 
 @contextlib.contextmanager
 def _threads() -> Iterator[ThreadPoolExecutor]:
-    """One a processor (what takes long lets other threads work); on an error, what has not begun is given up."""
+    """Start one thread for each processor to simulate cities; on an error, cities that have not begun are cancelled.
+
+    Threads are enough, because the code that takes most of the time does not block other threads.
+    """
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     try:
         yield threads
@@ -307,7 +317,7 @@ def _factor(time: Number) -> Fraction:
 
 
 def _length(length: float, geographic: bool) -> str:
-    """Two digits are as many as a plan can mean.
+    """Format the side of a square for a plan's sentence, with two digits, since a plan is not more accurate.
 
     >>> _length(312.7, True), _length(15_480.0, True), _length(0.0314, False)
     ('310 m', '15 km', '0.031')

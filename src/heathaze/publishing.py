@@ -20,13 +20,14 @@ def publish(
 ) -> Release:
     """Charge the ledger, run the mechanism, and make a release of the result.
 
-    The charge is on the disk before any noise is drawn: a crash may waste budget, but never overspends it.
+    The charge is written to the disk before any noise is drawn. A crash may waste budget, but never overspends it.
 
     Args:
-        mechanism: What to run, for example ``hz.central.default(grid, epsilon=1)``.
+        mechanism: The central mechanism to run, for example ``hz.central.default(grid, epsilon=1)``.
         counts: The secret counts, from :func:`heathaze.count`.
-        ledger: The budget to pay from. Without one, the guarantee covers this release alone.
-        randomness: Leave it out. ``Simulation(seed)`` is for tests and papers; its releases cannot be saved.
+        ledger: The ledger that is charged. Without a ledger, the guarantee covers only this release.
+        randomness: Leave this argument out to draw real noise. ``Simulation(seed)`` is for tests and papers, and a
+            release made with it cannot be saved.
 
     Returns:
         The release.
@@ -34,10 +35,10 @@ def publish(
     Raises:
         InvalidInput: The mechanism and the counts lie on different grids.
         PromiseBroken: The mechanism promises nothing (an infinite epsilon), or costs more than it declares.
-        BudgetExceeded: The ledger has less left than the mechanism costs. Nothing was charged or drawn.
+        BudgetExceeded: The mechanism costs more than the remaining budget of the ledger. Nothing was charged or drawn.
 
     Warns:
-        WeakPrivacy: ε is above 10; before anything is charged.
+        WeakPrivacy: ε is above 10. The warning comes before anything is charged.
 
     >>> import heathaze as hz
     >>> grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
@@ -60,14 +61,14 @@ def publish(
 
 
 def promise(mechanism: Mechanism, counts: Counts) -> Guarantee:
-    """The guarantee of a release before it is made, from public facts alone.
+    """Compute the guarantee that a release will have, from public facts only.
 
     Args:
-        mechanism: What will run.
-        counts: Of which only the grid and the unit are used.
+        mechanism: The mechanism that will run.
+        counts: The counts. Only their grid and their unit are used.
 
     Raises:
-        InvalidInput: The two lie on different grids.
+        InvalidInput: The mechanism and the counts lie on different grids.
         PromiseBroken: Epsilon is infinite.
     """
     if mechanism.grid != counts.grid:

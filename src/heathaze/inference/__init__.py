@@ -1,1 +1,1 @@
-"""From noisy numbers to a density. It sees nothing secret. What one model alone needs is in that model's folder."""
+"""Inference of a density from noisy numbers. The code sees no secret data. Code for a single model is in its folder."""

@@ -1,4 +1,8 @@
-"""Inference on the tree of halvings: a rough estimate, the smoothness by evidence, messages up, and beliefs down."""
+"""Belief propagation on the tree of halvings (see noisy_counts.py), from noisy counts to the posterior of every mass.
+
+A rough estimate centres the prior, the smoothness is learned by maximising the evidence, messages go from the leaves to
+the root, and beliefs (posterior probabilities) come back down.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,17 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
 
 _ENOUGH_NODES = 512
-"""The smoothness of a level is learned from at most this many of its nodes, evenly spread."""
+"""The smoothness is learned from at most this many nodes of each level, taken at equal distances."""
 
 _WORTH_A_THREAD = 256
-"""Nodes that a thread needs to be worth its start: they take about 4 ms, and the start takes 0.1 ms."""
+"""The least number of nodes for a thread: they take about 4 ms, and the start of a thread takes 0.1 ms."""
 
 
 class Beliefs:
-    """First and second moments of the mass of every node and pair of a tree, given the counts; and samples."""
+    """The posterior of the mass of every node and pair of a tree of halvings, given noisy counts.
+
+    ``first`` and ``second`` are the first and second moments of the masses; :meth:`draw` samples the masses.
+    """
 
     def __init__(self, tree: SplitTree) -> None:
         from heathaze.inference import _messages
@@ -44,7 +51,7 @@ class Beliefs:
 
     @classmethod
     def infer(cls, noisy: NoisyCounts) -> Beliefs:
-        """Learn the smoothness, on part of the tree if it is large, then infer all of it."""
+        """Infer the posterior of noisy counts; if the tree is large, the smoothness is learned from a part of it."""
         whole = cls(build(noisy))
         part = whole._thinned()
         learner = whole if part is None else cls(build(part))
@@ -52,7 +59,7 @@ class Beliefs:
         return whole
 
     def evidence(self, smoothness: prior.Smoothness) -> float:
-        """Logarithm of the probability (density) of the noisy counts, given the smoothness."""
+        """Compute the evidence: the log-probability (density) of the noisy counts, given the smoothness."""
         from heathaze.inference import _messages
 
         tree = self.tree
@@ -64,11 +71,11 @@ class Beliefs:
         return float(_messages.root(self._low, self._step, self._messages, self._weights, self.first, self.second))
 
     def at(self, level: int, numbers: Floats) -> Floats:
-        """The numbers of the quadtree nodes of a level, among numbers of all nodes and pairs."""
+        """Select the values of the quadtree nodes of one level from an array with values of all nodes and pairs."""
         return numbers[self.tree.place[level]]
 
     def draw(self, randomness: Randomness) -> Floats:
-        """Masses of all nodes and pairs, one sample."""
+        """Draw one sample of the masses of all nodes and pairs from the posterior."""
         from heathaze.inference import _messages
 
         tree, mass = self.tree, np.zeros(len(self.tree.left))
@@ -87,11 +94,11 @@ class Beliefs:
         return mass
 
     def concentration(self, level: int, mass: Floats) -> Floats:
-        """A of nodes of a level (see prior.py)."""
+        """Compute the concentration A of nodes of a level with the learned smoothness (see prior.py)."""
         return self.smoothness.concentration(level, mass)
 
     def second_moment_ratio(self, level: int, shares: Floats, mass: Floats) -> Floats:
-        """E[s²] / E[s]² of each child's share, below the measured leaves."""
+        """Compute E[s²] / E[s]² under the prior for the share s of each child of a node below the measured leaves."""
         first, north, south = prior.log_odds(shares)
         concentration = self.concentration(level, mass)
         whole = shares[:, 3] > 0
@@ -104,7 +111,7 @@ class Beliefs:
         return np.where((shares > 0).sum(axis=1, keepdims=True) == 1, 1.0, ratio)
 
     def random_shares(self, level: int, expected: Floats, randomness: Randomness) -> Floats:
-        """Shares of four children drawn from the prior around the expected masses."""
+        """Draw the shares of the four children of each node from the prior, centred on the expected masses."""
         whole = expected.sum(axis=1, keepdims=True)
         shares = np.divide(expected, whole, out=np.full(expected.shape, 0.25), where=whole > 0)
         first, north, south = prior.log_odds(shares)
@@ -118,14 +125,14 @@ class Beliefs:
             [upper * west_north, upper * (1 - west_north), (1 - upper) * west_south, (1 - upper) * (1 - west_south)],
             axis=1,
         )
-        # Of two children, the first halving divides them. A single child takes all.
+        # If a node has two children, the first halving divides them. A single child takes all the mass.
         narrow = shares[:, 3] == 0
         drawn[narrow] = np.stack([upper, 1 - upper, 1 - upper, np.zeros(len(upper))], axis=1)[narrow]
         drawn = np.where(shares > 0, drawn, 0.0)
         return np.asarray(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-300))
 
     def settle(self, smoothness: prior.Smoothness) -> None:
-        """Infer everything, given the smoothness."""
+        """Compute the moments of all masses by belief propagation, given the smoothness."""
         from heathaze.inference import _messages
 
         self.smoothness = smoothness
@@ -137,7 +144,10 @@ class Beliefs:
             _in_pieces(_messages.downward, start, stop, tree.left, tree.right, self._sharpness, self._log_odds, *arrays)
 
     def _thinned(self) -> NoisyCounts | None:
-        """Part of a large tree; where it is cut off, the best linear estimate replaces the counts below."""
+        """Select a part of a large tree, to learn the smoothness from; None if the tree is small.
+
+        Where a branch is cut off, the best linear estimate of its mass replaces the counts below.
+        """
         tree = self.tree
         if sum(len(codes) for codes in tree.codes) <= 4 * _ENOUGH_NODES:
             return None
@@ -163,7 +173,10 @@ class Beliefs:
 
 
 def _in_pieces(kernel: Callable[..., None], start: int, stop: int, *arrays: npt.NDArray[Any]) -> None:
-    """Run a kernel over a stage, on all processors if it is long; the nodes of a stage are independent."""
+    """Run a belief propagation kernel over one stage of the tree, in several threads if the stage has many nodes.
+
+    The nodes of a stage do not depend on each other.
+    """
     pieces = min(os.cpu_count() or 1, (stop - start) // _WORTH_A_THREAD)
     if pieces < 2:
         kernel(start, stop, *arrays)
@@ -178,7 +191,10 @@ def _in_pieces(kernel: Callable[..., None], start: int, stop: int, *arrays: npt.
 
 
 def _expectations(tree: SplitTree, combined: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Log-odds of every halving and the mass it divides, from a rough estimate that is consistent and positive."""
+    """Compute the prior's log-odds of every halving, and the expected mass that it divides.
+
+    Both come from a rough estimate, in which masses are positive and children sum to their parents.
+    """
     odds, expected = np.zeros(len(tree.left)), np.zeros(len(tree.left))
     surface = prior.Surface(tree.grid)
     mass = np.maximum(combined[:1], 1e-3)
@@ -203,7 +219,7 @@ def _logistic(numbers: Floats) -> Floats:
 
 
 def _rough(tree: SplitTree, level: int, above: Floats, combined: Floats, variance: Floats) -> Floats:
-    """Masses of the next level: best linear estimates made to sum to their parents, never quite zero."""
+    """Estimate the masses of the next level roughly: linear estimates, made positive and to sum to their parents."""
     place = tree.place[level + 1]
     parent = np.searchsorted(tree.codes[level], tree.codes[level + 1] >> 2)
 
@@ -212,7 +228,8 @@ def _rough(tree: SplitTree, level: int, above: Floats, combined: Floats, varianc
 
     value, spread = combined[place], variance[place]
     free = ~np.isfinite(spread)
-    # What the known children leave goes to the unknown ones; if all are known, it is shared out by their variances.
+    # The parent's mass minus the mass of measured children goes to the children that were not measured. If all were
+    # measured, the difference is divided among them in proportion to their variances.
     known = np.where(free, 0.0, value)
     number = total(free.astype(np.float64))
     finite = np.where(free, 0.0, spread)

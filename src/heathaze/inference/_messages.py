@@ -1,12 +1,14 @@
 """Compiled belief propagation on a tree of halvings (numba): messages up, beliefs down, samples.
 
-A message is the logarithm of a likelihood as a function of a node's mass, kept at POINTS evenly spaced masses and
-linear in between. A halving integrates over where the mass x of a node divides, y to the left and x − y to the right:
+The message of a node is the log-likelihood of all counts at and below the node, as a function of the node's mass. It is
+stored at POINTS evenly spaced masses and is linear in between. A halving divides the mass x of a node into y for the
+left half and x − y for the right half, and the message integrates over y:
 
     message(x) = noise(x) + log ∫ exp(left(y) + right(x − y)) dF(y / x)
 
-with F the prior of the share (see prior.py). The integral is a sum over the masses at which the sharper half keeps its
-message, and over QUANTILES places of the prior, so that neither a sharp likelihood nor a sharp prior is missed.
+Here noise(x) is the log-likelihood of the node's own count, left and right are the messages of the halves, and F is the
+prior of the share (see prior.py). The integral is evaluated at the stored masses of the half with the sharper message,
+and at QUANTILES quantiles of the prior. So neither a narrow likelihood nor a narrow prior is missed.
 """
 
 from __future__ import annotations
@@ -19,19 +21,26 @@ import numpy as np
 from heathaze.types import Floats, Integers
 
 POINTS = 21
+"""The number of masses at which a message is stored."""
+
 QUANTILES = 5
+"""The number of quantiles of the prior at which the integral of a halving is evaluated."""
+
 SPAN = 6.0
-"""A message covers this many standard deviations of what was measured at and below the node to either side."""
+"""A message covers this many standard deviations on either side of the best linear estimate of the node's mass."""
 
 NEGLIGIBLE = 15.0
-"""A place less likely than the most likely one by a factor of exp(−15) is left out."""
+"""The integral leaves out a division whose log-likelihood is lower than the largest one by more than this."""
 
 _ROOM = POINTS + QUANTILES + 2
 
 
 @nb.njit(cache=True)
 def combine(left: Integers, right: Integers, value: Floats, scale: Floats, mean: Floats, variance: Floats) -> None:
-    """Best linear estimate of every node from what was measured at and below it; infinite variance: nothing was."""
+    """Compute the best linear estimate of every node's mass from the counts at and below the node, with its variance.
+
+    The variance is infinite if nothing was measured at or below the node.
+    """
     for node in range(len(left) - 1, -1, -1):
         precision = 0.0
         weighted = 0.0
@@ -54,7 +63,10 @@ def combine(left: Integers, right: Integers, value: Floats, scale: Floats, mean:
 
 @nb.njit(cache=True)
 def place_grids(left: Integers, right: Integers, mean: Floats, variance: Floats, low: Floats, step: Floats) -> None:
-    """The masses at which each node keeps its message; a node without counts takes its parent's largest mass."""
+    """Choose the masses at which each node stores its message: ``low``, ``low`` + ``step``, and so on.
+
+    If nothing was measured at or below a node, its masses go from 0 to the largest mass of its parent.
+    """
     for node in range(len(left)):
         if variance[node] < np.inf:
             deviation = math.sqrt(variance[node])
@@ -62,9 +74,9 @@ def place_grids(left: Integers, right: Integers, mean: Floats, variance: Floats,
             top = max(mean[node], 0.0) + SPAN * deviation
             step[node] = (top - low[node]) / (POINTS - 1)
             if low[node] == 0.0 and mean[node] > step[node]:
-                # The peak of Laplace noise is a corner: let a point fall on it.
+                # The likelihood of Laplace noise has a sharp peak: place a point exactly on it.
                 step[node] = mean[node] / math.floor(mean[node] / step[node])
-            step[node] = max(step[node], 1e-12 * top, 1e-300)  # no numbers are too sharp to tell apart
+            step[node] = max(step[node], 1e-12 * top, 1e-300)  # floats could not represent a smaller step
         elif node == 0:
             low[node], step[node] = 0.0, 1.0
         top = low[node] + (POINTS - 1) * step[node]
@@ -75,7 +87,7 @@ def place_grids(left: Integers, right: Integers, mean: Floats, variance: Floats,
 
 @nb.njit(cache=True, inline="always")
 def _between(low: float, step: float, message: Floats, x: float) -> float:
-    """A message at any mass: linear between its points, never rising beyond them."""
+    """Evaluate a message at mass x: linear between its points, and not rising beyond the first and the last point."""
     at = (x - low) / step
     if at < 0:
         return message[0] + max(message[1] - message[0], 0.0) * at
@@ -88,7 +100,10 @@ def _between(low: float, step: float, message: Floats, x: float) -> float:
 
 @nb.njit(cache=True, inline="always")
 def _weight_between(l0: float, e0: float, l1: float, e1: float) -> float:
-    """F(l1) − F(l0) of the logistic distribution without cancellation, e = exp(−|l|)."""
+    """Compute the prior's weight F(l1) − F(l0) between two logits without cancellation.
+
+    F is the logistic distribution function; e0 = exp(−|l0|) and e1 = exp(−|l1|).
+    """
     if l1 <= 0:
         return (e1 - e0) / ((1 + e0) * (1 + e1))
     if l0 >= 0:
@@ -114,11 +129,16 @@ def _divide(
     scratch: Floats,
     weigh: bool,
 ) -> tuple[int, float]:
-    """Places y at which mass x may divide, their weights if ``weigh``, and the logarithm of the integral."""
+    """Integrate over the divisions of mass x of a node into y for half ``a`` and x − y for half ``b``.
+
+    The values of y are written to ``ys`` and, if ``weigh``, their posterior weights to ``ws``. Returned are the number
+    of values and the logarithm of the integral.
+    """
     sharp, odds = sharpness[node], log_odds[node]
     left_is_sharper = step[a] <= step[b]
     ls, es, heights, likelihoods = scratch[0], scratch[1], scratch[2], scratch[3]
-    # 1. The places, ascending: zero, the sharper half's own masses among the quantiles of the prior, and x.
+    # 1. Collect the values of y in ascending order: zero, the stored masses of the sharper half merged with the
+    # quantiles of the prior, and x.
     count = 1
     ys[0], ls[0] = 0.0, -np.inf
     k = 0
@@ -147,7 +167,8 @@ def _divide(
         count += 1
     ys[count], ls[count] = x, np.inf
     count += 1
-    # 2. What both halves say there; places that cannot matter are left out before anything costly is computed.
+    # 2. Add the messages of both halves at each y. Values of y with a negligible likelihood at either end are left out
+    # before anything costly is computed.
     most = -np.inf
     for q in range(count):
         heights[q] = _between(low[a], step[a], messages[a], ys[q]) + _between(low[b], step[b], messages[b], x - ys[q])
@@ -158,8 +179,8 @@ def _divide(
         first += 1
     while heights[last] < most - NEGLIGIBLE and heights[last - 1] < most - NEGLIGIBLE:
         last -= 1
-    # 3. Between two places the likelihood is taken as exponential, as the tails of Laplace noise are. A straight line
-    # would give the long stretch between a sharp peak and the next quantile far more than it has.
+    # 3. Between two values of y the likelihood is taken as exponential, like the tails of Laplace noise. With linear
+    # interpolation, the long stretch between a sharp peak and the next quantile would get far too much weight.
     for q in range(first, last + 1):
         if math.isnan(ls[q]):
             ls[q] = sharp * (math.log(ys[q] / (x - ys[q])) - odds)
@@ -178,7 +199,7 @@ def _divide(
                 far = 1.0 / (1.0 - math.exp(-rise)) - 1.0 / rise
             ws[q - 1] += weight * mean * (1.0 - far)
             ws[q] += weight * mean * far
-    if total <= 0:  # the likelihood sits where the prior has less than the smallest number: take its peak
+    if total <= 0:  # the prior underflows where the likelihood is large: use the likelihood without the prior
         for q in range(first, last + 1):
             ws[q] = likelihoods[q]
         return count, most - 745.0
@@ -211,7 +232,10 @@ def upward(
     step: Floats,
     messages: Floats,
 ) -> None:
-    """Fill the messages of some nodes of a stage; those of later stages are there already."""
+    """Compute the messages of the nodes from ``start`` to ``stop``, which belong to one stage.
+
+    The messages of all later stages must have been computed before.
+    """
     logits, ratios = _logits(), np.empty(QUANTILES)
     ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
     for node in range(start, stop):
@@ -234,7 +258,7 @@ def upward(
 
 @nb.njit(cache=True)
 def root(low: Floats, step: Floats, messages: Floats, beliefs: Floats, first: Floats, second: Floats) -> float:
-    """The belief about the whole, from its message, and the logarithm of the evidence."""
+    """Compute the belief about the total mass from the message of the root, and return the log-evidence."""
     most = messages[0].max()
     total = 0.0
     for k in range(POINTS):
@@ -251,7 +275,7 @@ def root(low: Floats, step: Floats, messages: Floats, beliefs: Floats, first: Fl
 
 @nb.njit(cache=True, inline="always")
 def _deposit(low: float, step: float, belief: Floats, y: float, weight: float) -> None:
-    """Share a weight between the two points of a grid around y."""
+    """Add a weight to a belief at mass y, divided between the two stored masses next to y."""
     at = (y - low) / step
     if at <= 0:
         belief[0] += weight
@@ -278,7 +302,10 @@ def downward(
     first: Floats,
     second: Floats,
 ) -> None:
-    """Hand the beliefs (weights of each mass) of some nodes of a stage to their halves, with both moments."""
+    """Compute the beliefs and both moments of the halves of the nodes from ``start`` to ``stop``, which form one stage.
+
+    A belief is the posterior probability of each stored mass of a node.
+    """
     logits, ratios = _logits(), np.empty(QUANTILES)
     ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
     for node in range(start, stop):
@@ -328,7 +355,10 @@ def draw(
     uniforms: Floats,
     mass: Floats,
 ) -> None:
-    """One sample of all masses: the root from its belief, then every division in turn; one uniform a node."""
+    """Draw one sample of all masses: first the root's mass from its belief, then each division given the mass above.
+
+    ``uniforms`` holds one uniform random number for each node.
+    """
     logits, ratios = _logits(), np.empty(QUANTILES)
     ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
     grid = np.empty(POINTS)
@@ -353,7 +383,7 @@ def draw(
 
 @nb.njit(cache=True)
 def _pick(ys: Floats, ws: Floats, count: int, uniform: float) -> float:
-    """A point by its weight, and a place around it as far as half-way to its neighbours."""
+    """Draw a mass: one of the points ``ys`` with weights ``ws``, then a mass between the midpoints on either side."""
     target = uniform * ws[:count].sum()
     for q in range(count):
         if target < ws[q]:

@@ -1,4 +1,4 @@
-"""The uncertainty of a map, from maps that were drawn beside it: their spread is what the data leave open."""
+"""The uncertainty of a map from maps drawn from its posterior: where the drawn maps differ, the map is uncertain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from heathaze.inference.posterior import LevelBelief
 from heathaze.types import Floats, Integers
 
 INFLATION = 1.2
-"""Factor of the spread of drawn maps: they ignore that the learned roughness is uncertain too."""
+"""The spread of drawn maps is widened by this factor, because drawn maps ignore the uncertainty of the roughness."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,8 @@ class DrawnMaps:
         side: Cells on a side of a square, a power of two.
         shares: The maps (count × rows × columns of squares), each summing to 1; at least two.
         within: Standard deviation of the logarithm of the density inside a square, which the maps do not show.
-        asked: For each square, the level of the smallest region around it that a number was measured of; inside of that
-            region only the prior decides. None if every square was measured.
+        asked: For each square, the quadtree level of the smallest measured region that contains it. How the mass lies
+            inside this region is known from the prior only. None if every square was measured.
 
     Raises:
         InvalidInput: The maps do not fit the grid, or are not shares.
@@ -48,9 +48,9 @@ class DrawnMaps:
         fits = 1 <= self.side <= 1 << self.grid.depth and not self.side & (self.side - 1)
         squares = tuple(-(-length // self.side) for length in self.grid.shape) if fits else ()
         if not fits or shares.ndim != 3 or shares.shape[1:] != squares:
-            raise InvalidInput("Drawn maps hold one share for each square of a power of two cells a side.")
+            raise InvalidInput("Drawn maps hold one share for each square, whose side is a power of two cells.")
         if len(shares) < 2 or not np.isfinite(shares).all() or (shares < 0).any():
-            raise InvalidInput("Drawn maps are at least two, of shares that are finite and not negative.")
+            raise InvalidInput("There must be at least two drawn maps, with shares that are finite and not negative.")
         if not np.allclose(shares.sum(axis=(1, 2)), 1.0, atol=1e-3) or not 0 <= self.within < 1e3:
             raise InvalidInput("The shares of a drawn map sum to 1.")
         shares.flags.writeable = False
@@ -58,19 +58,19 @@ class DrawnMaps:
         if self.asked is not None:
             asked = np.array(self.asked, dtype=np.int64)
             if asked.shape != squares or ((asked < 0) | (asked > self.grid.depth)).any():
-                raise InvalidInput("Drawn maps name one level of the grid for each square that was asked about.")
+                raise InvalidInput("Drawn maps with measured levels need one level of the grid for each square.")
             asked.flags.writeable = False
             assign(self, asked=asked)
 
     @classmethod
     def of(cls, grid: Grid, shares: Floats, prior: LogPyramid, asked: Integers | None = None) -> DrawnMaps:
-        """Maps drawn under a prior.
+        """Make drawn maps from arrays of shares and the prior under which they were drawn.
 
         Args:
             grid: The public grid.
-            shares: The maps, on squares of a power of two cells a side.
-            prior: The prior, which says how much the density varies inside a square.
-            asked: As in the class.
+            shares: The maps, on squares whose side is a power of two cells.
+            prior: The prior. It says how much the density varies inside a square.
+            asked: The level of the smallest measured region around each square, as in the class.
         """
         side = 2 ** round(math.log2(max(grid.shape) / max(shares.shape[1:])))
         finer = prior.height * prior.fall ** np.arange(grid.depth - (side.bit_length() - 1) + 1, grid.depth + 1)
@@ -79,7 +79,9 @@ class DrawnMaps:
 
 @dataclass(frozen=True, eq=False)
 class DrawnPosterior:
-    """The uncertainty of an estimate by drawn maps, in the form of :class:`heathaze.inference.posterior.Posterior`.
+    """The posterior of an estimate, represented by drawn maps.
+
+    It has the same methods as :class:`heathaze.inference.posterior.Posterior`.
 
     Args:
         drawn: The maps.
@@ -132,23 +134,26 @@ class DrawnPosterior:
         """
         drawn = np.array([density.mass_in(box) for density in self._fine])
         centre, deviation = self._believed(drawn, np.asarray(share), whole=1.0)
-        # The whole mass of a region that the box cuts may lie in one place, inside or outside of the box.
+        # If the box cuts a region, the whole mass of the region may lie in one place, inside or outside of the box.
         lumps = sum(float((mass**2 * part * (1 - part)).sum()) for mass, part, _ in self._cut(box))
         return float(centre), math.hypot(float(deviation), math.sqrt(lumps))
 
     def unresolved(self, box: Box) -> float:
-        """The share of regions that a box cuts and that are not smaller than it: it may lie inside or outside."""
+        """Sum the shares of the measured regions that a box cuts and that are at least as large as the box.
+
+        It is unknown whether the mass of such a region lies inside or outside of the box.
+        """
         covered = sum(float((area * part).sum()) for _, part, area in self._cut(box))
         return sum(
             float(mass[(part > 0) & (part < 1) & (area >= covered)].sum()) for mass, part, area in self._cut(box)
         )
 
     def _cut(self, box: Box) -> list[tuple[Floats, Floats, Floats]]:
-        """The share of every region, the part of its area in a box, and its area in squares."""
+        """For every measured region, return its share, the part of its area inside a box, and its area in squares."""
         return [(mass, part_inside(self.grid, level, codes, box), area) for level, codes, mass, area in self._regions]
 
     def deviations(self, window: Box | None = None, shape: tuple[int, int] | None = None, sigma: float = 0.0) -> Floats:
-        """Standard deviation of every cell of a picture, as a share of the whole map.
+        """Compute the standard deviation of every cell of a picture of the map, as a share of the whole map.
 
         Args:
             window: The part of the map in the picture; all of it if left out.
@@ -161,7 +166,7 @@ class DrawnPosterior:
         maps = [density.render(window, shape).smooth(sigma).values for density in self._fine]
         mean = self.density.render(window, shape).smooth(sigma)
         _, between = self._believed(np.stack(maps), mean.values, whole=1.0)
-        # Cells smaller than a square divide its mass as the prior says.
+        # If picture cells are smaller than a square, the prior says how unevenly they divide the mass of the square.
         across = (window or self.grid.box).x
         cells = self.grid.cols * (across[1] - across[0]) / (self.grid.x[1] - self.grid.x[0]) / mean.grid.cols
         within = self.drawn.within if max(cells, 2 * sigma * cells) < self.drawn.side else 0.0
@@ -169,7 +174,10 @@ class DrawnPosterior:
         return np.asarray(np.hypot(inside * spread, self._lumps(mean.grid, cells, sigma)))
 
     def _lumps(self, target: Grid, cells: float, sigma: float) -> Floats | float:
-        """Deviation of each target cell because the whole mass of a region may lie in one place, which is unknown."""
+        """Compute the part of each target cell's deviation that comes from regions measured only as a whole.
+
+        The whole mass of such a region may lie in one place, and the place is unknown.
+        """
         if not self._regions:
             return 0.0
         squares = np.zeros((2, *self.drawn.shares.shape[1:]))
@@ -181,14 +189,15 @@ class DrawnPosterior:
         row = (self.grid.down(target.y_at(np.arange(target.rows) + 0.5)) / self.drawn.side).astype(np.int64)
         col = (self.grid.across(target.x_at(np.arange(target.cols) + 0.5)) / self.drawn.side).astype(np.int64)
         mass, area = (part[np.ix_(row.clip(0, len(part) - 1), col.clip(0, part.shape[1] - 1))] for part in squares)
-        # The place is as large as a cell, or as the smoothing; a smoothed cell holds its part of it.
+        # The place is as large as one cell, or as the smoothing kernel if that is larger. A smoothed cell holds 1/spot
+        # of the mass at the place.
         spot = max(1.0, 2 * sigma) ** 2
         part = np.minimum(1.0, spot * (cells / self.drawn.side) ** 2 / np.maximum(area, 1.0))
         return np.asarray(mass * np.sqrt(part * (1 - part)) / spot)
 
     @functools.cached_property
     def _regions(self) -> list[tuple[int, Integers, Floats, Floats]]:
-        """The regions that were measured, by level: codes of their nodes, shares, and areas in squares."""
+        """The measured regions of each level: level, codes of the nodes, estimated shares, and areas in squares."""
         if self.drawn.asked is None:
             return []
         found = []
@@ -200,16 +209,16 @@ class DrawnPosterior:
         return found
 
     def _nodes(self, level: int) -> Integers:
-        """The node of a level in which each square lies; for levels finer than the squares, the square's node."""
+        """Find the quadtree node of a level that contains each square, or the square itself if the level is finer."""
         deepest = self.grid.depth - (self.drawn.side.bit_length() - 1)
         rows, cols = np.indices(self.drawn.shares.shape[1:])
         return interleave(rows.ravel(), cols.ravel()) >> (2 * max(0, deepest - level))
 
     def _believed(self, drawn: Floats, estimate: Floats, whole: float) -> tuple[Floats, Floats]:
-        """Centre and standard deviation of some amounts; each drawn map has one value of each.
+        """Compute the centre and the standard deviation of some amounts from their values in the drawn maps.
 
-        Where the estimate is nearly zero the drawn maps may have more, and their mean is the better centre. The maps
-        are of probabilities; the positions that people really had add the variance of a count.
+        If the drawn maps differ from the estimate by more than the estimate itself, their mean is a better centre. The
+        drawn maps are maps of probabilities. The true positions of people add the variance of a count.
 
         Args:
             drawn: The values of the drawn maps, one row for each map.
@@ -228,7 +237,7 @@ class DrawnPosterior:
 
     @functools.cached_property
     def _fine(self) -> list[Density]:
-        """Every drawn map in the cells of the grid: each square is divided as the estimate divides it."""
+        """Every drawn map on the cells of the grid; a square's mass is divided among its cells as in the estimate."""
         side, (rows, cols) = self.drawn.side, self.grid.shape
         size = _spread(_summed(np.ones(self.grid.shape), side), side)[:rows, :cols]
         whole = _spread(self._squares, side)[:rows, :cols]
@@ -239,13 +248,13 @@ class DrawnPosterior:
 
 
 def _summed(values: Floats, side: int) -> Floats:
-    """The sum of every square of ``side`` × ``side`` numbers."""
+    """Sum the numbers of a map in squares of ``side`` × ``side`` cells."""
     rows, cols = (np.arange(0, length, side) for length in values.shape)
     return np.asarray(np.add.reduceat(np.add.reduceat(values, rows, axis=0), cols, axis=1))
 
 
 def _least(values: Integers, side: int) -> Integers:
-    """The smallest number of every square of ``side`` × ``side`` numbers."""
+    """Find the smallest number of a map in each square of ``side`` × ``side`` cells."""
     rows, cols = (np.arange(0, length, side) for length in values.shape)
     return np.asarray(np.minimum.reduceat(np.minimum.reduceat(values, rows, axis=0), cols, axis=1))
 

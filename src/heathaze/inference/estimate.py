@@ -1,4 +1,4 @@
-"""What a mechanism returns: a map made from noisy numbers, before a guarantee is attached to it."""
+"""The result of a mechanism: a map made from noisy numbers, before a guarantee is attached to it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Estimate:
 
     Args:
         density: Where the mass lies: one number for each cell, or a tree of squares on fine grids.
-        total: Estimated number of units (people, person-days, visits; with weight "presence": of presences).
-        noisy: The noisy counts that the map was inferred from, or None where a mechanism keeps none.
-        drawn: Other maps that fit the reports as well, or None where a mechanism draws none.
+        total: Estimated number of units (people, person-days or visits), or of presences with weight "presence".
+        noisy: The noisy counts from which the map was inferred, or None if the mechanism keeps none.
+        drawn: Other maps that fit the reports equally well, or None if the mechanism draws none.
 
     >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
     >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 61, 22, 12, -2], [5, 1, 1, 1, 1])
@@ -38,7 +38,7 @@ class Estimate:
 
     @classmethod
     def infer(cls, noisy: NoisyCounts) -> Estimate:
-        """The mean of the posterior of some noisy counts. The posterior is kept, so that it is inferred once.
+        """Infer a map from noisy counts: the mean of their posterior. The posterior is kept and not inferred again.
 
         Args:
             noisy: Counts of quadtree nodes with noise of known scale.
@@ -63,7 +63,7 @@ class Estimate:
 
     @functools.cached_property
     def posterior(self) -> Posterior | DrawnPosterior:
-        """All maps that the noisy counts or reports could have come from, each as likely as they make it.
+        """The probability distribution over all maps, given the noisy counts or reports.
 
         Raises:
             InvalidInput: The mechanism kept neither noisy counts nor drawn maps.
@@ -75,5 +75,5 @@ class Estimate:
         return posterior(self.noisy)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The four fields. The posterior is many times as large, and can be inferred again."""
+        """Pickle the four fields only. The posterior is many times as large and can be inferred again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -1,8 +1,8 @@
 """Intervals for an amount that cannot be negative, from its mean and standard deviation.
 
-The amount is taken as gamma distributed: nearly normal where the deviation is small against the mean, and with a peak
-at zero where it is large. The interval is the shortest one with the wanted probability, so it starts at zero exactly
-when zero is the most likely amount.
+The amount is assumed to have a gamma distribution. This distribution is nearly normal if the deviation is small
+compared with the mean, and has its peak at zero if the deviation is at least as large as the mean. The interval is the
+shortest one with the wanted probability, so it starts at zero exactly if zero is the most likely amount.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TAILS = 65
 
 
 def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -> tuple[Floats, Floats]:
-    """Lower and upper ends of the shortest intervals.
+    """Compute the shortest interval of each amount that contains it with the given probability.
 
     Args:
         mean: Means, not negative.
@@ -44,8 +44,8 @@ def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -
     lows, highs = _table(confidence)
     at = np.log(np.clip(shape, _SHAPES[0], _SHAPES[-1]))
     low, high = (mean * np.interp(at, np.log(_SHAPES), ends) for ends in (lows, highs))
-    # An amount that is nearly always zero and rarely large is mostly below its mean; the interval contains the mean
-    # too.
+    # If an amount is nearly always zero and rarely large, its shortest interval may end below the mean. The interval
+    # is then extended to contain the mean.
     return np.minimum(low, mean), np.maximum(high, mean)
 
 
@@ -53,7 +53,7 @@ def check_confidence(confidence: float) -> None:
     """Refuse a confidence that is not between 0 and 1.
 
     Raises:
-        InvalidInput: It is not.
+        InvalidInput: The confidence is not between 0 and 1.
     """
     if not 0 < confidence < 1:
         raise InvalidInput(f"The confidence is {confidence}; give a number between 0 and 1, for example 0.9.")
@@ -61,7 +61,7 @@ def check_confidence(confidence: float) -> None:
 
 @functools.cache
 def _table(confidence: float) -> tuple[Floats, Floats]:
-    """Shortest interval of a gamma distribution of mean 1, for each shape."""
+    """Tabulate the shortest interval of a gamma distribution with mean 1 for each shape parameter in _SHAPES."""
     from scipy.special import gammaincinv
 
     tails = np.linspace(0, 1 - confidence, _TAILS)

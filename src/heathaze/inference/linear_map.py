@@ -1,19 +1,21 @@
-"""Smooth maps from linear measurements: the most probable density under a prior, and others that fit as well.
+"""Smooth maps from linear measurements: the most probable density under a prior, and maps drawn from the posterior.
 
-A measurement is a noisy number whose mean is linear in the density: the tally of an outcome in the local model, the
+A measurement is a noisy number whose mean is linear in the density: the tally of an outcome in the local model, or the
 sum over a region in the distributed model. The logarithm of the density has the prior of :class:`LogPyramid`. A map is
 found in four steps:
 
-1. Roughness. The prior's ``fall`` says how quickly detail loses height. It is learned by cross-validation: the map is
-   fitted to a part of the measurements, and the fall is chosen that predicts the rest best (:func:`learn_prior`).
+1. Roughness. The prior's ``fall`` says how quickly the height of detail decreases from level to level. It is learned by
+   cross-validation: maps with different falls are fitted to one part of the measurements, and the fall that predicts
+   the other part best is chosen (:func:`learn_prior`).
 2. Map. The most probable density is found on a coarse grid by L-BFGS over the knots of the prior
    (:meth:`MapProblem.solve`).
-3. Detail. The same problem is solved on finer and finer grids, each starting from the result before
+3. Detail. The same problem is solved on finer and finer grids; each solution is the starting point on the next grid
    (:func:`refine`).
-4. Uncertainty. Maps are drawn from the posterior on the coarse grid: each is the most probable map after fresh noise
-   was added to the measurements and to the prior's mean (:meth:`SmoothMap.draws`). This is exact for a linear model.
+4. Uncertainty. Maps are drawn from the posterior on the coarse grid. A drawn map is the most probable map after fresh
+   noise was added to the measurements and to the prior's mean (:meth:`SmoothMap.draws`). This is exact for a linear
+   model.
 
-Everything here is post-processing of numbers that are private already.
+All of this is post-processing of numbers that already have noise.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ HEIGHT = 8.0
 """Height of the prior's coarsest surface: one quarter of the map may hold thousands of times as much as another."""
 
 Cost = Callable[[Floats], tuple[float, Floats]]
-"""A function that gives its value and its gradient."""
+"""A function that returns the value and the gradient of a cost."""
 
 Normals = Callable[[Randomness, int], Floats]
-"""A function that draws so many standard normal numbers."""
+"""A function that draws a given number of standard normal numbers."""
 
 DensityT = TypeVar("DensityT")
 
@@ -45,31 +47,31 @@ class Measurements(Protocol):
     """Noisy numbers whose means are linear in a density."""
 
     def misfit(self, likely: Floats | None) -> Cost:
-        """Minus the log-likelihood of a density (rows × columns), and its gradient.
+        """Return a function of the density (rows × columns): minus the log-likelihood of the measurements.
 
         Args:
             likely: A density near the result, from which variances may be taken; None before the first fit.
         """
 
     def repeated(self, density: Floats, randomness: Randomness) -> Measurements:
-        """The same measurements with fresh noise on top; ``density`` is the fitted one."""
+        """Add fresh noise to the measurements, to draw another map; ``density`` is the fitted density."""
 
 
 @dataclass(frozen=True, eq=False)
 class MapProblem:
-    """The most probable density for some measurements under a prior."""
+    """The problem of finding the most probable density for some measurements under a prior."""
 
     parts: Sequence[Measurements]
     prior: LogPyramid
 
     def solve(self, start: Floats, *, steps: int, repeats: int = 1, mean: Floats | None = None) -> Floats:
-        """Minimise  misfit(f(z)) + ½ |z − mean|²  over the knots z of log f.
+        """Find the knots z of the most probable log-density: minimise  misfit(f(z)) + ½ |z − mean|².
 
         Args:
             start: The knots to start from.
             steps: The most steps of one minimisation.
-            repeats: How often to minimise; before each time the variances are taken from the last result.
-            mean: The prior's mean; zero if left out.
+            repeats: The number of minimisations. Each takes the variances of the measurements from the last result.
+            mean: The prior's mean of the knots; zero if left out.
 
         Returns:
             The knots of the most probable density.
@@ -96,14 +98,14 @@ class MapProblem:
 
 @dataclass(frozen=True, eq=False)
 class SmoothMap(Generic[DensityT]):
-    """A fitted density, its prior, and what is needed to draw other maps that fit as well.
+    """A fitted density with its prior; :meth:`draws` draws other maps from the posterior.
 
     Args:
         density: The fitted density, in the form that the model uses.
         prior: The prior on the finest grid that was fitted.
         problem: The problem on the coarse grid.
         knots: The solution of that problem.
-        normals: How normal numbers are drawn.
+        normals: The function that draws normal numbers.
         steps: The most steps for one drawn map.
     """
 
@@ -118,8 +120,8 @@ class SmoothMap(Generic[DensityT]):
         """Draw maps from the posterior.
 
         Args:
-            count: How many maps.
-            randomness: A source of random bits; always the same one if left out, so that draws can be repeated.
+            count: The number of maps.
+            randomness: The source of random bits; a fixed seed if left out, so that the draws can be repeated.
 
         Returns:
             Densities on the coarse grid, each summing to 1.
@@ -143,12 +145,12 @@ def learn_prior(
     steps: int,
     repeats: int = 1,
 ) -> LogPyramid:
-    """The prior under which a part of the measurements predicts the rest best.
+    """Learn the prior of a map by cross-validation: one part of the measurements should predict the other part best.
 
     Args:
         shape: Rows and columns of the coarse grid.
-        falls: The values of the prior's fall to choose from.
-        trials: Pairs of the measurements to fit and a function that scores the fitted density by the others.
+        falls: The candidates for the prior's fall.
+        trials: Pairs of measurements to fit, and a function that scores the fitted density by the other measurements.
         steps: As in :meth:`MapProblem.solve`.
         repeats: As in :meth:`MapProblem.solve`.
 
@@ -169,15 +171,15 @@ def learn_prior(
 def refine(
     prior: LogPyramid, knots: Floats, finer: Iterable[tuple[tuple[int, int], Sequence[Measurements], int]]
 ) -> tuple[LogPyramid, Floats]:
-    """Solve the same problem on finer and finer grids. Each starts from the result before, so it needs few steps.
+    """Refine a fitted map: solve the same problem on finer and finer grids, each from the solution on the grid before.
 
     Args:
         prior: The prior on the coarse grid.
-        knots: The solution there.
-        finer: For each finer grid its shape, the measurements as seen on it, and the most steps.
+        knots: The solution on the coarse grid.
+        finer: For each finer grid its shape, the measurements as functions on this grid, and the most steps.
 
     Returns:
-        The prior on the finest grid, and the solution there.
+        The prior and the solution on the finest grid.
     """
     for shape, parts, steps in finer:
         sharper = LogPyramid(shape, HEIGHT, prior.fall)
@@ -189,23 +191,23 @@ def refine(
 # ── minimising a smooth function of many numbers ────────────────────────────────────────────────────────────────────
 
 _MEMORY = 8
-"""Earlier steps that shape the next."""
+"""The number of earlier steps from which L-BFGS estimates the curvature."""
 
 _ENOUGH = 1e-4
-"""Part of the promised decrease that a step must bring (Armijo)."""
+"""A step must lower the cost by at least this fraction of the decrease that the gradient predicts (Armijo)."""
 
 
 def minimise(cost: Cost, start: Floats, *, steps: int, tolerance: float = 1e-10) -> Floats:
     """Minimise a smooth function by limited-memory BFGS (Nocedal 1980).
 
-    scipy has the same method. Its inner products go through a threaded BLAS, whose threads wait for each other on a
-    busy machine and then take many times as long as the function itself. Here they stay in one thread.
+    scipy has the same method, but computes inner products in several BLAS threads. On a busy machine these threads wait
+    for each other and take many times as long as the function itself. Here inner products are computed in one thread.
 
     Args:
         cost: Value and gradient of the function.
-        start: Where to begin.
+        start: The starting point.
         steps: The most steps.
-        tolerance: Stop when a step lowers the value by less than this part of it.
+        tolerance: Stop if a step lowers the value by less than this fraction of the value.
 
     Returns:
         The point with the lowest value that was found.
@@ -219,12 +221,12 @@ def minimise(cost: Cost, start: Floats, *, steps: int, tolerance: float = 1e-10)
     for _ in range(steps):
         direction = -_bent(slope, earlier)
         steep = _inner(direction, slope)
-        if steep >= 0:  # rounding has spoilt what was remembered
+        if steep >= 0:  # rounding errors have spoilt the remembered curvature
             earlier.clear()
             direction, steep = -slope, -_inner(slope, slope)
         if steep == 0:
             break
-        # A remembered curvature makes 1 the right length; without one, a length of 1 at most.
+        # With a remembered curvature, 1 is the right length of a step. Without one, the step moves by at most 1.
         length = 1.0 if earlier else min(1.0, (-steep) ** -0.5)
         there, lower, slope_there = _along(cost, here, value, direction, steep, length)
         if lower >= value:
@@ -243,21 +245,21 @@ def minimise(cost: Cost, start: Floats, *, steps: int, tolerance: float = 1e-10)
 def _along(
     cost: Cost, here: Floats, value: float, direction: Floats, steep: float, length: float
 ) -> tuple[Floats, float, Floats]:
-    """A point along the direction where the cost is lower by enough; lengths are tried, each shorter than the last."""
+    """Search along a direction for a point with a sufficiently lower cost, with shorter and shorter steps."""
     there, found, slope = here, value, direction
     for _ in range(20):
         there = here + length * direction
         found, slope = cost(there)
         if found <= value + _ENOUGH * length * steep:
             break
-        # The least point of the parabola through what is known, kept within bounds.
+        # The next length is the minimum of the parabola through the known values and slope, within bounds.
         best = -steep * length**2 / (2 * (found - value - steep * length)) if np.isfinite(found) else 0.0
         length = min(max(best, 0.1 * length), 0.5 * length)
     return there, found, slope
 
 
 def _bent(slope: Floats, earlier: deque[tuple[Floats, Floats, float]]) -> Floats:
-    """The slope times an inverse curvature made of earlier steps: the two-loop recursion."""
+    """Multiply the gradient by the inverse curvature estimated from earlier steps (two-loop recursion of L-BFGS)."""
     bent = slope.copy()
     parts = []
     for moved, turned, weight in reversed(earlier):
@@ -273,5 +275,5 @@ def _bent(slope: Floats, earlier: deque[tuple[Floats, Floats, float]]) -> Floats
 
 
 def _inner(first: Floats, second: Floats) -> float:
-    """Inner product without BLAS."""
+    """Compute an inner product in one thread, without BLAS."""
     return float(np.einsum("i,i->", first, second))

@@ -1,10 +1,11 @@
-"""A prior for maps of places: the logarithm of the density is a sum of random surfaces, from coarse to fine.
+"""A prior for maps: the logarithm of the density is a sum of random surfaces, from coarse to fine.
 
     log f = c + Σ_level s_level · up(z_level),   z independent standard normal,   s_level = height · fall^level
 
-A surface of level l has a knot for each of the 2^l × 2^l squares of the box and is bilinear between them. ``fall`` is
-the factor by which the height decreases with each level: small for smooth maps, near 1 for maps with spikes. On a
-logarithmic scale a place can be a thousand times as dense as its neighbour.
+The surface of level l has one knot at the centre of each of the 2^l × 2^l squares of the box. The vector z_level holds
+the heights of the knots, and ``up`` interpolates them bilinearly. The constant c makes the density sum to 1. ``fall``
+is the factor by which the height decreases from one level to the next: small for smooth maps, near 1 for maps with
+spikes. The surfaces are added on a logarithmic scale, so a place can be a thousand times as dense as its neighbour.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from heathaze.types import Floats
 
 @dataclass(frozen=True)
 class LogPyramid:
-    """The prior on a grid of some shape: from knots to the logarithm of a density, and the adjoint of that linear map.
+    """The prior on a grid: the linear map from the heights of knots to a log-density, and the adjoint of this map.
 
     Args:
         shape: Rows and columns of the grid.
@@ -36,28 +37,28 @@ class LogPyramid:
 
     @property
     def depth(self) -> int:
-        """Level of the finest surface: one knot a cell."""
+        """Level of the finest surface, which has one knot for each cell."""
         return (max(self.shape) - 1).bit_length()
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Knots of every level, down and across."""
+        """Rows and columns of the knots of every level."""
         rows, cols = self.shape
         steps = [1 << (self.depth - level) for level in range(self.depth + 1)]
         return [(-(-rows // step), -(-cols // step)) for step in steps]
 
     @property
     def size(self) -> int:
-        """All knots together."""
+        """The number of knots of all levels."""
         return sum(math.prod(shape) for shape in self.shapes)
 
     @property
     def scales(self) -> list[float]:
-        """Height of every level's surface."""
+        """Standard deviation of the surface of every level."""
         return [self.height * self.fall**level for level in range(self.depth + 1)]
 
     def surface(self, knots: Floats) -> Floats:
-        """The logarithm of a density, up to a constant.
+        """Compute the logarithm of a density from the knots, up to a constant.
 
         Args:
             knots: Standardised heights of all knots, level after level.
@@ -71,10 +72,10 @@ class LogPyramid:
         return total
 
     def adjoint(self, slopes: Floats) -> Floats:
-        """The adjoint of :meth:`surface`: derivatives by the cells become derivatives by the knots.
+        """Apply the adjoint of :meth:`surface`: turn derivatives with respect to cells into ones with respect to knots.
 
         Args:
-            slopes: A derivative for each cell.
+            slopes: One derivative for each cell.
         """
         parts: list[Floats] = []
         shapes = self.shapes
@@ -85,7 +86,7 @@ class LogPyramid:
         return np.concatenate(parts[::-1])
 
     def density(self, knots: Floats) -> Floats:
-        """The density, summing to 1.
+        """Compute the density from the knots; it sums to 1.
 
         Args:
             knots: Standardised heights of all knots, level after level.
@@ -95,11 +96,13 @@ class LogPyramid:
         return np.asarray(mass / mass.sum())
 
     def lifted(self, knots: Floats, coarser: LogPyramid) -> Floats:
-        """Knots of a pyramid on a coarser grid of the same box, as knots of this one; finer levels are flat.
+        """Convert the knots of a prior on a coarser grid of the same box into knots of this prior.
+
+        The levels that the coarser prior does not have are set to zero.
 
         Args:
-            knots: Heights of the knots of the coarser pyramid.
-            coarser: That pyramid.
+            knots: Heights of the knots of the coarser prior.
+            coarser: The coarser prior.
         """
         lifted = np.zeros(self.size)
         at = beside = 0
@@ -113,7 +116,7 @@ class LogPyramid:
 
 
 def _finer(surface: Floats, shape: tuple[int, int]) -> Floats:
-    """Bilinear interpolation at the centres of squares half the size; constant beyond the outermost centres."""
+    """Interpolate a surface bilinearly at the centres of squares half the size; constant beyond the outermost knots."""
     return _finer_rows(_finer_rows(surface, shape[0]).T, shape[1]).T
 
 
@@ -130,7 +133,7 @@ def _finer_rows(surface: Floats, rows: int) -> Floats:
 
 
 def _coarser(slopes: Floats, shape: tuple[int, int]) -> Floats:
-    """The adjoint of :func:`_finer`."""
+    """Apply the adjoint of the bilinear interpolation :func:`_finer`."""
     return _coarser_rows(_coarser_rows(slopes, shape[0]).T, shape[1]).T
 
 

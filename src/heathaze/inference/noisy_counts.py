@@ -1,12 +1,12 @@
-"""Noisy counts of quadtree nodes, which are all that a mechanism learned about the data; and the tree they form.
-Public.
+"""Noisy counts of quadtree nodes, and the binary tree on which a map is inferred from them. All of it is public.
 
-**Tree of halvings.** A node of the quadtree divides its mass among four children by three halvings: north from south,
-then west from east in either half. The nodes of the tree of halvings are the nodes of the quadtree and these halves
-("pairs"). They are ordered in stages: the nodes of a level, then its pairs, then the nodes of the next level. The
-members of a stage do not depend on each other.
+**Tree of halvings.** A node of the quadtree divides its mass among four children by three halvings. The first separates
+north from south, and the other two separate west from east in the northern and in the southern half. Each of these two
+halves is called a pair, because it holds two children. The nodes of the tree of halvings are the nodes of the quadtree
+and the pairs. They are ordered in stages: the nodes of a level, then the pairs of this level, then the nodes of the
+next level. The members of a stage do not depend on each other.
 
-The quadtree is closed first: it contains every ancestor of a measured node, with all its children, measured or not.
+The quadtree is closed first: all ancestors of measured nodes are added, and all children of these ancestors.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
 NONE = -1
-"""Stands for a half that does not exist."""
+"""Marks a half that does not exist."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
-    """Counts of some nodes with discrete Laplace noise of known scale, in people (or presences).
+    """Counts of some quadtree nodes with discrete Laplace noise of known scale, in people (or presences).
 
     Any set of nodes is allowed, each at most once: whole levels, the leaves of a tree, an adaptive tree with its inner
     nodes.
@@ -86,14 +86,14 @@ class SplitTree:
     Attributes:
         grid: The public frame.
         codes: ``codes[i]`` are the quadtree nodes of level i, ascending.
-        place: ``place[i]`` are their positions in the arrays below.
-        left: The first half of each node or pair, or NONE.
-        right: The second half, or NONE.
-        value: What was measured.
-        scale: Scale of the noise; infinite where nothing was measured.
-        level: The quadtree level that is divided.
-        kind: 0 for the first halving of a node, 1 for its northern or only pair, 2 for its southern pair.
-        owner: Position of the quadtree node that is divided.
+        place: ``place[i]`` are the indices of these nodes in the arrays below.
+        left: Index of the first half of each node or pair, or NONE.
+        right: Index of the second half, or NONE.
+        value: The noisy count; 0 if nothing was measured.
+        scale: Scale of the noise; infinite if nothing was measured.
+        level: Level of the quadtree node that is divided.
+        kind: 0 for a node (its first halving), 1 for its northern or only pair, 2 for its southern pair.
+        owner: Index of the quadtree node that is divided.
     """
 
     grid: Grid
@@ -109,7 +109,7 @@ class SplitTree:
 
     @property
     def stages(self) -> list[tuple[int, int]]:
-        """First and last-plus-one place of each stage, parents first."""
+        """The first index of each stage, and the index one past its last; parents come first."""
         borders = [0]
         for level, places in enumerate(self.place):
             following = self.place[level + 1][0] if level < self.depth else len(self.left)
@@ -123,7 +123,11 @@ class SplitTree:
 
 
 def closed(noisy: NoisyCounts) -> list[Integers]:
-    """The nodes of each level: those that were measured, all ancestors, and all their children."""
+    """Close the quadtree of some noisy counts: the measured nodes, all their ancestors, and all children of ancestors.
+
+    Returns:
+        The codes of the nodes of each level, ascending.
+    """
     deepest = int(noisy.levels.max())
     inner: list[Integers] = [np.zeros(0, np.int64)] * (deepest + 1)
     for level in range(deepest - 1, -1, -1):
@@ -137,7 +141,7 @@ def closed(noisy: NoisyCounts) -> list[Integers]:
 
 
 def build(noisy: NoisyCounts) -> SplitTree:
-    """Close the quadtree of some noisy counts and turn every division into halvings."""
+    """Build the tree of halvings of some noisy counts."""
     codes = closed(noisy)
     place: list[Integers] = []
     parts: list[tuple[Integers, ...]] = []
@@ -162,11 +166,11 @@ def build(noisy: NoisyCounts) -> SplitTree:
 
 
 def _halvings(codes: list[Integers], level: int, start: int) -> tuple[tuple[Integers, ...], tuple[Integers, ...]]:
-    """Left, right, level, kind and owner of the nodes of a level, and of its pairs."""
+    """Compute left, right, level, kind and owner (see SplitTree) of the nodes of a level and of its pairs."""
     count = len(codes[level])
     nodes, below = codes[level], codes[level + 1] if level + 1 < len(codes) else np.zeros(0, np.int64)
     left, right = np.full(count, NONE), np.full(count, NONE)
-    # Children are neighbours in the next level, in the order of their codes.
+    # The children of a node are next to each other in the next level, in the order of their codes.
     first = np.searchsorted(below, nodes * 4)
     number = np.searchsorted(below, nodes * 4 + 4) - first
     whole = np.flatnonzero(number == 4)
@@ -174,7 +178,7 @@ def _halvings(codes: list[Integers], level: int, start: int) -> tuple[tuple[Inte
     next_stage = start + count + pairs
     left[whole] = start + count + 2 * np.arange(len(whole))
     right[whole] = left[whole] + 1
-    # At the border of the grid a node may have two children, beside or below each other, or one.
+    # At the border of the grid a node may have only two children, or only one.
     some = np.flatnonzero((number == 1) | (number == 2))
     left[some] = next_stage + first[some]
     two = np.flatnonzero(number == 2)

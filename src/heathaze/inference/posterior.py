@@ -1,9 +1,9 @@
-"""From noisy counts to a posterior over densities: the map, its uncertainty, and samples.
+"""The posterior over maps given noisy counts: the expected map, its uncertainty, and samples.
 
 The likelihood is the distribution of the noise. The prior is a Pólya tree whose smoothness is learned from the same
-noisy counts (prior.py). On a tree, inference is exact up to a quadrature: messages go up once and beliefs come down
-once (_messages.py), so the cost is linear in the nodes. Everything here is post-processing: it sees no data and costs
-no budget.
+noisy counts (prior.py). On a tree, inference is exact up to numerical integration: messages go up once and beliefs come
+down once (_messages.py), so the time is linear in the number of nodes. All of this is post-processing: the code sees no
+secret data and costs no budget.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.types import Booleans, Floats, Integers
 
 MOST_CELLS = 2**20
-"""Up to this size a map is shaded down to its cells."""
+"""If the grid has at most this many cells, the prior fills in detail (shades) down to single cells."""
 
 MOST_SQUARES = 2**17
-"""On a finer grid, leaves are divided further, and so shaded towards their neighbours, up to this many squares."""
+"""On a larger grid, leaves are divided and shaded only until the map has this many squares."""
 
 SHADED_WIDENING = 1.05
 """Deviations below the measured leaves are widened by this factor, since the prior ignores errors of its surface."""
 
 DRAWS = 128
-"""Samples behind an interval; the error of its ends is then about a tenth of its width."""
+"""The number of samples from which an interval is computed; the error of its ends is about a tenth of its width."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +44,10 @@ class LevelBelief:
         codes: The nodes, ascending.
         mean: Mean of their masses.
         deviation: Standard deviation of their masses.
-        leaf: Which are not divided further.
-        measured: Which are informed by noisy counts, their own or those of other nodes, and not by the prior alone.
-        shown: Masses in the map itself, where they are not the mean.
-        drawn: Masses in each drawn map, where there are some.
+        leaf: Whether each node is not divided further.
+        measured: Whether noisy counts inform about each node; if not, only the prior divides its parent's mass.
+        shown: Masses in the published map, if they differ from the mean; else None.
+        drawn: Masses in each drawn map, if maps were drawn; else None.
     """
 
     codes: Integers
@@ -61,9 +61,10 @@ class LevelBelief:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A distribution over maps, given noisy counts; see :func:`posterior`.
+    """A probability distribution over maps, given noisy counts; see :func:`posterior`.
 
-    ``density`` and ``total`` are its mean, ``levels[i]`` the means and standard deviations of the nodes of level i.
+    ``density`` and ``total`` are the mean of the distribution. ``levels[i]`` has the means and standard deviations of
+    the nodes of level i.
     """
 
     grid: Grid
@@ -102,7 +103,7 @@ class Posterior:
         return render_deviations(self.grid, levels, codes, deviations / max(self.total, 1e-300), window, shape)
 
     def unresolved(self, box: Box) -> float:  # noqa: ARG002
-        """Share of which it is unknown whether it is inside a box: 0, because the prior covers every place."""
+        """Return 0: the prior covers every place, so no mass remains that may lie inside or outside of a box."""
         return 0.0
 
     def belief(self, box: Box, share: float) -> tuple[float, float]:
@@ -127,7 +128,7 @@ class Posterior:
             leaf = tree.left[place] == NONE
             part = part_inside(self.grid, level, tree.codes[level][leaf], box)
             parts.append(part)
-            # How the mass of a leaf is divided by the border of the box is known from the prior alone.
+            # If the border of the box cuts a leaf, only the prior says how the leaf's mass is divided.
             second = self._beliefs.second[place[leaf]]
             concentration = self._beliefs.concentration(level, self._beliefs.first[place[leaf]])
             cut += float((second * part * (1 - part) / (concentration + 1)).sum())
@@ -136,7 +137,7 @@ class Posterior:
 
     @functools.cached_property
     def _leaf_draws(self) -> Floats:
-        """Masses of the measured leaves in some samples; always the same ones, so that an answer can be repeated."""
+        """Masses of the measured leaves in DRAWS samples. The seed is fixed, so that an answer can be repeated."""
         assert self._beliefs is not None
         tree = self._beliefs.tree
         leaves = np.concatenate([place[tree.left[place] == NONE] for place in tree.place])
@@ -144,10 +145,10 @@ class Posterior:
         return np.stack([self._beliefs.draw(bits)[leaves] for _ in range(DRAWS)])
 
     def sample(self, randomness: Randomness) -> Density | TreeDensity:
-        """One map drawn from the posterior.
+        """Draw one map from the posterior.
 
         Args:
-            randomness: Where the bits come from.
+            randomness: The source of random bits.
         """
         if self._beliefs is None:
             return self.density
@@ -164,7 +165,7 @@ class Posterior:
         return self._drawn(drawn)
 
     def _shares(self, level: int, codes: Integers, above: Floats, randomness: Randomness) -> Floats:
-        """Masses of shaded nodes: their parents' masses, divided by random shares around the expected ones."""
+        """Draw the masses of nodes below the measured leaves: their parents' masses, divided by random shares."""
         assert self._beliefs is not None
         coarse = self.levels[level - 1]
         parents = np.unique(codes >> 2)
@@ -187,12 +188,12 @@ class Posterior:
 
 
 def posterior(noisy: NoisyCounts) -> Posterior:
-    """The posterior over maps, with the smoothness of the prior learned from the same counts.
+    """Infer the posterior over maps from noisy counts; the prior's smoothness is learned from the same counts.
 
     Args:
         noisy: Counts of quadtree nodes with noise of known scale.
 
-    Cost: linear in the nodes of the closed quadtree; 3.4 s for a full tree of 256 × 256 cells on two cores.
+    Cost: linear in the number of nodes; 3.4 s for a full tree of 256 × 256 cells on two cores.
 
     >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
     >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 61, 22, 12, -2], [5, 1, 1, 1, 1])
@@ -206,7 +207,7 @@ def posterior(noisy: NoisyCounts) -> Posterior:
 
 
 def _as_given(noisy: NoisyCounts) -> Posterior:
-    """The posterior of counts without noise: the counts themselves, with no uncertainty."""
+    """Make the posterior of counts without noise: the counts themselves, with no uncertainty."""
     levels = []
     for level in range(int(noisy.levels.max()) + 1):
         codes, values, _ = noisy.at(level)
@@ -217,7 +218,7 @@ def _as_given(noisy: NoisyCounts) -> Posterior:
 
 
 def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
-    """Means and deviations of every level: from the counts down to their leaves, and from the prior below."""
+    """Compute means and deviations of every level's nodes: from the counts, and below their leaves from the prior."""
     grid, tree = beliefs.tree.grid, beliefs.tree
     further = _levels_to_shade(beliefs)
     surface = prior.Surface(grid)
@@ -238,7 +239,7 @@ def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
         levels.append(LevelBelief(codes, mean, deviation, leaf, measured))
         if leaf.all():
             break
-        # Below the measured leaves the expected surface divides the mass, and each halving adds variance.
+        # Below the measured leaves, the prior's surface divides the mass, and each halving adds variance.
         shares = surface.expected_shares(codes[shading])
         ratio = beliefs.second_moment_ratio(level, shares, mean[shading])
         below = children(codes[shading])
@@ -263,7 +264,10 @@ def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
 
 
 def _consistent(beliefs: Beliefs, level: int, codes: Integers, mean: Floats, inner: Booleans) -> Floats:
-    """Means of the next level's counted nodes, scaled so that children sum to their parent beyond the quadrature."""
+    """Scale the means of the next level's counted nodes so that children sum to their parent exactly.
+
+    Without scaling, the sums would differ by the error of the numerical integration.
+    """
     below = beliefs.at(level + 1, beliefs.first)
     parents, parent_mean = codes[inner], mean[inner]
     parent = np.searchsorted(parents, beliefs.tree.codes[level + 1] >> 2)
@@ -273,7 +277,7 @@ def _consistent(beliefs: Beliefs, level: int, codes: Integers, mean: Floats, inn
 
 
 def _levels_to_shade(beliefs: Beliefs) -> int:
-    """How many levels below its measured leaves the map is drawn."""
+    """Choose by how many levels the prior divides (shades) the measured leaves of a map."""
     tree = beliefs.tree
     leaves = [int((tree.left[place] == NONE).sum()) for place in tree.place]
     depth = tree.grid.depth

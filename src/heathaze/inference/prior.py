@@ -1,27 +1,30 @@
 """The prior over maps: a Pólya tree whose smoothness is learned from the noisy counts.
 
-**Shape.** A node divides its mass x among its children by halvings. The share s of the left half has log-logistic odds,
+**Shape.** A node divides its mass among its children by halvings (see noisy_counts.py). The share of the mass that goes
+to the left half has log-logistic odds:
 
     Pr[share ≤ s] = 1 / (1 + (odds · (1 − s) / s)^sharpness).
 
-This is a Pólya tree whose splits are similar to Beta distributions but have a closed distribution function. ``odds`` is
-where the share is expected. ``sharpness`` is how certain that is: large where neighbouring places are alike, small
-where everyone is in one spot.
+This is a Pólya tree. Its splits are similar to Beta distributions, but their distribution function has a closed form.
+``odds`` is the median of share / (1 − share). ``sharpness`` says how certain the share is: it is large if neighbouring
+places are alike, and small if everyone is in one spot.
 
-**Centre.** The odds come from the level above. The density is taken as a surface, bilinear between the centres of the
-nodes, and a child's expected share is what lies under its part of the surface. So the prior is smooth across the
-borders of nodes, and a leaf with too few people to be divided is shaded towards its denser neighbours.
+**Centre.** The odds come from the level above. The density of this level is interpolated bilinearly between the centres
+of its nodes, which gives a surface. The expected share of a child is the share of the volume under the surface that
+lies in the child. So the prior is smooth across the borders of nodes, and a leaf that is not divided by counts is
+shaded towards its denser neighbours.
 
-**Sharpness.** It is A/2 for the first halving of a node and A/4 for the second, as if A were the concentration of a
-Dirichlet split. Two things make a split uneven, and their variances add:
+**Sharpness.** The sharpness is A/2 for the first halving of a node and A/4 for the second, as if A were the
+concentration of a Dirichlet distribution. Splits are uneven for two reasons, whose variances add up:
 
     1/A = 1/A_level + lump / mass,   log A_level = log 2 + shift + slope · (level − 3).
 
-The first term says how much places differ on a level. The second says that people are discrete: ten of them never
-spread evenly over a hundred cells. ``lump`` is 1 for people who are at one place each, and less if a person is spread
-over several places. All three numbers are learned from the noisy counts by maximising the evidence. Their priors are
-shift ~ N(0, 1); slope ~ N(1/4, 0.3²), since cities get smoother at finer levels; and log lump ~ N(0, 0.7²), so a person
-is at one place unless the counts say otherwise. Nothing here was set on private data.
+The first term says how much places differ on a level. The second term says that people are discrete: ten people never
+spread evenly over a hundred cells. ``lump`` is 1 if each person is at one place, and less if a person is spread over
+several places. The numbers shift, slope and lump are learned from the noisy counts by maximising the evidence. Their
+priors are shift ~ N(0, 1); slope ~ N(1/4, 0.3²), since cities get smoother at finer levels; and log lump ~ N(0, 0.7²),
+so a person is at one place unless the counts say otherwise. No number in this file was chosen by looking at private
+data.
 """
 
 from __future__ import annotations
@@ -37,30 +40,33 @@ from heathaze.domain.quadtree import children, deinterleave, interleave, node_ex
 from heathaze.types import Floats, Integers
 
 _SHARES_OF_SURFACE = (9 / 16, 3 / 16, 3 / 16, 1 / 16)
-"""Bilinear interpolation at the centre of a child: its parent, the two neighbours beside it, and the diagonal one."""
+"""Weights of the bilinear interpolation at the centre of a child: its parent, two neighbours, and the diagonal one."""
 
 _MOST_LOG_ODDS = math.log(1e6)
 
 
 class Surface:
-    """Densities (mass per cell) of the levels added so far; where a level has no node, the coarser one counts."""
+    """The surface on which the prior over maps is centred: the density (mass per cell) of the levels added so far.
+
+    Where a level has no node, the density of the coarser level is used.
+    """
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self._levels: list[tuple[Integers, Floats]] = []
 
     def add(self, codes: Integers, mass: Floats) -> None:
-        """Add the next finer level.
+        """Add the next finer level to the surface.
 
         Args:
-            codes: Its nodes, ascending.
-            mass: Their masses.
+            codes: The Morton codes of its nodes, ascending.
+            mass: The masses of the nodes.
         """
         level = len(self._levels)
         self._levels.append((codes, mass / areas(self.grid, level, codes)))
 
     def expected_shares(self, codes: Integers) -> Floats:
-        """Expected shares of the four children of some nodes of the finest level; 0 where there is no child.
+        """Compute the expected shares of the four children of nodes of the finest level; 0 where there is no child.
 
         Args:
             codes: The nodes.
@@ -86,7 +92,7 @@ class Surface:
         return np.asarray(mass / mass.sum(axis=1, keepdims=True))
 
     def _neighbour(self, level: int, row: Integers, col: Integers, own: Floats) -> Floats:
-        """Density of a neighbour; beyond the border of the grid, the node's own."""
+        """Look up the density of a neighbour of each node; beyond the border of the grid, the node's own density."""
         size = 1 << (self.grid.depth - level)
         inside = (row >= 0) & (col >= 0) & (row * size < self.grid.rows) & (col * size < self.grid.cols)
         density = own.copy()
@@ -95,7 +101,7 @@ class Surface:
 
     def _at(self, level: int, codes: Integers) -> Floats:
         known, densities = self._levels[level]
-        if len(known) == 4**level:  # every node is there, at the place its code says
+        if len(known) == 4**level:  # all nodes of the level exist, so a node's code is its index
             return densities[codes]
         place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
         found = known[place] == codes
@@ -106,15 +112,15 @@ class Surface:
 
 
 def areas(grid: Grid, level: int, codes: Integers) -> Floats:
-    """Cells of the grid in each node, 0 in the padding."""
+    """Count the cells of the grid in each quadtree node; 0 in the padding."""
     top, bottom, left, right = node_extent(grid, level, codes)
     return np.asarray(np.maximum(bottom - top, 0) * np.maximum(right - left, 0), dtype=np.float64)
 
 
 def log_odds(shares: Floats) -> tuple[Floats, Floats, Floats]:
-    """Logarithm of the odds of the three halvings: north over south, and west over east in either half.
+    """Compute the log-odds of the three halvings of a node: north against south, and west against east in each half.
 
-    Where only two children exist, the first halving divides those two.
+    If only two children exist, the first halving divides them.
 
     Args:
         shares: (nodes, 4) shares of the children.
@@ -132,28 +138,28 @@ def log_odds(shares: Floats) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True)
 class Smoothness:
-    """The three numbers that are learned about a map; see the top of this file."""
+    """The three learned numbers of the prior: shift, slope and log lump; see the top of this file."""
 
     shift: float = 0.0
     slope: float = 0.25
     log_lump: float = 0.0
 
     def concentration(self, levels: Integers | int, mass: Floats) -> Floats:
-        """The concentration A of some nodes.
+        """Compute the concentration A of some nodes: how evenly the prior expects their mass to be divided.
 
         Args:
-            levels: Their levels.
-            mass: Their masses, in people.
+            levels: The levels of the nodes.
+            mass: The masses of the nodes, in people.
         """
         smooth = np.exp(math.log(2) + self.shift + self.slope * (np.asarray(levels) - 3.0))
         return np.asarray(1 / (1 / smooth + math.exp(self.log_lump) / np.maximum(mass, 1e-6)))
 
     def log_prior(self) -> float:
-        """Logarithm of the prior density of the three numbers, up to a constant."""
+        """Compute the logarithm of the prior density of the three numbers, up to a constant."""
         return -0.5 * (self.shift**2 + ((self.slope - 0.25) / 0.3) ** 2 + (self.log_lump / 0.7) ** 2)
 
     def moved(self, shift: float, slope: float, log_lump: float) -> Smoothness:
-        """The same with each number changed by a step."""
+        """Return a smoothness with each number changed by a step."""
         return Smoothness(self.shift + shift, self.slope + slope, self.log_lump + log_lump)
 
 
@@ -161,7 +167,7 @@ _STEPS = ((0.8, 0.0, 0.0), (0.0, 0.3, 0.0), (0.0, 0.0, 0.7))
 
 
 def learn(evidence: Callable[[Smoothness], float]) -> Smoothness:
-    """The smoothness with the largest evidence × prior: a search along each axis in turn, then again at half the step.
+    """Learn the smoothness of the prior: maximise evidence × prior along each axis in turn, then again with half steps.
 
     Args:
         evidence: Logarithm of the probability of the noisy counts, given a smoothness.
@@ -184,10 +190,10 @@ def learn(evidence: Callable[[Smoothness], float]) -> Smoothness:
 
 
 def squared_share_ratio(odds: Floats, sharpness: Floats) -> Floats:
-    """E[s²] / E[s]² of the share of a half.
+    """Compute E[s²] / E[s]² for the share s of one half in a halving of the prior.
 
     Args:
-        odds: Logarithm of the expected odds.
+        odds: Logarithm of the odds.
         sharpness: Sharpness of the halving.
     """
     places = (np.arange(16) + 0.5) / 16
