@@ -1,7 +1,7 @@
-"""Files that several modules share: writing all of a file or nothing, and CSV tables that know their lines.
+"""Helpers for files: write a file completely or not at all, and read CSV tables with line numbers for errors.
 
-Tables are read here for public layouts, raw readings and protected readings alike. Sentences about a table name the
-line. They quote no field unless the caller says that the table is public.
+Public layouts, raw readings and protected readings are all read here. An error about a table names the line. It quotes
+a field only if the caller says that the table is public.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from heathaze.checks import shown
 from heathaze.errors import CannotWrite, UnreadableData
 
 _DECIMAL_COMMA = re.compile(r"[+\-]?\d*,\d+(e[+\-]?\d+)?", re.IGNORECASE)
-"""A text that would be a number if its comma were a point."""
+"""Matches a number with a decimal comma, such as 1,5."""
 
 
 @contextlib.contextmanager
 def replacing(*paths: Path, keep: bool = True) -> Iterator[list[Path]]:
-    """Create hidden files beside the targets, and rename them to the targets when the block ends without an error.
+    """Write files completely or not at all: write hidden files, and rename them when the block ends without an error.
 
     A reader sees the old files or the new ones, never half a file. If the block raises, the hidden files are removed.
 
     Args:
         paths: The files to write.
-        keep: False removes the hidden files in any case, to test only whether writing is possible.
+        keep: False removes the hidden files in any case, to test whether the files could be written.
 
     Yields:
-        The hidden files, one for each target, in the same order.
+        The hidden files, one for each path, in the same order.
 
     Raises:
-        CannotWrite: The disk or the directory refuses; nothing is left behind.
+        CannotWrite: A file cannot be written; no file is left behind.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +75,7 @@ def cannot_write(paths: Sequence[Path], problem: OSError) -> CannotWrite:
 
     Args:
         paths: The files.
-        problem: What the operating system reported.
+        problem: The error of the operating system.
     """
     reason = (problem.strerror or "the disk refused").lower()
     return CannotWrite(
@@ -85,7 +85,7 @@ def cannot_write(paths: Sequence[Path], problem: OSError) -> CannotWrite:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file or directory is on the disk."""
+    """Wait until the contents of a file or directory are on the disk (fsync)."""
     if os.name != "posix" and path.is_dir():
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -106,7 +106,7 @@ def _check_place(path: Path, target: Path) -> None:
 
 
 def _create_hidden(target: Path) -> Path:
-    """A new empty file beside the target, with its ending, under a name that no other file has."""
+    """Create an empty hidden file in the target's directory, with the target's ending and an unused name."""
     for attempt in itertools.count():
         part = target.parent / f".heathaze-{os.getpid()}-{attempt}.part{target.suffix}"
         try:
@@ -118,12 +118,12 @@ def _create_hidden(target: Path) -> Path:
 
 
 class Row(dict[str, str]):
-    """One row of a table, by its columns.
+    """One row of a CSV table: a dictionary from column to text.
 
     Args:
         fields: The text of each column.
         path: The file, for error sentences.
-        line: The line in the file, counted from 1 as an editor counts.
+        line: The number of the line in the file, from 1.
     """
 
     def __init__(self, fields: Mapping[str, str], path: str | Path, line: int) -> None:
@@ -132,7 +132,7 @@ class Row(dict[str, str]):
         self.line = line
 
     def number(self, column: str) -> float:
-        """A finite number of a public table.
+        """Parse a field of a public CSV table as a finite number.
 
         Args:
             column: The name of the column.
@@ -150,11 +150,11 @@ class Row(dict[str, str]):
         return found
 
     def secret_number(self, column: str, todo: str) -> float:
-        """A finite number of a table that may be raw data.
+        """Parse a field of a CSV table that may be raw data as a finite number.
 
         Args:
             column: The name of the column.
-            todo: What to do about a field that is not a number.
+            todo: The remedy if the field is not a number, which ends the error sentence.
 
         Raises:
             UnreadableData: The field is not a finite number. The sentence does not quote the field.
@@ -168,24 +168,24 @@ class Row(dict[str, str]):
 
 
 def read_table(path: str | Path, comment: str = "#") -> list[Row]:
-    """The rows of a CSV file with a header, comma-separated, in UTF-8.
+    """Read the rows of a CSV file with a header, separated by commas, in UTF-8.
 
-    Blank lines are left out. Lines that begin with ``comment`` are left out before the header only, so that a name in
-    the first column may begin with that sign. A line is a record: a quotation mark that is not closed cannot take in
-    the lines after it.
+    Blank lines are skipped. Lines that begin with ``comment`` are skipped only before the header, so that a name in the
+    first column may begin with that text. Each line is one record: a quotation mark that is not closed does not extend
+    to the next line.
 
     Args:
         path: The file.
-        comment: How a line of comment begins.
+        comment: The text with which a line of comment begins.
 
     Returns:
         At least one row. Names of columns are in lower case.
 
     Raises:
-        UnreadableData: The file cannot be read as such a table. The sentence quotes no field: it may be raw data.
+        UnreadableData: The file cannot be read as such a table. The error quotes no field, which may be raw data.
     """
     try:
-        # A line ends with LF, perhaps behind a CR; a CR alone ends none, or a field could forge a row.
+        # A line ends with LF or CRLF. A CR without LF does not end a line, because a field could then forge a row.
         with Path(path).open(newline="\n", encoding="utf-8-sig") as file:
             lines = [line.removesuffix("\n").removesuffix("\r") for line in file]
     except OSError as problem:
@@ -200,7 +200,7 @@ def read_table(path: str | Path, comment: str = "#") -> list[Row]:
     _, header = next(records, (0, []))
     names = [name.strip().lower() for name in header]
     if len(set(names)) < len(names):
-        raise UnreadableData(f"{path} has a column twice; name each once.")
+        raise UnreadableData(f"{path} has two columns of the same name; give each column its own name.")
     rows = []
     for line, record in records:
         if len(record) != len(names):
@@ -212,19 +212,19 @@ def read_table(path: str | Path, comment: str = "#") -> list[Row]:
 
 
 def read_readings(path: str | Path) -> tuple[tuple[str, ...], tuple[float, ...], list[float]]:
-    """One value for each time and sensor, from a CSV file with the columns sensor, time and value.
+    """Read sensor readings from a CSV file with the columns sensor, time and value.
 
-    An empty value, or a row that is not there, is a reading that was not taken.
+    An empty value or a missing row means that the sensor took no reading at that time.
 
     Args:
         path: The file.
 
     Returns:
-        The names of the sensors in the order of the file, the times in rising order, and the values, time by time and
-        at each time sensor by sensor, NaN where no reading was taken.
+        The names of the sensors in the order of the file, the times in rising order, and the values. The values are
+        ordered by time and then by sensor, with NaN for a reading that was not taken.
 
     Raises:
-        UnreadableData: The file cannot be read. The sentence quotes no value: it may be raw data.
+        UnreadableData: The file cannot be read. The error quotes no value, which may be raw data.
     """
     rows = read_table(path)
     missing = {"sensor", "time", "value"} - set(rows[0])
@@ -232,7 +232,7 @@ def read_readings(path: str | Path) -> tuple[tuple[str, ...], tuple[float, ...],
         raise UnreadableData(f"{path} lacks the column {sorted(missing)[0]!r}; readings have sensor, time and value.")
     found: dict[tuple[float, str], float] = {}
     for row in rows:
-        key = (row.secret_number("time", "times are numbers, counted since heat was set free"), row["sensor"])
+        key = (row.secret_number("time", "give times as numbers, counted from the release of heat"), row["sensor"])
         if key in found:
             raise UnreadableData(
                 f"Line {row.line} of {path} is a second reading of the same sensor and time; keep one, or average them."
@@ -244,11 +244,11 @@ def read_readings(path: str | Path) -> tuple[tuple[str, ...], tuple[float, ...],
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    r"""A table as :func:`read_table` reads it.
+    r"""Write a table as CSV text that :func:`read_table` can read.
 
     Args:
         header: Names of the columns.
-        rows: As many fields each; a float is written so that it is read as the same float.
+        rows: Rows with one field for each column. A float is written so that it is read as the same float.
 
     >>> csv_text(["sensor", "x"], [["door, left", 0.5]])
     'sensor,x\n"door, left",0.5\n'
@@ -267,7 +267,7 @@ def _finite(text: str) -> float | None:
 
 
 def _records(path: str | Path, lines: Sequence[str], first: int) -> Iterator[tuple[int, list[str]]]:
-    """Each record with its line, without blank ones. A line is a record, so that none can swallow the next."""
+    """Parse CSV lines into records with their line numbers, without blank records. Each line is one record."""
     for number, line in enumerate(lines, start=first):
         if "\r" in line:
             raise UnreadableData(f"Line {number} of {path} has a carriage return inside; end lines with LF or CRLF.")
@@ -289,10 +289,10 @@ def _refuse_other_separators(path: str | Path, header: str) -> None:
 
 
 def _other_number_of_fields(path: str | Path, line: int, record: Sequence[str], expected: int, comment: str) -> str:
-    """A sentence that quotes nothing: the file may be raw data."""
+    """Write the error about a row with too many or too few fields. It quotes no field, which may be raw data."""
     hint = "give one field for each column"
     if record[0].startswith(comment):
-        hint = f"lines that begin with {comment} are left out before the header alone"
+        hint = f"lines that begin with {comment} are skipped only before the header"
     elif len(record) > expected:
         hint = "if numbers have decimal commas, write points"
     return f"Line {line} of {path} has another number of fields than the header: {len(record)}, not {expected}; {hint}."

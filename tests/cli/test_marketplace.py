@@ -270,7 +270,8 @@ def test_one_ledger_for_two_is_refused(town: Heathaze, ledgers: tuple[str, ...])
     opened = [Ledger.open(name, total=9, delta=1e-6) for name in ("a.ledger", "b.ledger", "c.ledger")]
     Path("link.ledger").symlink_to("a.ledger")
     said = town(*BUY, *PRICE, *ledgers)
-    assert (said.code, "a.ledger is named twice; the target and each owner have a budget" in said.err) == (1, True)
+    sentence = "a.ledger is named twice; give a separate ledger for the target and for each owner."
+    assert (said.code, sentence in said.err) == (1, True)
     assert [ledger.entries() for ledger in opened] == [[], [], []]
 
 
@@ -456,7 +457,7 @@ def test_nobody_has_anything(town: Heathaze) -> None:
 def test_values_outside_of_the_ranges_are_no_trouble_and_come_back_as_they_were(town: Heathaze) -> None:
     _query("select * replace (area * 1e6 as area, null as built, 'peat' as heating) from '{path}'", "hills.parquet")
     said = _fine(town("market", "--target", "town.parquet", "--owners", "hills.parquet", "--points", 40, *PRICE))
-    assert "not as the study says" in said.err
+    assert "of the values do not fit the study" in said.err
     assert all(row["area"] > 240 and row["heating"] == "peat" for row in _read("chosen.parquet"))
 
 

@@ -78,7 +78,7 @@ def test_a_graph_from_edges(tmp_path: Path) -> None:
         ("# a remark\nsensor;x\na;1,5\n", "is separated by semicolons; save it with commas, and points in numbers"),
         ("sensor\tx\na\t1\n", "is separated by tabs; save it with commas"),
         ("a,1.5\nb,2.5\n", "has no header; begin it with sensor,x"),
-        ("sensor,x,x\na,1,2\n", "has a column twice"),
+        ("sensor,x,x\na,1,2\n", "has two columns of the same name; give each column its own name"),
         ("from,to\na,b\na,a\n", "loop|itself"),
         ("from,to\na,b\nc,d\n", "2 parts|connected"),
         ("from,to,weight\na,b,-1\n", "weight"),
@@ -210,7 +210,7 @@ def test_a_sensor_may_be_named_like_a_comment(tmp_path: Path) -> None:
         ("# a\nsensor,time,value\n\na,1,inf\n", "The value in line 4"),
         (
             f"sensor,time,value\na,2024-05-01T12:00:00,{SECRET}\n",
-            "The time in line 2 .*; times are numbers, counted since heat was set free",
+            "The time in line 2 .*; give times as numbers, counted from the release of heat",
         ),
         ("sensor,time,value\na,,1\n", "The time in line 2 .*; times are numbers"),
         ('sensor,time,value\na,1,"31,41592"\n', "The value in line 2 .*; write a point, not a comma"),

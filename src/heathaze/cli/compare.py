@@ -1,4 +1,4 @@
-"""``heathaze compare``: a release compared with the truth. The output is not private."""
+"""``heathaze compare``: measure how far a release is from the raw data. The output is not private."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _WARNING = "NOT PRIVATE: these numbers are computed from the raw data. Do not pu
 
 def compare(
     file: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
-    truth: Annotated[str, typer.Option("--truth", help="The file of visits it was made from.")],
+    truth: Annotated[str, typer.Option("--truth", help="The file of visits from which the release was made.")],
     person: options.Person = None,
     lon_column: options.LonColumn = "lon",
     lat_column: options.LatColumn = "lat",
     x_column: options.XColumn = "x",
     y_column: options.YColumn = "y",
     time: options.Time = None,
-    sigma: Annotated[float, typer.Option("--sigma", help="Smooth both maps by this many cells first.")] = 0.0,
+    sigma: Annotated[float, typer.Option("--sigma", help="Blur both maps by this standard deviation, in cells.")] = 0.0,
     picture: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Also draw truth and release side by side (.png). Not private either."),
+        typer.Option("--out", "-o", help="Also draw truth and release side by side (.png): not private."),
     ] = None,
     engine: options.Engine = "duckdb",
     json: Json = False,
@@ -85,7 +85,7 @@ def compare(
         "pearson": "1 is equal",
         "kl": "0 is equal",
         "total_variation": "0 is equal, 1 is disjoint",
-        "emd": "mean distance the mass must move, as a part of the map's longer side",
+        "emd": "mean distance that mass must move, as a share of the map's longer side",
     }
     for name, value in numbers.items():
         out.print(f"{name:16s} {value:8.4f}  {meanings[name]}", markup=False)

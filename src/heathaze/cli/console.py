@@ -1,4 +1,4 @@
-"""What the commands share: printing, errors, warnings and progress."""
+"""Terminal output of all commands: results, errors, warnings and progress."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from heathaze.errors import WeakPrivacy
 
-# Sentences are wrapped for the reader of a terminal, and left whole in files and pipes.
+# Sentences are wrapped on a terminal, and stay on one line in files and pipes.
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
@@ -24,13 +24,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 
 
 def complain(sentence: str) -> None:
-    """Print one red sentence on standard error."""
+    """Print an error of a command: one red sentence on standard error."""
     err.print(f"heathaze: {sentence}", style="red", markup=False)
 
 
 @contextlib.contextmanager
 def warnings_as_sentences() -> Iterator[None]:
-    """Print each of Heathaze's own warnings once, as a sentence on standard error. Other warnings stay as they are."""
+    """Print each warning of Heathaze once, as a sentence on standard error; leave warnings of other packages alone."""
     printed: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
@@ -48,16 +48,16 @@ def warnings_as_sentences() -> Iterator[None]:
 
 
 def say_json(fields: dict[str, Any]) -> None:
-    """Print one JSON object on standard output."""
+    """Print the result of a command as one JSON object on standard output."""
     sys.stdout.write(json.dumps(fields, ensure_ascii=False, indent=2) + "\n")
 
 
 @contextlib.contextmanager
 def steps(total: int, *, silent: bool) -> Iterator[Callable[[str], None]]:
-    """Show progress over a few named steps.
+    """Show the progress of a command over a few named steps.
 
-    On a terminal this is a progress bar, which disappears at the end. Elsewhere each step that begins after two seconds
-    prints a line, so that logs of long runs show progress and short runs print nothing.
+    On a terminal this is a progress bar, which disappears at the end. In a file or pipe, each step that begins after
+    two seconds prints a line, so that logs of long runs show progress and short runs print nothing.
 
     Args:
         total: The number of steps.

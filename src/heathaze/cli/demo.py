@@ -1,4 +1,4 @@
-"""``heathaze demo``: a synthetic city, published and drawn."""
+"""``heathaze demo``: make a synthetic city, publish it, and draw truth and release."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from heathaze.errors import CannotWrite
 def demo(
     folder: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
     epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of the release.")] = 1.0,
-    people: Annotated[int, typer.Option("--people", help="Synthetic people.")] = 20_000,
-    visits: Annotated[int, typer.Option("--visits", help="Synthetic visits.")] = 200_000,
+    people: Annotated[int, typer.Option("--people", help="Number of synthetic people.")] = 20_000,
+    visits: Annotated[int, typer.Option("--visits", help="Number of synthetic visits.")] = 200_000,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

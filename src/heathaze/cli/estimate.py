@@ -44,7 +44,7 @@ def estimate(
 ) -> None:
     """Make a map from reports.
 
-    A file that cannot be used is named and left out; the others are counted, and the exit code is 1.
+    A file that cannot be used is named and skipped. The other files are counted, and the exit code is 1.
 
     Example: heathaze estimate nyc.reports --out nyc.html
     """
@@ -83,7 +83,7 @@ def estimate(
 
 
 def _added(tally: Tally | None, files: list[Path], wanted: str | None) -> tuple[Tally | None, list[str]]:
-    """The tally of all files that can be counted, and the names of the others; each of them gets a sentence."""
+    """Add the reports of all usable files to a tally; print a sentence for each other file, and return their names."""
     loaded, refused = {}, []
     for path in files:
         try:
@@ -93,7 +93,7 @@ def _added(tally: Tally | None, files: list[Path], wanted: str | None) -> tuple[
             refused.append(str(path))
     parts = [] if tally is None else [tally]
     if tally is None and loaded:
-        # The most common parameters decide, so that one wrong file cannot.
+        # The parameters of most files are used, so that one wrong file does not decide.
         kinds = Counter(fingerprint(more.mechanism) for more in loaded.values())
         wanted = wanted or kinds.most_common(1)[0][0]
         loaded = dict(sorted(loaded.items(), key=lambda item: fingerprint(item[1].mechanism) != wanted))

@@ -14,7 +14,7 @@ from heathaze.privacy.ledger import Ledger
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="The privacy budget of a dataset: open a ledger, show what was spent.",
+    help="Open a ledger, which is the privacy budget of a dataset, or show what was spent.",
 )
 
 File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file, one for each dataset.")]
@@ -23,8 +23,8 @@ File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file, o
 @app.command("open", no_args_is_help=True)
 def open_ledger(
     file: File,
-    total: Annotated[float, typer.Option("--total", help="All the ε that may ever be spent on the data.")],
-    delta: Annotated[float, typer.Option("--delta", help="δ for Gaussian noise; 0 for none.")] = 0,
+    total: Annotated[float, typer.Option("--total", help="The ε that may ever be spent on the data.")],
+    delta: Annotated[float, typer.Option("--delta", help="δ for Gaussian noise; 0 allows no Gaussian noise.")] = 0,
     json: Json = False,
 ) -> None:
     """Open a new ledger with a total budget. An existing ledger with the same total stays as it is."""
@@ -33,16 +33,16 @@ def open_ledger(
 
 @app.command("show", no_args_is_help=True)
 def show_ledger(file: File, json: Json = False) -> None:
-    """Check the ledger and print what was spent on what."""
+    """Check the ledger and print its charges."""
     _print(open_existing(file), json=json)
 
 
 def open_existing(file: Path, delta: float = 0) -> Ledger:
-    """Open a ledger that exists. A new one must be opened with ``heathaze ledger open``.
+    """Open a ledger that exists. Only ``heathaze ledger open`` makes a new ledger.
 
     Args:
         file: The ledger.
-        delta: The δ that the caller needs, for the error sentence.
+        delta: The δ that the command needs, which the error sentence suggests.
 
     Raises:
         LedgerError: There is no such file.
@@ -84,5 +84,5 @@ def _print(ledger: Ledger, *, json: bool) -> None:
 
 
 def _printable(note: str) -> str:
-    """A note on one line, with control characters escaped."""
+    """Write the note of a ledger's entry on one line, with control characters escaped."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in note)

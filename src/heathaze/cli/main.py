@@ -1,6 +1,6 @@
-"""``heathaze``: the list of commands, and how errors are reported.
+"""``heathaze``: the list of commands, and the reporting of errors.
 
-A command's file is imported when the command is used. ``heathaze --help`` therefore loads none of them, nor numpy.
+The file of a command is imported when the command runs. ``heathaze --help`` therefore imports no command and no numpy.
 """
 
 from __future__ import annotations
@@ -20,44 +20,45 @@ from heathaze.cli.console import complain, warnings_as_sentences
 from heathaze.errors import HeathazeError
 
 COMMANDS = {
-    "plan": "Say what map to expect, from synthetic cities alone: no data is read and nothing is charged.",
+    "plan": "Predict the quality of a map from synthetic cities. No data is read and nothing is charged.",
     "publish": "Turn a file of visits into a private map.",
     "randomize": (
-        "Turn positions into private reports, on the device that holds them; `heathaze estimate` makes a map of many."
+        "Turn positions into private reports on the device; `heathaze estimate` makes a map from many reports."
     ),
     "estimate": "Make a map from reports.",
-    "rehearse": "Simulate a survey by secure sums on a made-up city. No data is read and no device is asked.",
+    "rehearse": "Simulate a survey by secure sums on a synthetic city. No data is read and no device is asked.",
     "show": "Print the guarantee of a release, how it was made, its centres and hotspots, and a sketch of the map.",
     "compare": "Measure how far a release is from the truth. The output is not private.",
-    "sensors": "Heat sources behind sensors: protect readings, and locate sources in protected ones.",
-    "market": "Buy rows of owners who do not trust each other, so that the rows match a target.",
-    "ledger": "The privacy budget of a dataset: open a ledger, show what was spent.",
+    "sensors": "Protect readings of heat sensors, and locate heat sources from protected readings.",
+    "market": "Buy rows that match a target from owners who do not trust each other.",
+    "ledger": "Open a ledger, which is the privacy budget of a dataset, or show what was spent.",
     "mechanisms": (
         "List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."
     ),
     "demo": "Make a synthetic city, publish it, and draw truth and release side by side.",
 }
-"""Each command with the first paragraph of its help, in the order of the list. A test compares it with the command."""
+"""Each command with the first paragraph of its help, in the order of the list. A test compares it with the command's
+own help."""
 
 _FILE = {"market": "marketplace"}
-"""Commands whose file has another name."""
+"""Commands whose file has another name than the command."""
 
 
 class Commands(TyperGroup):
-    """The commands by name. Lists and suggestions use stand-ins; a command's file is imported when it is called."""
+    """The group of all commands. Lists and suggestions use placeholders; a command is imported when it runs."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands.update({name: TyperCommand(name, help=line) for name, line in COMMANDS.items()})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is to run, with the arguments that are left for it."""
+        """Import the command that the command line names, and return it with its arguments."""
         name, stand_in, rest = super().resolve_command(ctx, args)
         return (name, stand_in, rest) if name is None else (name, load(name), rest)
 
 
 def load(name: str) -> Any:
-    """Import the file of a command, and build the command from its ``app`` or from the function of the same name."""
+    """Import the file of a command; build the command from its ``app`` or from the function named like the command."""
     module = import_module(f"heathaze.cli.{_FILE.get(name, name)}")
     found = getattr(module, "app", None)
     if found is None:
@@ -95,10 +96,10 @@ def root(
 
 
 def run() -> None:
-    """Run a command; a known error is one sentence on standard error and exit code 1."""
+    """Run the command line. A known error prints one sentence to standard error and exits with code 1."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # an ε that a terminal cannot show must not fail a paid release
+            stream.reconfigure(errors="replace")  # a terminal that cannot print ε must not stop a paid release
     try:
         with warnings_as_sentences():
             app()
@@ -106,12 +107,12 @@ def run() -> None:
         complain(str(error))
         sys.exit(1)
     except KeyboardInterrupt:
-        complain("Stopped. A charge that was already made stays made; nothing half-written is left.")
+        complain("Stopped. A charge that was already made stays in the ledger; no half-written file is left.")
         sys.exit(130)
     except Exception as error:
         if os.environ.get("HEATHAZE_DEBUG"):
             raise
-        # The message of an unforeseen error may quote data, so only its kind and place are shown.
+        # The message of an unexpected error may quote data, so only the error's class and line are shown.
         place = traceback.extract_tb(error.__traceback__)[-1]
         complain(
             f"Unexpected error: {type(error).__name__} in {os.path.basename(place.filename)}, line {place.lineno}. "

@@ -1,4 +1,4 @@
-"""``heathaze market``: buy rows of private owners that match a private target."""
+"""``heathaze market``: buy rows that match a private target from owners whose data is private."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 SEEN = 2.0
 _SHOWN = 12
-"""Steps of the progress bar, about."""
+"""The approximate number of steps of the progress bar."""
 
 STUDY = Path("study.toml")
-"""Read if no other is named and it is there."""
+"""The study file that is read if --study is not given and this file exists."""
 
 _SEVERAL = ("--owners", "--ledger-owners")
 
 
 class SeveralValues(TyperCommand):
-    """A command in which ``--owners A B C`` is short for ``--owners A --owners B --owners C``."""
+    """A command that accepts several values after an option: ``--owners A B C`` means ``--owners A --owners B …``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option before every further value."""
+        """Insert the option again before every further value."""
         repeated: list[str] = []
         option: str | None = None
         fresh = False
@@ -76,7 +76,7 @@ def market(
     ] = None,
     owners: Annotated[
         list[Path] | None,
-        typer.Option("--owners", metavar="FILE...", help="Rows of each owner, a file each.", show_default=False),
+        typer.Option("--owners", metavar="FILE...", help="One file of rows for each owner.", show_default=False),
     ] = None,
     study: Annotated[
         Path | None,
@@ -88,10 +88,10 @@ def market(
     epsilon: Annotated[
         float | None,
         typer.Option(
-            "--epsilon", help="Privacy loss of a record of the target, and of an owner's.", show_default=False
+            "--epsilon", help="Privacy loss of each record of the target and of each owner.", show_default=False
         ),
     ] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Chance that the promise fails.")] = 1e-6,
+    delta: Annotated[float, typer.Option("--delta", help="Probability that the guarantee fails.")] = 1e-6,
     output: Annotated[Path, typer.Option("--out", "-o", help="Where to write the rows: .parquet or .csv.")] = Path(
         "chosen.parquet"
     ),
@@ -102,11 +102,14 @@ def market(
         Path | None, typer.Option("--picture", help="Also draw the purchase (.png): not private.")
     ] = None,
     check: Annotated[
-        Path | None, typer.Option("--check", help="Rows like the target that took no part, to measure against.")
+        Path | None,
+        typer.Option("--check", help="Other rows like the target, to measure how well the bought rows match."),
     ] = None,
     seen: Annotated[
         float | None,
-        typer.Option("--seen", help="Points the curator may see for each one it buys.", show_default=f"{SEEN:g}"),
+        typer.Option(
+            "--seen", help="Number of points the curator may see for each point it buys.", show_default=f"{SEEN:g}"
+        ),
     ] = None,
     private_greedy: Annotated[
         bool, typer.Option("--private-greedy", help="The paper's protocol, corrected; it matches less well.")
@@ -119,28 +122,32 @@ def market(
             show_default="with a report, picture or check",
         ),
     ] = None,
-    ledger_target: Annotated[Path | None, typer.Option("--ledger-target", help="Pay from the target's budget.")] = None,
+    ledger_target: Annotated[
+        Path | None, typer.Option("--ledger-target", help="Charge this ledger for the target.")
+    ] = None,
     ledger_owners: Annotated[
         list[Path] | None,
-        typer.Option("--ledger-owners", metavar="FILE...", help="Pay from each owner's budget, in the same order."),
+        typer.Option(
+            "--ledger-owners", metavar="FILE...", help="Charge these ledgers, one for each owner, in the same order."
+        ),
     ] = None,
     write_study: Annotated[
         Path | None, typer.Option("--write-study", help="Write a study file to fill in for the target, and stop.")
     ] = None,
     check_study: Annotated[
-        bool, typer.Option("--check-study", help="Print how files fit the study, for their holders' eyes, and stop.")
+        bool, typer.Option("--check-study", help="Print how files fit the study, and stop: not private.")
     ] = False,
     example: Annotated[
-        Path | None, typer.Option("--example", help="Write a made-up market into a new folder, and stop.")
+        Path | None, typer.Option("--example", help="Write a synthetic market into a new folder, and stop.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Buy rows of owners who do not trust each other, so that the rows match a target.
+    """Buy rows that match a target from owners who do not trust each other.
 
-    Owners are sent nothing but noisy numbers; the buyer gets raw rows. All parties run in this process, so it is for a
-    curator who was given the files, or for a rehearsal. Example: heathaze market --target town.parquet --owners
+    Owners receive only noisy numbers; the buyer receives raw rows. All parties run in this one process, so the command
+    is for a curator who holds all files, or for a rehearsal. Example: heathaze market --target town.parquet --owners
     a.parquet b.parquet --study study.toml --points 500 --epsilon 2 --out chosen.parquet
     """
     from heathaze.ingest.tables import Tables
@@ -156,7 +163,7 @@ def market(
         check_files(study, [path for path in (target, *(owners or ()), check) if path is not None], json=json)
         return
     if target is None:
-        raise InvalidInput("Say which rows to match: --target FILE; or --example FOLDER to make up a market.")
+        raise InvalidInput("Say which rows to match: --target FILE; or --example FOLDER to write a synthetic market.")
     with Tables() as tables:
         if study is None or write_study is not None:
             _ask_for_study(tables.read(target), write_study, overwrite=overwrite, quiet=quiet)
@@ -194,7 +201,7 @@ def market(
                     raise InvalidInput(f"Nothing was bought; budgets are charged. {' '.join(bought.notes)}")
                 begin("Writing the rows")
                 tables.write(rows, data.files, bought.owners, bought.rows)
-            # What was paid for is safe now, whatever becomes of the rest.
+            # The bought rows are on the disk, so a later error cannot lose them.
             with _after(output):
                 begin("Comparing")
                 compared = baselines if baselines is not None else bool(report or picture or check)
@@ -213,7 +220,7 @@ def market(
 
 
 def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[[str], None]:
-    """Show a dozen of the steps; private greedy takes thousands."""
+    """Show about a dozen of a purchase's steps as progress; private greedy takes thousands of steps."""
     every, said = max(1, steps_to_come // _SHOWN), itertools.count()
 
     def say(what: str) -> None:
@@ -224,7 +231,7 @@ def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[
 
 
 def _write_example(folder: Path, *, quiet: bool) -> None:
-    """A made-up market to try the command on."""
+    """Write a synthetic market into a folder, to try ``heathaze market`` on."""
     from heathaze.datasets import owners as made_up
     from heathaze.datasets.parquet import write_parquet
     from heathaze.marketplace.study import Study
@@ -241,7 +248,7 @@ def _write_example(folder: Path, *, quiet: bool) -> None:
     try:
         folder.mkdir(parents=True)
         (folder / "README.txt").write_text(
-            "A made-up market: households of a town, and of five suppliers. In this folder:\n\n" + command + "\n",
+            "A synthetic market: households of a town and of five owners. Run in this folder:\n\n" + command + "\n",
             encoding="utf-8",
         )
         for name, table in tables.items():
@@ -263,7 +270,7 @@ def _write_example(folder: Path, *, quiet: bool) -> None:
 
 
 def _forgotten(owners: object, points: object, epsilon: object) -> InvalidInput:
-    """What is still to be said, and nothing else."""
+    """Return the error that names the required options of ``heathaze market`` that are missing."""
     wanted = (
         (owners, "from whom to buy: --owners FILE FILE"),
         (points, "how many rows to buy: --points 500"),
@@ -275,15 +282,15 @@ def _forgotten(owners: object, points: object, epsilon: object) -> InvalidInput:
 
 
 def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: bool) -> None:
-    """Write a study to fill in, or say that one is needed: names of columns and what they hold, nothing else."""
+    """Write a study file to fill in, or raise an error that shows it. It has only names and types of columns."""
     from heathaze.marketplace.study import skeleton, write_skeleton
 
     columns = {name: table.kind(name) for name in table.types}
     if path is None:
         raise InvalidInput(
-            "A purchase needs a study file, --study study.toml: the public ranges and levels of the columns that "
-            "count, known to all and never taken from the data. --write-study study.toml writes this one, to be filled "
-            "in:\n\n" + skeleton(columns)
+            "A purchase needs a study file, --study study.toml. It lists the public ranges and levels of the columns "
+            "that count, which are known to all and never taken from the data. --write-study study.toml writes this "
+            "file, to be filled in:\n\n" + skeleton(columns)
         )
     check_place(path, overwrite=overwrite, source=str(table.path))
     write_skeleton(columns, path)
@@ -292,7 +299,7 @@ def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: b
 
 
 def _names(owners: Sequence[Path], target: Path) -> dict[str, Path]:
-    """Owners have the names of their files, without the ending; with folder and ending where two would be equal."""
+    """Name each owner after its file, without the ending; with folder and ending if two names would be equal."""
     for index, path in enumerate(owners):
         for other in owners[:index]:
             if path == other or (path.exists() and other.exists() and path.samefile(other)):
@@ -339,22 +346,22 @@ def _plan(
         return Herding(features, points, members, epsilon, delta, SEEN if seen is None else seen)
     if seen is not None:
         raise InvalidInput(
-            "--seen and --private-greedy exclude each other: in private greedy the curator sees what all who are asked "
-            "send."
+            "--seen and --private-greedy exclude each other: in private greedy the curator sees the points that "
+            "all asked owners send. Leave one of the two options out."
         )
     return PrivateGreedy(features, points, members, epsilon, delta)
 
 
 @dataclass(frozen=True)
 class _Budgets:
-    """The ledgers of a purchase, as far as they were named."""
+    """The ledgers of a purchase that were named on the command line."""
 
     target: Ledger | None
     owners: Mapping[str, Ledger]
 
     @classmethod
     def open(cls, target: Path | None, owners: Sequence[Path] | None, names: Sequence[str], delta: float) -> _Budgets:
-        """Ledgers of owners are in the order of the owners; they are there already."""
+        """Open the ledgers of a purchase, which must exist. Ledgers of owners are in the order of the owners."""
         if owners and len(owners) != len(names):
             raise InvalidInput(
                 f"There are {len(names)} owners and {len(owners)} ledgers of owners; give one for each, in the same "
@@ -364,8 +371,7 @@ class _Budgets:
         twice = [path for path in paths if paths.count(path) > 1]
         if twice:
             raise InvalidInput(
-                f"The ledger {twice[0]} is named twice; the target and each owner have a budget, and a ledger, of "
-                "their own."
+                f"The ledger {twice[0]} is named twice; give a separate ledger for the target and for each owner."
             )
         return cls(
             None if target is None else open_existing(target, delta=delta),
@@ -389,7 +395,7 @@ class _Budgets:
 
 @contextlib.contextmanager
 def _stopped() -> Iterator[None]:
-    """Say what is left when a purchase is stopped."""
+    """If a purchase is interrupted, say that ledgers may have been charged."""
     try:
         yield
     except KeyboardInterrupt:
@@ -399,9 +405,9 @@ def _stopped() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _after(output: Path) -> Iterator[None]:
-    """Say that the rows are there, if something goes wrong after they were written."""
+    """If an error occurs after the bought rows were written, say where the rows are."""
     try:
         yield
     except BaseException:
-        err.print(f"The bought rows are in {output}; only what follows them failed.", style="bold", markup=False)
+        err.print(f"The bought rows are in {output}; only a later step failed.", style="bold", markup=False)
         raise

@@ -1,4 +1,4 @@
-"""What ``heathaze market`` prints and draws: how files fit the study, the plan, and the purchase."""
+"""Output of ``heathaze market``: tables and pictures of how files fit the study, of the plan and of the purchase."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MarketTables:
-    """Everything that was read: files, and their rows as points."""
+    """The input of a purchase: the tables of target and owners, and their rows encoded as points."""
 
     study: Study
     files: Mapping[str, Table]
@@ -41,7 +41,7 @@ class MarketTables:
     def read(
         cls, tables: Tables, study: Study, target: Path, owners: Mapping[str, Path], check: Path | None
     ) -> MarketTables:
-        """Read and encode; refuse what cannot be compared or written together."""
+        """Read and encode the files of a purchase; refuse files whose rows cannot be compared or written together."""
         wanted = {path: _some_rows(tables, path, study) for path in (target, check) if path is not None}
         files = {name: tables.read(path) for name, path in owners.items()}
         sold = {name: study.encode_file(tables, table) for name, table in files.items()}
@@ -65,7 +65,7 @@ HOLDERS = "Not private: for the holder of the file."
 
 
 def check_files(path: Path | None, files: Sequence[Path], *, json: bool) -> None:
-    """Print for each file and column how many values are outside of the study or missing.
+    """Print for each file and column how many values lie outside the study's ranges and levels, or are missing.
 
     A misspelt level would otherwise spoil a purchase without an error.
     """
@@ -105,11 +105,11 @@ def check_files(path: Path | None, files: Sequence[Path], *, json: bool) -> None
 
 
 def warn_of_misfits(fits: Mapping[Path, Mapping[str, ColumnFit]]) -> None:
-    """Name the columns in which most values are outside of the study or missing."""
+    """Warn of columns in which most values lie outside the study's ranges and levels, or are missing."""
     doubtful = [(path, name, fit) for path, each in fits.items() for name, fit in each.items() if fit.doubtful]
     for path, name, fit in doubtful:
         err.print(
-            f"{path}: in the column {name!r}, {_percent(fit.outside, fit)} of the values are not as the study says and "
+            f"{path}: in the column {name!r}, {_percent(fit.outside, fit)} of the values do not fit the study and "
             f"{_percent(fit.missing, fit)} are missing or cannot be read; check the study and the file.",
             markup=False,
         )
@@ -131,11 +131,11 @@ NOT_PRIVATE = "Not private: for the consumer and the curator."
 THIS = "this purchase"
 UNIFORM = "uniform"
 _MUCH_NOISE = 0.5
-"""Part of the signal. With more noise, private greedy is often no better than chance."""
+"""The noise, as a share of the signal, above which private greedy is often no better than chance."""
 
 
 def print_plan(plan: Plan) -> None:
-    """Print how long the noise is and what is promised, before anything is paid."""
+    """Print the size of the noise and the guarantees of a purchase, before any ledger is charged."""
     target, *summary = (f"{100 * ratio:.0f} %" for ratio in plan.noise_to_signals)
     of_summary = f", of the summary's {summary[0]} at first and {summary[-1]} at last" if summary else ""
     out.print(
@@ -149,7 +149,7 @@ def print_plan(plan: Plan) -> None:
 
 
 def warn_of_noise(plan: Plan) -> None:
-    """Warn if a plan has much noise."""
+    """Warn if the noise of private greedy is large compared with the signal."""
     if plan.noise_to_signal > _MUCH_NOISE:
         err.print(
             f"The noise of private greedy is up to {100 * plan.noise_to_signal:.0f} % of the greatest possible signal; "
@@ -159,7 +159,7 @@ def warn_of_noise(plan: Plan) -> None:
 
 
 def warn_of_chance(report: Mapping[str, Any]) -> None:
-    """Warn if rows taken at random would match better."""
+    """Warn if rows taken at random would match the target better than the bought rows."""
     apart = report["mmd_squared"]
     if apart[THIS] > apart.get(UNIFORM, math.inf):
         herding = report["plan"]["protocol"] == "herding"
@@ -172,7 +172,7 @@ def warn_of_chance(report: Mapping[str, Any]) -> None:
 
 
 def report_of(plan: Plan, bought: Purchase, market: MarketTables, *, compared: bool) -> dict[str, Any]:
-    """All numbers of a purchase."""
+    """Collect all numbers of a purchase, for --report and --json."""
     from heathaze.marketplace.attribution import attribution
     from heathaze.marketplace.mmd import mmd_squared
 
@@ -211,7 +211,7 @@ def _baselines(features: Features, market: MarketTables, count: int) -> dict[str
 
 
 def print_report(report: Mapping[str, Any], *, ledgers: bool) -> None:
-    """Print a purchase: a row for each owner, the distances, the promises and the notes."""
+    """Print a purchase: a row for each owner, the distances to the target, the guarantees and the notes."""
     from rich.table import Table
 
     table = Table("owner", "offered", "chosen", "share", "value", "missed", box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""``heathaze mechanisms``: the list of mechanisms, the page of each, and how a command builds one from its name."""
+"""``heathaze mechanisms``: list mechanisms, print their pages, and build a mechanism from command-line options."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _MECHANISMS = {
     },
     "sensors": {
         "readings": "the paper on sensors: readings that hide where the sources are, within a distance",
-        "escrow": "the same, with noise that the holder of a key can remove; off unless asked for",
+        "escrow": "like readings, with noise that the holder of a key can remove; off unless asked for",
     },
     "marketplace": {
-        "herding": "the default: owners choose rows by themselves that together match a noisy target",
+        "herding": "the default: each owner by itself chooses rows that together match a noisy target",
         "private-greedy": "the paper on buying data, corrected: bids, round by round; for comparison",
     },
 }
-"""The mechanisms of each model, with what each is for. The page of one is ``heathaze/<model>/<name>.md``."""
+"""The mechanisms of each model, with a phrase on their use. The page of each is ``heathaze/<model>/<name>.md``."""
 
 DEFAULT = "adaptive-tree"
 LOCAL_DEFAULT = "disk-area"
@@ -72,7 +72,7 @@ _TAKE_PEOPLE = ("dense", "adaptive-grid", "uniform-grid")
 def build(
     name: str | None, grid: Grid, epsilon: float, *, people: int | None, share: float | None, w: int | None
 ) -> Mechanism:
-    """A central mechanism from its name and options on the command line."""
+    """Build a central mechanism from its name and options on the command line."""
     from heathaze import central
 
     name = _find(name or DEFAULT, "central")
@@ -87,7 +87,7 @@ def build(
         raise InvalidInput("--w goes with --mechanism pyramid: how many nodes to keep per level.")
     if name == "dense":
         if people is None:
-            raise InvalidInput("--mechanism dense needs --people N: about how many people you expect, a public guess.")
+            raise InvalidInput("--mechanism dense needs --people N, a public guess of the number of people.")
         return central.Dense(grid, epsilon, people=people)
     if name == "adaptive-grid":
         return central.AdaptiveGrid(grid, epsilon, people=people)
@@ -105,7 +105,7 @@ def build(
 
 
 def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | None) -> Estimator:
-    """A local mechanism from its name and options on the command line."""
+    """Build a local mechanism from its name and options on the command line."""
     from heathaze import local
 
     name = _find(name or LOCAL_DEFAULT, "local")
@@ -129,7 +129,7 @@ def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | N
 
 
 def _find(name: str, *models: str) -> str:
-    """The name as the table has it; ``DiskArea`` and ``disk_area`` are ``disk-area``. Refuses those of other models."""
+    """Find a mechanism by name in the table: ``DiskArea`` and ``disk_area`` are ``disk-area``. Refuse other models."""
     plain = _letters(name)
     names = [known for model in models for known in _MECHANISMS[model]]
     for known in names:

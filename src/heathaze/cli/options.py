@@ -1,4 +1,4 @@
-"""Options that several commands share, and the checks of output files before anything is read or paid."""
+"""Options that several commands share, and checks of output files before data is read or a ledger is charged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ Unit = Annotated[
     str | None,
     typer.Option("--unit", help="What is protected: person, person-day or visit.", show_default="person"),
 ]
-Engine = Annotated[str, typer.Option("--engine", help="duckdb (built in) or spark (more than one machine can hold).")]
+Engine = Annotated[
+    str, typer.Option("--engine", help="duckdb (built in), or spark for data that one machine cannot hold.")
+]
 
 
 def grid_from(
@@ -54,7 +56,7 @@ def grid_from(
     shape: tuple[int, int] | None,
     projection: str,
 ) -> Grid:
-    """The grid of the map, from the command line and never from the data."""
+    """Build the grid of the map from options of the command line, never from the data."""
     if size is None and shape is None:
         size = 256
     if lon is not None and lat is not None and x is None and y is None:
@@ -63,12 +65,12 @@ def grid_from(
         return Grid.plane(x=x, y=y, size=size, shape=shape)
     raise InvalidInput(
         "The map has no bounds. Give --lon WEST EAST and --lat SOUTH NORTH in degrees, or --x LOW HIGH and --y LOW "
-        "HIGH on a plane. Bounds are never taken from the data, because that would leak them."
+        "HIGH on a plane. Bounds are never taken from the data, because they would reveal extreme positions."
     )
 
 
 def person_from(person: str | None, unit: str | None) -> str | None:
-    """The person column; it may be left out only with ``--unit visit``."""
+    """Check the option for the person column, which may be left out only with ``--unit visit``."""
     if person is None and unit not in ("visit", None):
         raise InvalidInput(f"--unit {unit} needs --person COLUMN, which says whose visit a row is.")
     if person is None and unit is None:
@@ -80,13 +82,13 @@ def person_from(person: str | None, unit: str | None) -> str | None:
 
 
 def check_new(path: Path, *, overwrite: bool, source: str) -> None:
-    """Refuse a release file of an unknown type, and whatever :func:`check_place` refuses."""
+    """Refuse an output file of an unknown release type, or one that :func:`check_place` refuses."""
     check_writable(path)
     check_place(path, overwrite=overwrite, source=source)
 
 
 def check_picture(path: Path | None, *, overwrite: bool) -> None:
-    """Refuse a picture that is not a PNG, and whatever :func:`check_place` refuses; None means that none is wanted."""
+    """Refuse a picture that is not a PNG, or one that :func:`check_place` refuses. None means no picture."""
     if path is None:
         return
     if path.suffix.lower() != ".png":
@@ -95,7 +97,7 @@ def check_picture(path: Path | None, *, overwrite: bool) -> None:
 
 
 def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
-    """Refuse an output whose directory does not exist, that exists itself, or that is the file being read."""
+    """Refuse an output file if its directory is missing, if the file exists already, or if it is an input file."""
     if not path.parent.is_dir():
         raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
     if not path.exists():

@@ -1,4 +1,4 @@
-"""``heathaze plan``: what map to expect, before any data is touched."""
+"""``heathaze plan``: predict the quality of a map before any data is read."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from heathaze.planning import Plan
 
 _MEANING = (
-    "EMD: mean distance the mass must move, as a part of the map's longer side (0 is equal). SIM: mass that both maps "
-    "share (1 is equal). Both on heat maps, blurred by 1/64 of the side (compare --sigma 4 on 256 cells). "
-    "Signal: the smallest squares with at most a quarter of the mass in the wrong one. In "
-    "brackets: from the 10 % to the 90 % quantile over the cities."
+    "EMD: mean distance that mass must move to turn one map into the other, as a share of the map's longer side (0 is "
+    "equal). SIM: share of the mass that both maps have in common (1 is equal). Both compare heat maps blurred by 1/64 "
+    "of the side (compare --sigma 4 on 256 cells). Signal: the smallest size of squares at which at most a quarter of "
+    "the mass lies in a wrong square. In brackets: 10 % and 90 % quantiles over the cities."
 )
 
 
 def plan(
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of the release you think of.")],
-    people: Annotated[int, typer.Option("--people", help="About how many people you expect: a public guess.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of the planned release.")],
+    people: Annotated[int, typer.Option("--people", help="A public guess of the number of people.")],
     lon: options.Lon = None,
     lat: options.Lat = None,
     x: options.X = None,
@@ -34,16 +34,16 @@ def plan(
     projection: options.Projection = "equirectangular",
     cities: Annotated[
         int | None,
-        typer.Option("--cities", help="Synthetic cities to try it on; more are surer and slower.", show_default="5"),
+        typer.Option("--cities", help="Number of synthetic cities; more give a better prediction.", show_default="5"),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also draw error and likeness against epsilon (.png).")
+        Path | None, typer.Option("--out", "-o", help="Also draw EMD and SIM against epsilon (.png).")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the picture if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what map to expect, from synthetic cities alone: no data is read and nothing is charged.
+    """Predict the quality of a map from synthetic cities. No data is read and nothing is charged.
 
     Example: heathaze plan --lon -74.10 -73.78 --lat 40.58 40.90 --people 20000 --epsilon 1 --out plan.png
     """

@@ -1,4 +1,4 @@
-"""``heathaze publish``: a file of visits becomes a published map."""
+"""``heathaze publish``: turn a file of visits into a private map."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from heathaze.planning import PlanRow
 
 _MANY = 100_000
-"""From so many people times ε on, a simulated city takes seconds and cities differ little: two are simulated."""
+"""If people · ε is at least this, each simulated city takes seconds and cities differ little, so two are simulated."""
 
 
 def publish(
-    file: Annotated[str, typer.Argument(help="Visits: .csv, .csv.gz, .parquet or .jsonl, one row a visit.")],
+    file: Annotated[str, typer.Argument(help="Visits: .csv, .csv.gz, .parquet or .jsonl, one visit per row.")],
     epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of this release; smaller is more private.")],
     output: Annotated[
         list[Path],
@@ -61,7 +61,7 @@ def publish(
     time: options.Time = None,
     people: Annotated[
         int | None,
-        typer.Option("--people", help="For dense and the grids: about how many people you expect, a public guess."),
+        typer.Option("--people", help="For dense and the grids: a public guess of the number of people."),
     ] = None,
     mechanism: Annotated[
         str | None,
@@ -71,10 +71,10 @@ def publish(
     share: Annotated[float | None, typer.Option("--share", help="For flat-top: fraction of cells to keep.")] = None,
     engine: options.Engine = "duckdb",
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Pay from this budget file (see `heathaze ledger open`).")
+        Path | None, typer.Option("--ledger", help="Charge this ledger (see `heathaze ledger open`).")
     ] = None,
     with_plan: Annotated[
-        bool, typer.Option("--plan", help="Also say what to expect of such a map, from synthetic cities (seconds).")
+        bool, typer.Option("--plan", help="Also predict the quality of such a map, from synthetic cities (seconds).")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
@@ -125,7 +125,7 @@ def publish(
                 f"Stopped while publishing: a charge may have been made (look at the ledger); outputs there: {there}."
             )
             raise typer.Exit(130) from None
-        # The release is on the disk: nothing that happens from here on can lose it.
+        # The release is on the disk, so a later error cannot lose it.
         if with_plan:
             begin("Trying it on synthetic cities, to say what to expect")
         expected = _expected(release) if with_plan else None
@@ -160,7 +160,7 @@ def _reserved(paths: list[Path], cells: int) -> Iterator[None]:
 
 
 def _save(release: Release, paths: list[Path]) -> list[Path]:
-    """Write every output; if one fails after the budget was charged, keep the release where there is room."""
+    """Write the release to every output file; if one fails, keep the paid release in another folder that has room."""
     try:
         return [release.save(path) for path in paths]
     except CannotWrite as error:
@@ -170,9 +170,9 @@ def _save(release: Release, paths: list[Path]) -> list[Path]:
 
 
 def _expected(release: Release) -> PlanRow | None:
-    """The plan of a release like this one, made from its noisy total.
+    """Predict the quality of a release from its noisy total.
 
-    None if the weight is "presence", because a plan gives each unit the weight 1; and None if the plan fails.
+    The result is None if the weight is "presence", because a plan gives each unit the weight 1, or if the plan fails.
     """
     from heathaze import planning
 

@@ -1,4 +1,4 @@
-"""``heathaze randomize``: turn positions into reports, on the device that holds them."""
+"""``heathaze randomize``: turn positions into private reports, on the device that holds the positions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def randomize(
     output: Annotated[Path, typer.Option("--out", "-o", help="Where to write the reports, for example my.reports.")],
     file: Annotated[
         str | None,
-        typer.Argument(metavar="POINTS", help="Positions: .csv, .csv.gz, .parquet or .jsonl, one row a position."),
+        typer.Argument(metavar="POINTS", help="Positions: .csv, .csv.gz, .parquet or .jsonl, one position per row."),
     ] = None,
     lon: options.Lon = None,
     lat: options.Lat = None,
@@ -53,19 +53,19 @@ def randomize(
         int | None, typer.Option("--radius", help="Radius of the disc, in cells.", show_default="the most informative")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="On one person's device: pay from their own budget.")
+        Path | None, typer.Option("--ledger", help="On one person's device: charge the person's own ledger.")
     ] = None,
     memory: Annotated[
-        Path | None, typer.Option("--memory", help="On one person's device: remember the answer in this file.")
+        Path | None, typer.Option("--memory", help="On one person's device: keep the report in this file, for --again.")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Repeat the remembered answer: costs nothing, reads no position.")
+        bool, typer.Option("--again", help="Send the report in --memory again: costs no budget, reads no position.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Turn positions into private reports, on the device that holds them; `heathaze estimate` makes a map of many.
+    """Turn positions into private reports on the device; `heathaze estimate` makes a map from many reports.
 
     Example: heathaze randomize visits.parquet --lon -74.10 -73.78 --lat 40.58 40.90 --size 64 --person user_id
     --epsilon 3.5 --out nyc.reports
@@ -77,11 +77,13 @@ def randomize(
     on_one_device = ledger is not None or memory is not None
     if again:
         if memory is None:
-            raise InvalidInput("--again needs --memory FILE, where the answer was remembered.")
+            raise InvalidInput("--again needs --memory FILE, the file that keeps the earlier report.")
         _tell(Device(chosen, memory=memory).again(), output, json=json, quiet=quiet)
         return
     if file is None:
-        raise InvalidInput("Say which positions to randomise: heathaze randomize POINTS …; or --again to repeat one.")
+        raise InvalidInput(
+            "Say which positions to randomise: heathaze randomize POINTS …; or --again to repeat a report."
+        )
     whose = None if on_one_device else _whose(person, unit)
     found = positions(file, chosen.grid, person=whose, lon=lon_column, lat=lat_column, x=x_column, y=y_column)
     if not on_one_device:
@@ -89,8 +91,8 @@ def randomize(
         reports = on_device(chosen, found, unit="visit" if whose is None else "person")
     elif len(found) != 1:
         raise InvalidInput(
-            "With --ledger or --memory the file is one person's, and one position is reported at a time; this file has "
-            "several. Nothing was paid and nothing reported."
+            "With --ledger or --memory the file must hold one position of one person, and this file has several; give "
+            "a file with one row. Nothing was charged and nothing reported."
         )
     else:
         budget = None if ledger is None else open_existing(ledger)
@@ -99,7 +101,7 @@ def randomize(
 
 
 def _whose(person: str | None, unit: str | None) -> str | None:
-    """The person column, or None if every row is a report."""
+    """Check the options --person and --unit of reports; return the person column, or None if every row is a report."""
     if unit not in (None, "person", "visit"):
         raise InvalidInput(f"There is no unit {unit!r} for reports; choose 'person' (with --person COLUMN) or 'visit'.")
     if unit == "visit" and person is not None:
@@ -108,10 +110,13 @@ def _whose(person: str | None, unit: str | None) -> str | None:
 
 
 def _check_somewhere(grid: Grid, found: Floats) -> None:
-    """Warn of wrong bounds; not for a single position, because an error would tell that it lies elsewhere."""
+    """Warn if most positions lie outside the map, and refuse if all do: the bounds are probably wrong.
+
+    A file of one position is never refused, because the error would reveal that the position lies outside.
+    """
     inside = grid.cell_of(found[:, 0], found[:, 1])[2]
     if inside.any() and not inside.mean() > 0.5:
-        err.print("More than half of the positions lie outside the map and count as its border; are the bounds right?")
+        err.print("More than half of the positions lie outside the map and are moved to its border; check the bounds.")
     if not inside.any() and len(found) > 1:
         swapped = grid.cell_of(found[:, 1], found[:, 0])[2].any()
         hint = "longitude and latitude are probably swapped" if swapped else "check the bounds and the columns"

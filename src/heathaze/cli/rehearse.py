@@ -1,4 +1,4 @@
-"""``heathaze rehearse``: simulate a survey by secure sums on a made-up city, before any device is asked."""
+"""``heathaze rehearse``: simulate a survey by secure sums on a synthetic city, before any device is asked."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from heathaze.domain.density import Density
 
 FINEST = 1024
-"""The most cells on a side of a rehearsal."""
+"""The largest number of cells a side of a rehearsal's map."""
 
 MOST_PEOPLE = 10**7
 
 
 def rehearse(
     epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of all rounds together.")],
-    people: Annotated[int, typer.Option("--people", help="How many people are asked in each round.")],
-    shards: Annotated[int, typer.Option("--shards", help="Into how many secure sums they are divided.")] = 1,
+    people: Annotated[int, typer.Option("--people", help="Number of people who are asked in each round.")],
+    shards: Annotated[int, typer.Option("--shards", help="Number of secure sums (shards) per round.")] = 1,
     dropout: Annotated[
-        float, typer.Option("--dropout", help="Share of a shard that may be lost; the rehearsal loses half of it.")
+        float, typer.Option("--dropout", help="Share of a shard that may drop out; in the rehearsal half as many do.")
     ] = 0.1,
     colluding: Annotated[
         float, typer.Option("--colluding", help="Share of the people asked that may collude with the server.")
@@ -39,15 +39,15 @@ def rehearse(
     size: options.Size = None,
     shape: options.Shape = None,
     projection: options.Projection = "equirectangular",
-    city: Annotated[int, typer.Option("--city", help="Which made-up city; five kinds take turns.")] = 0,
+    city: Annotated[int, typer.Option("--city", help="Number of the synthetic city; five kinds take turns.")] = 0,
     picture: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also draw the city and the map of it (.png).")
+        Path | None, typer.Option("--out", "-o", help="Also draw the city and the estimated map (.png).")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the picture if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Simulate a survey by secure sums on a made-up city. No data is read and no device is asked.
+    """Simulate a survey by secure sums on a synthetic city. No data is read and no device is asked.
 
     Example: heathaze rehearse --lon -74.10 -73.78 --lat 40.58 40.90 --people 10000 --epsilon 1 --out rehearsal.png
     """
@@ -66,7 +66,7 @@ def rehearse(
     check_picture(picture, overwrite=overwrite)
     survey = Survey(AdaptiveQuadtree(grid, epsilon), Cohort(people, shards, dropout, colluding))
     with steps(3, silent=quiet or json) as begin:
-        begin("Making up a city")
+        begin("Making a synthetic city")
         truth = Density.from_mass(grid, synthetic_city(grid.shape, city))
         population = Population.from_raster(grid, truth.values, 2 * people, Simulation(city))
         begin("Asking")
@@ -136,8 +136,8 @@ def _print(facts: dict[str, Any], picture: Path | None) -> None:
     )
     out.print(facts["guarantee"], markup=False)
     out.print(
-        "This was a rehearsal on a made-up city, the same for every map (--city N chooses another). No device was "
-        "asked and nothing was charged.",
+        "This was a rehearsal on a synthetic city (--city N chooses another city). No device was asked and nothing was "
+        "charged.",
         style="dim",
         markup=False,
     )
@@ -149,7 +149,7 @@ def _draw(survey: Survey, truth: Density, found: Density, path: Path) -> None:
     from heathaze.maps.figure import draw
 
     panels = [
-        ("made-up city", truth),
+        ("synthetic city", truth),
         ("last round as it came", survey.rounds[-1].density().dense()),
         ("all rounds together", found),
     ]
@@ -157,6 +157,6 @@ def _draw(survey: Survey, truth: Density, found: Density, path: Path) -> None:
     draw(
         panels,
         title=f"A rehearsal: {people:,} people, {len(survey.rounds)} rounds, {survey.numbers_sent:,} numbers each",
-        caption=f"{survey.guarantee} Simulated on a made-up city; no device was asked.",
+        caption=f"{survey.guarantee} Simulated on a synthetic city; no device was asked.",
         path=path,
     )

@@ -1,4 +1,4 @@
-"""``heathaze sensors``: protect readings of sensors, and locate sources in protected readings."""
+"""``heathaze sensors``: protect readings of sensors, and locate heat sources from protected readings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Heat sources behind sensors: protect readings, and locate sources in protected ones.",
+    help="Protect readings of heat sensors, and locate heat sources from protected readings.",
 )
 
 LayoutFile = Annotated[
@@ -34,27 +34,30 @@ LayoutFile = Annotated[
     typer.Option("--layout", help="CSV of sensor, x, y in metres (or sensor, x; or edges: from, to, weight, length)."),
 ]
 Diffusivity = Annotated[
-    float | None, typer.Option("--diffusivity", help="How quickly heat spreads: square metres a unit of time.")
+    float | None, typer.Option("--diffusivity", help="How quickly heat spreads, in square metres per unit of time.")
 ]
-Length = Annotated[float | None, typer.Option("--length", help="Of a line, in metres.")]
+Length = Annotated[float | None, typer.Option("--length", help="Length of a line, in metres.")]
 Size = Annotated[
-    tuple[float, float] | None, typer.Option("--size", metavar="WIDTH HEIGHT", help="Of a plate, in metres.")
+    tuple[float, float] | None, typer.Option("--size", metavar="WIDTH HEIGHT", help="Size of a plate, in metres.")
 ]
 Walls = Annotated[
-    str | None, typer.Option("--walls", help="Of a plate: open, where heat leaves, or insulated, where it stays.")
+    str | None, typer.Option("--walls", help="Walls of a plate: open (heat leaves) or insulated (heat stays).")
 ]
 
 
 @app.command(no_args_is_help=True)
 def protect(
     file: Annotated[
-        Path, typer.Argument(metavar="READINGS", help="CSV of sensor, time, value; time since heat was set free.")
+        Path,
+        typer.Argument(metavar="READINGS", help="CSV of sensor, time, value; time counts from the release of heat."),
     ],
     layout: LayoutFile,
     epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of all readings together.")],
     reach: Annotated[
         float,
-        typer.Option("--reach", help="Hide where a source of strength 1 is within this distance, in metres or edges."),
+        typer.Option(
+            "--reach", help="Distance, in metres or edges, by which the place of a source of strength 1 is hidden."
+        ),
     ],
     output: Annotated[Path, typer.Option("--out", "-o", help="Where to write the protected readings (.csv).")],
     diffusivity: Diffusivity = None,
@@ -62,16 +65,18 @@ def protect(
     size: Size = None,
     walls: Walls = None,
     delta: Annotated[
-        float, typer.Option("--delta", help="For Gaussian noise; 0 for Laplace noise, which is pure and larger.")
+        float, typer.Option("--delta", help="δ of Gaussian noise; 0 takes Laplace noise, which is pure and larger.")
     ] = 1e-5,
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Pay from the budget of these sources.")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Charge this ledger, the budget of the sources.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Add noise to readings that hides whether sources moved within the reach.
+    """Add noise to readings, which hides whether sources moved within the reach.
 
-    Subtract the background first: values are what the sources add. Example: heathaze sensors protect readings.csv
+    Subtract the background first: a value is the heat of the sources. Example: heathaze sensors protect readings.csv
     --layout layout.csv --size 12 8 --walls insulated --diffusivity 0.01 --reach 0.5 --epsilon 1 --out protected.csv
     """
     from heathaze.ingest.readings import RawReadings
@@ -86,7 +91,7 @@ def protect(
         raise InvalidInput(f"{file} is protected already; more noise hides nothing more. Give the raw readings.")
     physics = _physics(plan, {}, diffusivity, length, size, walls)
     with steps(2, silent=quiet or json) as begin:
-        begin("How much the readings tell")
+        begin("Computing the sensitivity of the readings")
         mechanism = Readings(plan.field(raw.times, sensors=raw.sensors, **physics), reach, epsilon, delta)
         deviation = mechanism.deviation
         begin("Adding noise")
@@ -101,7 +106,7 @@ def protect(
         out.print(str(guarantee), markup=False)
         out.print(
             f"Noise of each reading: ± {deviation:.3g} (standard deviation). A source of strength 1 raises the reading "
-            f"of a sensor by at most {_largest(mechanism.field):.3g}; one that raises it twice as much has strength 2, "
+            f"of a sensor by at most {_largest(mechanism.field):.3g}. A source of strength 2 raises it twice as much "
             "and is hidden within half the reach.",
             markup=False,
         )
@@ -113,24 +118,27 @@ def locate(
     file: Annotated[Path, typer.Argument(metavar="READINGS", help="CSV of sensor, time, value, as protect writes it.")],
     layout: LayoutFile,
     sigma: Annotated[
-        float | None, typer.Option("--sigma", help="Noise of each reading, for files that protect did not write.")
+        float | None,
+        typer.Option(
+            "--sigma", help="Standard deviation of the noise of each reading, for files that protect did not write."
+        ),
     ] = None,
     diffusivity: Diffusivity = None,
     length: Length = None,
     size: Size = None,
     walls: Walls = None,
-    number: Annotated[int | None, typer.Option("--number", help="How many sources there are, if it is known.")] = None,
-    strength: Annotated[float | None, typer.Option("--strength", help="How strong each is, if it is known.")] = None,
-    at_most: Annotated[int, typer.Option("--at-most", help="No more sources than this.")] = 5,
+    number: Annotated[int | None, typer.Option("--number", help="Number of sources, if known.")] = None,
+    strength: Annotated[float | None, typer.Option("--strength", help="Strength of each source, if known.")] = None,
+    at_most: Annotated[int, typer.Option("--at-most", help="Largest number of sources to look for.")] = 5,
     truth: Annotated[
         Path | None, typer.Option("--truth", help="CSV of x, y (or node) and strength, to compare with: not private.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option("--out", "-o", help="Also draw what was found (.png).")] = None,
+    picture: Annotated[Path | None, typer.Option("--out", "-o", help="Also draw the located sources (.png).")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the picture if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print the likely places and strengths of the sources, with intervals. It costs no privacy: its input is public.
+    """Print the likely places and strengths of the sources, with intervals. This costs no privacy budget.
 
     Example: heathaze sensors locate protected.csv --layout layout.csv --out sources.png
     """
@@ -170,9 +178,9 @@ def locate(
 @app.command()
 def example(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder, for four small files.")],
-    seed: Annotated[int, typer.Option("--seed", help="Which made-up room.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the synthetic room.")] = 0,
 ) -> None:
-    """Write a made-up room to try the other commands on: layout.csv, readings.csv, truth.csv and README.txt."""
+    """Write a synthetic room to try the other commands on: layout.csv, readings.csv, truth.csv and README.txt."""
     from heathaze.datasets.rooms import DIFFUSIVITY, SIZE, TIMES, room
     from heathaze.files import csv_text
     from heathaze.sensors.layout import Layout
@@ -191,7 +199,7 @@ def example(
         ),
         "truth.csv": csv_text(["x", "y", "strength"], ([*place, 1] for place in made.sources)),
         "README.txt": (
-            "A made-up room with three sources of heat. In this folder:\n\n"
+            "A synthetic room with three sources of heat. Run in this folder:\n\n"
             f"heathaze sensors protect readings.csv --layout layout.csv {physics} --reach 0.2 --epsilon 4 "
             "--out protected.csv\n"
             "heathaze sensors locate protected.csv --layout layout.csv --truth truth.csv --out sources.png\n"
@@ -221,7 +229,7 @@ def _physics(
     size: tuple[float, float] | None,
     walls: str | None,
 ) -> dict[str, Any]:
-    """What the command line says, and otherwise what the file's first line says."""
+    """Collect the parameters of the physics from the command line, or else from the first line of the readings."""
     if diffusivity is None and "diffusivity" not in known:
         raise InvalidInput(
             "Say how quickly heat spreads: --diffusivity, in square metres (on a graph, weights) per unit of time."
@@ -246,7 +254,7 @@ def _physics(
 
 
 def _true_sources(path: Path, plan: Layout) -> list[Mark]:
-    """Places and strengths from a file: coordinates, or names of nodes."""
+    """Read the true sources from a file: coordinates or names of nodes, and strengths."""
     from heathaze.files import read_table
     from heathaze.sensors.figure import Mark
 
@@ -277,7 +285,7 @@ def _marks(found: Sources) -> list[Mark]:
 
 
 def _distance(field: Field, found: Sources, truth: list[Mark]) -> float:
-    """The earth mover's distance of the answer to the truth, in units of length."""
+    """Compute the earth mover's distance between located and true sources, in units of length."""
     from heathaze.sensors.emd import graph_emd, line_emd, plane_emd
 
     places, strengths = np.array([mark.place for mark in truth]), np.array([mark.strength for mark in truth])
@@ -340,7 +348,7 @@ def _report(plan: Layout, found: Sources, distance: float | None, guarantee: Gua
 
 
 def _largest(field: Field) -> float:
-    """The most that a source of strength 1 adds to a reading, over at most 2,000 candidate places."""
+    """Return the largest value that a source of strength 1 adds to a reading, over at most 2,000 places."""
     where = np.unique(np.linspace(0, field.shape[1] - 1, 2000).astype(np.int64))
     if field.bounds is None or field.positions is None:
         return float(field.responses(where[:: max(1, field.shape[0] * len(where) // 2**24)]).max())
@@ -351,7 +359,7 @@ def _print_report(report: Mapping[str, Any], unit: str) -> None:
     from rich.table import Table
 
     if not report["sources"]:
-        out.print("No source stands out: no source is the likeliest number.", style="bold", markup=False)
+        out.print("No source was found: zero is the most likely number of sources.", style="bold", markup=False)
     table = Table("source", "where", f"90 % within ({unit})", "strength", "90 %", "any there", box=None, pad_edge=False)
     for index, source in enumerate(report["sources"], start=1):
         where = source["node"] if "node" in source else ", ".join(f"{x:.3g}" for x in source["position"])

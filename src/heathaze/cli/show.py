@@ -1,4 +1,4 @@
-"""``heathaze show``: what a release file says."""
+"""``heathaze show``: print the contents of a release file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHADES = " ·:-=+*#%@"
 
 def show(
     file: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
-    centers: Annotated[int, typer.Option("--centers", help="How many centres to list (k-median on the release).")] = 3,
+    centers: Annotated[int, typer.Option("--centers", help="Number of centres to list (k-median on the release).")] = 3,
     hotspots: Annotated[
         float | None,
         typer.Option(
@@ -41,7 +41,7 @@ def show(
     release = load(file)
     found = release.centers(centers) if centers > 0 else np.empty((0, 2))
     confidence = _CONFIDENCE if hotspots is None else hotspots
-    # Without error bars, hotspots that were asked for raise an error that says so.
+    # If --hotspots is given for a release without error bars, an error says that they are missing.
     certain = release.knows_uncertainty or hotspots is not None
     spots = release.hotspots(confidence) if certain else []
     few = spots[:_FEW] if hotspots is None else spots
@@ -80,7 +80,7 @@ def _total_interval(release: Release, confidence: float) -> tuple[float, float]:
 
 
 def _total(release: Release, confidence: float) -> str:
-    """The total, with an interval where there is one. The number of reports is exact."""
+    """Write the total of a release, with its interval if there is one. The number of reports is exact."""
     if release.guarantee.trust is Trust.LOCAL:
         return f"Reports: {release.total:,.0f}, each of one {release.guarantee.unit.value}"
     within = ""
@@ -92,7 +92,7 @@ def _total(release: Release, confidence: float) -> str:
 
 
 def _described(spot: Hotspot, axes: tuple[str, str]) -> str:
-    """A hotspot in one line: share, interval, density, place."""
+    """Write a hotspot in one line: its share, interval, density and place."""
     share, (x, y) = spot.share, (spot.box.x, spot.box.y)
     within = ""
     if share.low is not None and share.high is not None:
@@ -104,7 +104,7 @@ def _described(spot: Hotspot, axes: tuple[str, str]) -> str:
 
 
 def _interval_fields(release: Release, confidence: float, few: list[Hotspot], count: int) -> dict[str, Any]:
-    """The interval of the total and the hotspots, for machines."""
+    """Return the interval of the total, and the hotspots, for --json."""
     return {
         "confidence": confidence,
         "total_interval": list(_total_interval(release, confidence)),
@@ -124,6 +124,6 @@ def _interval_fields(release: Release, confidence: float, few: list[Hotspot], co
 
 
 def _sketch(density: Density) -> str:
-    """The map in characters, on a scale of the square root of the share."""
+    """Sketch the map in characters; darker characters mean a larger square root of the cell's share."""
     heights = np.sqrt(density.values / density.values.max())
     return "\n".join("".join(_SHADES[int(h * (len(_SHADES) - 1) + 0.5)] for h in row) for row in heights)

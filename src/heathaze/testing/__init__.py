@@ -1,4 +1,4 @@
-"""Checks of mechanisms, samplers and neighbouring datasets, for your tests and ours. The package does not import it."""
+"""Checks of mechanisms, samplers and neighbouring datasets, for tests. No other part of Heathaze imports them."""
 
 from heathaze.testing.check_mechanism import check_mechanism, noiseless
 from heathaze.testing.neighbours import Neighbours, neighbouring_counts, neighbouring_visits

@@ -1,12 +1,12 @@
-"""The contract of a central mechanism, as checks that you can run on your own mechanism.
+"""Checks of the contract of a central mechanism, which you can run on your own mechanism.
 
     from heathaze.testing import check_mechanism
 
     def test_mine():
         check_mechanism(lambda grid, epsilon: Mine(grid, epsilon, sharpness=3))
 
-Each check raises AssertionError with a sentence. The checks cannot show that the theorem on the mechanism's page is
-true; :mod:`heathaze.privacy.audit` attacks it.
+Each check raises AssertionError with a sentence that says what is wrong. The checks cannot show that the theorem on the
+mechanism's page is true. :mod:`heathaze.privacy.audit` looks for violations of the theorem.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ _BOUND = 2**20
 
 
 def check_mechanism(factory: Factory, *, resolves: int = 2**20) -> None:
-    """Run every check of the contract.
+    """Run all checks of the contract of a central mechanism.
 
     Args:
-        factory: Makes the mechanism for a grid and an ε. It may raise TooLarge for a grid of more than 2^20 cells.
-        resolves: The finest grid, in cells a side, that the mechanism resolves. On finer grids the result is compared
+        factory: A function that makes the mechanism for a grid and an ε. It may raise TooLarge for a grid of more than
+            2^20 cells.
+        resolves: The largest number of cells a side that the mechanism resolves. On finer grids the result is compared
             in blocks of cells.
 
     Raises:
@@ -71,8 +72,8 @@ def check_mechanism(factory: Factory, *, resolves: int = 2**20) -> None:
 def noiseless(mechanism: M) -> M:
     """Return a copy of the mechanism with an infinite ε, so that all noise has scale 0.
 
-    Tests use it to check everything but the noise exactly. The constructor and :func:`heathaze.publish` refuse an
-    infinite ε.
+    Tests use the copy to check exactly that everything except the noise is right. The constructor of a mechanism and
+    :func:`heathaze.publish` refuse an infinite ε.
 
     Args:
         mechanism: The mechanism.
@@ -89,7 +90,7 @@ def grids() -> list[Grid]:
 
 
 def check_parameters(factory: Factory) -> None:
-    """Check that an unusable ε is refused, a usable one is kept exactly, and the parameters are plain values."""
+    """Check that a mechanism refuses an invalid ε, keeps a valid ε exactly, and has parameters of plain values."""
     grid = grids()[0]
     for bad in (0, -1, -0.5, math.nan, math.inf, -math.inf, "text", None):
         try:
@@ -105,7 +106,7 @@ def check_parameters(factory: Factory) -> None:
 
 
 def check_event(factory: Factory) -> None:
-    """Check that the event costs at most the declared ε, and at most a millionth less."""
+    """Check that the mechanism's event costs at most the declared ε, and at least all but a millionth of it."""
     for grid in grids():
         for epsilon in (Fraction(1), Fraction(1, 10), Fraction(1, 3), Fraction(20)):
             with _unless_too_large(grid):
@@ -118,18 +119,18 @@ def _check_cost(mechanism: Mechanism, bound: int) -> None:
     event = mechanism.event(bound)
     cost, declared = compose([event]).epsilon, Fraction(mechanism.epsilon)
     assert cost <= declared, f"The event costs {float(cost)}, more than the declared epsilon {float(declared)}."
-    # Rounding up the noise costs far less than a millionth; anything more is accuracy given away.
+    # Rounding the noise up lowers ε by far less than a millionth. A larger difference would waste accuracy.
     least = declared * (1 - Fraction(1, 10**6))
     assert cost >= least, f"The event costs {float(cost)}, which wastes a part of the declared {float(declared)}."
     assert mechanism.event(bound) == event, "Two calls of event with the same bound return different events."
 
 
 def check_reads(factory: Factory) -> None:
-    """Check that what ``run`` reads from the counts changes by at most the declared sensitivity (errata X6).
+    """Check that one unit changes the numbers that ``run`` reads by at most the declared sensitivity (errata X6).
 
-    Reads through :meth:`Counts.at` and :meth:`Counts.dense` are recorded on the worst neighbours. Each read is a
-    partition or a part of one, and is paid for by one part of the event. An adaptive event has one part for any number
-    of reads; the mechanism's own tests must then check the cost of each read.
+    Reads through :meth:`Counts.at` and :meth:`Counts.dense` are recorded on the pairs of :func:`neighbouring_counts`.
+    Each read covers every cell at most once, and one part of the event pays for it. An adaptive event has one part for
+    any number of reads; the mechanism's own tests must then check the cost of each read.
     """
     for grid in grids():
         with _unless_too_large(grid):
@@ -154,9 +155,9 @@ def check_reads(factory: Factory) -> None:
 
 
 def check_noise(factory: Factory) -> None:
-    """Check that the noise has exactly the scales that the event declares, with little data and with much.
+    """Check that the noise of a mechanism has exactly the scales that its event declares, with little and much data.
 
-    An adaptive event declares no scales; then no single draw may cost more than the whole event.
+    An adaptive event declares no scales. In this case no single draw may cost more than the whole event.
     """
     grid = grids()[0]
     for scale in (1, 1000):
@@ -177,7 +178,7 @@ def check_noise(factory: Factory) -> None:
 
 @contextmanager
 def _watched_noise() -> Iterator[set[Fraction]]:
-    """Record the scales of all discrete Laplace noise that is drawn in the block."""
+    """Record the scales of all discrete Laplace noise that is drawn inside the ``with`` block."""
     from heathaze.privacy import _samplers
 
     drawn: set[Fraction] = set()
@@ -195,10 +196,10 @@ def _watched_noise() -> Iterator[set[Fraction]]:
 
 
 def check_truth_without_noise(factory: Factory, resolves: int = 2**20) -> None:
-    """Check that without noise a small sparse dataset comes out exactly: no mass is lost, moved or scaled."""
+    """Check that a mechanism without noise returns a small sparse dataset exactly: no mass is lost, moved or scaled."""
     for grid in grids():
         with _unless_too_large(grid):
-            # Some mechanisms need seconds on a huge grid, so only the case with most cells is run there.
+            # Some mechanisms need seconds on a huge grid, so only the case with the most cells runs on such a grid.
             for pair in neighbouring_counts(grid, bound=12, one=4)[-1 if grid.cells > 2**20 else 0 :]:
                 estimate = noiseless(factory(grid, 1)).run(pair.second, Simulation(1))
                 _check_equals(estimate, pair.second, max(1, 2**grid.depth // resolves), pair.name)
@@ -226,7 +227,7 @@ def _by_block(down: npt.NDArray[Any], across: npt.NDArray[Any], mass: Floats, bl
 
 
 def check_purity(factory: Factory) -> None:
-    """Check that only random bits change the result, and that the run changes neither counts nor mechanism."""
+    """Check that ``run`` depends only on counts and random bits, and changes neither the counts nor the mechanism."""
     for grid in grids():
         with _unless_too_large(grid):
             mechanism = factory(grid, 1)
@@ -242,7 +243,7 @@ def check_purity(factory: Factory) -> None:
 
 
 def check_page(factory: Factory) -> None:
-    """Check that there is a page ``mine.md`` beside ``mine.py``, with all its sections and none of them empty."""
+    """Check that a mechanism ``mine.py`` has a page ``mine.md`` beside it, with all sections and no empty section."""
     source = Path(inspect.getfile(type(factory(grids()[0], 1))))
     page = source.with_suffix(".md")
     assert page.is_file(), (
@@ -256,7 +257,7 @@ def check_page(factory: Factory) -> None:
 
 
 def _sections(page: str) -> dict[str, str]:
-    """Return the title and the text of each section of a page."""
+    """Return the title and the text of each section of a mechanism's page."""
     found: dict[str, str] = {}
     title = ""
     for line in page.splitlines():
@@ -275,7 +276,7 @@ def _same(a: Estimate, b: Estimate) -> bool:
 
 @contextmanager
 def _unless_too_large(grid: Grid) -> Iterator[None]:
-    """Allow a mechanism to refuse a large grid, but not a small one."""
+    """Allow a mechanism to raise TooLarge for a grid of more than 2^20 cells, but not for a smaller grid."""
     try:
         yield
     except TooLarge:
@@ -283,7 +284,7 @@ def _unless_too_large(grid: Grid) -> Iterator[None]:
 
 
 class _Watched(Counts):
-    """Counts that record how far each answer is from the neighbour's answer, in ℓ1 and ℓ2."""
+    """Counts that record by how much each read differs from the same read of a neighbouring dataset, in ℓ1 and ℓ2."""
 
     neighbour: Counts
     changes: list[tuple[float, float]]

@@ -1,7 +1,7 @@
-"""Pairs of datasets that differ in one unit, in the cases in which a mistake of a mechanism shows most.
+"""Pairs of neighbouring datasets, which differ in one unit, chosen to reveal mistakes of a mechanism.
 
-The unit has as much mass as it may. It is alone or among others, in one cell or spread over many. An audit of these
-pairs finds noise that is too small, and a wrong sensitivity shows at once.
+The additional unit has the largest allowed mass. It is alone or among others, in one cell or spread over many. An audit
+of these pairs finds noise that is too small or a sensitivity that is wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Neighbours:
 
 
 def neighbouring_counts(grid: Grid, *, bound: int = 2**20, one: int | None = None) -> list[Neighbours]:
-    """Return pairs of counts in which the additional unit has exactly the mass ``bound``.
+    """Return pairs of neighbouring counts in which the additional unit has exactly the mass ``bound``.
 
     Args:
         grid: Any grid. The cases use its corners and up to nine cells of its diagonal.
@@ -63,9 +63,10 @@ def neighbouring_counts(grid: Grid, *, bound: int = 2**20, one: int | None = Non
 
 
 def neighbouring_visits(grid: Grid) -> list[tuple[str, Visits, Visits]]:
-    """Return names and pairs of tables of visits (columns person, x, y); the second has the visits of one more person.
+    """Return named pairs of neighbouring tables of visits; the second table has the visits of one more person.
 
-    The counts of both tables may differ by at most ``bound`` in ℓ1, whatever the limits of counting are.
+    The tables have the columns person, x and y. For every way of counting, the counts of both tables must differ by at
+    most ``bound`` in ℓ1.
 
     Args:
         grid: A grid on a plane.
@@ -88,16 +89,16 @@ def neighbouring_visits(grid: Grid) -> list[tuple[str, Visits, Visits]]:
 
 
 def added(others: dict[tuple[int, int], int], cells: Cells, bound: int) -> dict[tuple[int, int], int]:
-    """Return the mass per cell with one more unit, split over its cells so that its parts sum to ``bound`` exactly.
+    """Add one unit to the mass per cell; its mass is split over its cells into parts that sum to ``bound`` exactly.
 
     Args:
-        others: The mass per cell without it.
+        others: The mass per cell without the unit.
         cells: The cells of the unit.
         bound: The mass of the unit.
     """
     mass = dict(others)
     for k, cell in enumerate(cells):
-        # z_k = ⌊B (k+1)/n⌋ − ⌊B k/n⌋ sums to B.
+        # Cell k of n gets ⌊B (k+1)/n⌋ − ⌊B k/n⌋, where B is the bound; these parts sum to B.
         mass[cell] = mass.get(cell, 0) + bound * (k + 1) // len(cells) - bound * k // len(cells)
     return mass
 

@@ -1,8 +1,8 @@
-"""Chi-square tests of whether integers follow a distribution. A wrong sampler does not pass them.
+"""Chi-square tests of whether the integers of a sampler follow a distribution.
 
-Bins depend on the distribution only, not on the samples. Each bin expects at least five samples; smaller bins are
-pooled with their neighbour. A bin without samples counts fully. At the usual alpha of 1e-6 a correct sampler fails for
-one seed in a million.
+Bins depend on the distribution only, not on the samples. The expected number of samples in a bin is at least five;
+smaller bins are pooled with their neighbour. A bin that received no sample counts like any other. At the usual
+significance alpha = 1e-6, a correct sampler fails for one seed in a million.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LEAST_EXPECTED = 5.0
 
 _TAILS = 2.0 ** -np.arange(7, 28)
 _SHARES = np.sort(np.concatenate([_TAILS, np.linspace(0.01, 0.99, 99), 1 - _TAILS]))
-"""Probabilities at which bins end: evenly spaced, and by halves in both tails."""
+"""The cumulative probabilities at which bins end: evenly spaced in the middle, and halving in both tails."""
 
 
 def assert_distribution(samples: npt.ArrayLike, law: Law, alpha: float = 1e-6) -> None:
-    """Fail if the samples are unlikely under the distribution.
+    """Raise AssertionError if samples are unlikely under a distribution.
 
     Args:
         samples: Independent integers.
@@ -43,7 +43,7 @@ def assert_distribution(samples: npt.ArrayLike, law: Law, alpha: float = 1e-6) -
 
 
 def assert_same_distribution(first: npt.ArrayLike, second: npt.ArrayLike, alpha: float = 1e-6) -> None:
-    """Fail if it is unlikely that both samples come from one distribution.
+    """Raise AssertionError if two samples are unlikely to come from the same distribution.
 
     Args:
         first: Independent integers.
@@ -58,13 +58,13 @@ def assert_same_distribution(first: npt.ArrayLike, second: npt.ArrayLike, alpha:
 
 
 def goodness_of_fit(samples: npt.ArrayLike, law: Law) -> float:
-    """Return the p-value of Pearson's chi-square test.
+    """Return the p-value of Pearson's chi-square test that samples follow a distribution.
 
         χ² = Σ over bins (observed − expected)² / expected,   bins − 1 degrees of freedom
 
     Args:
         samples: Independent integers.
-        law: The cumulative distribution function that they should follow.
+        law: The cumulative distribution function that the samples should follow.
 
     Raises:
         InvalidInput: There are too few samples.
@@ -83,14 +83,14 @@ def goodness_of_fit(samples: npt.ArrayLike, law: Law) -> float:
 
 
 def chi_square(observed: npt.ArrayLike, expected: npt.ArrayLike) -> float:
-    """Return the p-value of the chi-square test for bins, pooled with their neighbour until each expects at least five.
+    """Return the p-value of the chi-square test for counts in bins; bins that expect fewer than five are pooled.
 
     Args:
-        observed: How many samples each bin has.
-        expected: How many it should have on average.
+        observed: The number of samples in each bin.
+        expected: The expected number of samples in each bin.
 
     Raises:
-        InvalidInput: Fewer than two bins are left.
+        InvalidInput: Fewer than two bins are left after pooling.
 
     >>> chi_square([0, 100], [50, 50]) < 1e-6
     True
@@ -107,7 +107,8 @@ def chi_square(observed: npt.ArrayLike, expected: npt.ArrayLike) -> float:
 def two_sample(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Return the p-value of the chi-square test that two samples of integers come from one distribution.
 
-    The bins are quantiles of both samples together. Given these, it is random which sample a number came from.
+    The bins are quantiles of both samples together. If both samples have the same distribution, each number in a bin
+    comes from either sample by chance.
 
     Args:
         first: Independent integers.
@@ -137,7 +138,9 @@ def two_sample(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
 
 
 def discrete_laplace_law(scale: Number) -> Law:
-    """Return Pr[X ≤ x] of discrete Laplace noise, Pr[x] = (1 − r)/(1 + r) · r^|x|, r = exp(−1/scale).
+    """Return the distribution function Pr[X ≤ x] of discrete Laplace noise, for tests of samplers.
+
+    Pr[x] = (1 − r)/(1 + r) · r^|x| with r = exp(−1/scale).
 
     >>> float(discrete_laplace_law(1)(np.array([0]))[0]) == 1 - math.exp(-1) / (1 + math.exp(-1))
     True
@@ -154,7 +157,7 @@ def discrete_laplace_law(scale: Number) -> Law:
 
 
 def discrete_gaussian_law(sigma: Number) -> Law:
-    """Return Pr[X ≤ x] of discrete Gaussian noise, Pr[x] ∝ exp(−x²/2σ²), summed up to 40 σ."""
+    """Return the distribution function Pr[X ≤ x] of discrete Gaussian noise, Pr[x] ∝ exp(−x²/2σ²), up to 40 σ."""
     width = float(exact(sigma))
     end = math.ceil(40 * width) + 1
     weights = np.exp(-(np.arange(-end, end + 1) ** 2) / (2 * width**2))
@@ -167,7 +170,7 @@ def discrete_gaussian_law(sigma: Number) -> Law:
 
 
 def _quantiles(law: Law) -> Integers:
-    """Return the upper ends of the bins, the quantiles of the distribution."""
+    """Return the upper ends of the bins of a chi-square test: quantiles of the distribution."""
     low, high = np.full(len(_SHARES), -(2**61)), np.full(len(_SHARES), 2**61)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
@@ -177,7 +180,7 @@ def _quantiles(law: Law) -> Integers:
 
 
 def _pool(observed: Floats, expected: Floats) -> Floats:
-    """Join neighbouring bins until each expects enough; what is left over joins the last one."""
+    """Pool neighbouring bins until each expects at least five samples; a remainder joins the last bin."""
     bins: list[list[float]] = []
     found = wanted = 0.0
     for here, there in zip(observed, expected, strict=True):
