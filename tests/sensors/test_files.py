@@ -71,7 +71,7 @@ def test_a_graph_from_edges(tmp_path: Path) -> None:
         ("from,to,weight\na,b,\n", "Line 2 of .* has no weight; expected a number"),
         ("sensor,x\na\n", "Line 2 of .* has another number of fields than the header: 1, not 2; give one field"),
         ("sensor,x\r\n\r\na,1,5\r\n", "Line 3 of .* another number of fields .*; if numbers have decimal commas"),
-        ("sensor,x,y\n# a remark\na,1,2\n", "Line 2 of .*; lines that begin with # are left out before the header"),
+        ("sensor,x,y\n# a remark\na,1,2\n", "Line 2 of .*; lines that begin with # are skipped only before the header"),
         ('sensor,x\n"a\nb",1\nc,left\n', "Line 2 of .*: a quotation mark is not closed on the line"),
         ("sensor,x,note\na,1,b\rc,2,d\n", "Line 2 of .* has a carriage return inside; end lines with LF or CRLF"),
         ('sensor,x\na,1\n"b" c,2\n', "Line 3 of .*: a quotation mark .* stands inside a field"),
@@ -212,7 +212,7 @@ def test_a_sensor_may_be_named_like_a_comment(tmp_path: Path) -> None:
             f"sensor,time,value\na,2024-05-01T12:00:00,{SECRET}\n",
             "The time in line 2 .*; give times as numbers, counted from the release of heat",
         ),
-        ("sensor,time,value\na,,1\n", "The time in line 2 .*; times are numbers"),
+        ("sensor,time,value\na,,1\n", "The time in line 2 .*; give times as numbers, counted from the release of heat"),
         ('sensor,time,value\na,1,"31,41592"\n', "The value in line 2 .*; write a point, not a comma"),
         (
             "sensor,time,value\na,1,31,41592\n",
