@@ -156,8 +156,8 @@ BUGS = (
         "loss-without-a-price-fits",
         "A loss at which a missed bid outgrows delta is not promised.",
         PRIVATE_GREEDY,
-        "that δ cannot hold the chance of a missed bid\n            return False\n",
-        "that δ cannot hold the chance of a missed bid\n            return True\n",
+        "that δ does not cover the chance of a missed bid\n            return False\n",
+        "that δ does not cover the chance of a missed bid\n            return True\n",
         "tests/marketplace/test_private_greedy.py::test_beside_an_auction_no_loss_is_promised_that_cannot_be_priced",
     ),
     # ── private greedy ──────────────────────────────────────────────────────────────────────────────────────────────

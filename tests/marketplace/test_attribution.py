@@ -156,7 +156,7 @@ def test_nothing_bought() -> None:
     ("target", "gamma", "sentence"),
     [
         (np.zeros((3, 3)), 0.5, "same columns"),
-        (np.zeros((0, 2)), 0.5, "at least one point"),
+        (np.zeros((0, 2)), 0.5, "at least one target point"),
         (np.zeros(3), 0.5, "same columns"),
         (np.zeros((3, 2)), 0.0, "gamma is 0"),
     ],

@@ -117,7 +117,7 @@ def test_the_event_charges_every_coin_of_every_other_owner() -> None:
     [
         ({"epsilon": 0}, "epsilon of the auction is 0"),
         ({"owners": 0}, "owners is 0"),
-        ({"share": 1}, "share is 1; give a part of delta between 0 and 1"),
+        ({"share": 1}, "share is 1; give a fraction of delta between 0 and 1"),
         ({"share": "no"}, "share is 'no'"),
     ],
 )

@@ -253,7 +253,7 @@ def test_what_a_refusal_says_is_enough_and_a_little_less_is_not(target: int, eps
 
 @pytest.mark.parametrize("owners", [[[[0.0, 1.0]]], (), "ab"])
 def test_owners_without_names_are_refused_in_a_sentence(owners: object) -> None:
-    with pytest.raises(InvalidInput, match=r"owners, .* by its name, is an? \w+; expected Mapping"):
+    with pytest.raises(InvalidInput, match=r"owners, a mapping from names to points, is an? \w+; expected Mapping"):
         buy(plan(), np.zeros((40, 2)), owners)  # type: ignore[arg-type]
 
 
@@ -308,7 +308,7 @@ def nonsense(answer: Profile | Offer) -> Profile | Offer:
         (Offer(np.array([0, 0]), np.zeros((2, 3))), "the same row twice"),
         (Offer(np.array([0]), np.zeros((1, 2))), "have 2 columns"),
         (Offer(np.array([0]), np.full((1, 3), np.inf)), "not finite"),
-        (Offer(np.array([0, 1]), np.zeros((1, 3))), "was asked for at most"),
+        (Offer(np.array([0, 1]), np.zeros((1, 3))), "it offered 1 points with 2 row numbers, but at most"),
     ],
 )
 def test_an_offer_that_cannot_be_used_sets_its_owner_aside(offer: Offer, words: str) -> None:
@@ -365,13 +365,15 @@ def test_absurd_plans_are_refused(change: dict, words: str) -> None:
 
 def test_a_target_or_owner_of_another_shape_is_refused() -> None:
     target, owners = market()
-    with pytest.raises(InvalidInput, match="target has 50 points, and the plan says 49"):
+    with pytest.raises(
+        InvalidInput, match="target has 50 points, but the plan is for 49; make a plan with target_points=50"
+    ):
         buy(plan(target_points=49), target, owners)
     with pytest.raises(InvalidInput, match=r"Owner owner1: .* 2 columns"):
         buy(plan(), target, owners | {"owner1": np.zeros((4, 2))})
     with pytest.raises(InvalidInput, match="at least one owner"):
         buy(plan(), target, {})
-    with pytest.raises(InvalidInput, match="no owner; name the ledgers"):
+    with pytest.raises(InvalidInput, match="no owner; name ledgers after owners"):
         buy(plan(), target, owners, owner_ledgers={"nobody": None})
 
 

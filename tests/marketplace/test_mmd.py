@@ -53,11 +53,11 @@ def test_a_sample_comes_nearer_as_it_grows():
 @pytest.mark.parametrize(
     ("truth", "estimate", "gamma", "sentence"),
     [
-        ([[1.0, 2.0]], [[1.0]], 1, "Points of the truth have 2 columns, those of the estimate 1; give both in one"),
-        ([1.0], [[1.0]], 1, r"The truth has shape \(1,\); give a row for each point"),
+        ([[1.0, 2.0]], [[1.0]], 1, "Points of the truth have 2 columns, points of the estimate have 1; give tables"),
+        ([1.0], [[1.0]], 1, r"The truth has shape \(1,\); give a table with one row for each point"),
         ([[1.0]], np.ones((0, 1)), 1, r"The estimate has shape \(0, 1\)"),
-        ([[1.0]], [[np.nan]], 1, "The estimate holds a number that is NaN, infinite or beyond 1e"),
-        ([[1e200]], [[1.0]], 1, "The truth holds a number that is NaN, infinite or beyond 1e"),
+        ([[1.0]], [[np.nan]], 1, "The estimate holds a number that is NaN, infinite or larger than 1e"),
+        ([[1e200]], [[1.0]], 1, "The truth holds a number that is NaN, infinite or larger than 1e"),
         ([["a"]], [[1.0]], 1, "The truth is not a table of numbers"),
         ([[1.0]], [[1.0]], 0, "gamma is 0; give the kernel's γ, a positive number"),
         ([[1.0]], [[1.0]], np.inf, "gamma is inf"),

@@ -74,7 +74,7 @@ def test_the_whole_budget_is_spent_unless_a_step_says_otherwise() -> None:
     told = MwemSum(FEATURES, Mwem(30), Fraction(2), DELTA)
     assert 1.999 < compose([told.event], DELTA).epsilon <= 2
     assert MwemSum(FEATURES, Mwem(30, "1/50"), Fraction(2), DELTA).epsilon_per_step == Fraction(1, 50)
-    with pytest.raises(InvalidInput, match=r"30 steps at 1 cost ε = \S+, and the plan promises 2; give a smaller"):
+    with pytest.raises(InvalidInput, match=r"30 steps at 1 cost ε = \S+, but the plan promises 2; give a smaller"):
         _ = MwemSum(FEATURES, Mwem(30, 1), Fraction(2), DELTA).event
 
 
@@ -115,7 +115,9 @@ def test_how_many_hashes_there_are_shows_in_their_sum_alone() -> None:
 
 def test_a_hash_beyond_the_grid_is_refused() -> None:
     told = MwemSum(FEATURES, Mwem(3), Fraction(2), DELTA)
-    with pytest.raises(SensitivityExceeded, match="larger than any can be; nothing was released"):
+    with pytest.raises(
+        SensitivityExceeded, match=r"larger than a hash can have; make hashes with Features\.of\. Nothing"
+    ):
         told.of(np.full((1, 4), 0.9), Simulation(1))
 
 

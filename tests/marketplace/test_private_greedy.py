@@ -160,9 +160,7 @@ def test_beside_an_auction_no_loss_is_promised_that_cannot_be_priced() -> None:
 
 def test_an_auction_that_alone_costs_too_much_is_refused() -> None:
     plan = PrivateGreedy(FEATURES, 1000, 251, 1, auction=LogisticAuction(1, owners=50))
-    with pytest.raises(
-        InvalidInput, match=r"coins alone cost ε = \S+, and 1 is promised in all; give the auction a sm"
-    ):
+    with pytest.raises(InvalidInput, match=r"coins cost ε = \S+, but the whole plan promises 1; give the auction a sm"):
         plan.check_signal()
 
 
@@ -217,11 +215,11 @@ def test_seeds_count_as_members_and_let_owners_be_told_earlier() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"epsilon": "1/10000"}, "target's mean hash, over 251 points of the target, is .* take epsilon"),
+        ({"epsilon": "1/10000"}, "target's mean hash, taken over 251 points of the target, is .* take epsilon"),
         ({"target_points": 3}, "over 3 points of the target, is .* take at least 100 points of the target, or epsilon"),
         (
             {"points": 100, "broadcasts": 5},
-            "summary's mean hash, over 95 points bought, is .* take at least .* points b",
+            "summary's mean hash, taken over 95 points bought, is .* take at least .* points b",
         ),
         (
             {"points": 20},

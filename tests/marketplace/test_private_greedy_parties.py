@@ -183,8 +183,11 @@ def test_fewer_points_than_wanted_are_all_bought_and_owners_do_not_notice() -> N
         (lambda o, _: Offer(o.rows, o.points + 1.0), "its point contradicts its bid"),
         (lambda o, _: Offer(o.rows, np.full((1, 2), np.nan)), "its offer cannot be used (Some of the points are not"),
         (lambda o, _: Offer(o.rows, np.zeros((1, 3))), "its offer cannot be used (The points have 3 columns"),
-        (lambda o, _: Offer(o.rows[:0], o.points[:0]), "it bid, and offered nothing"),
-        (lambda *_: Offer(np.arange(2), np.zeros((2, 2))), "it offered 2 points, and was asked for at most 1"),
+        (lambda o, _: Offer(o.rows[:0], o.points[:0]), "it made a bid but offered no point"),
+        (
+            lambda *_: Offer(np.arange(2), np.zeros((2, 2))),
+            "it offered 2 points with 2 row numbers, but at most 1 were wanted",
+        ),
     ],
 )
 def test_an_unusable_offer_sets_its_owner_aside(change: Change, words: str) -> None:
@@ -333,7 +336,7 @@ def test_owners_need_names_of_their_own(names: tuple[str, ...]) -> None:
 
 
 def test_more_owners_than_the_auction_was_paid_for_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="There are 3 owners, and the auction is paid for 2; give it as many"):
+    with pytest.raises(InvalidInput, match="There are 3 owners, but the auction covers 2; give the auction owners=3"):
         Run(plan(auction=LogisticAuction("1/10", 2)), owners(5, 5, 5))
 
 

@@ -1,8 +1,8 @@
-"""What each owner contributed to a purchase: how much nearer to the target its points brought the whole.
+"""Attribution: how much the points of each owner contributed to bringing a purchase near to the target.
 
-This is post-processing of the purchase, for the curator and the consumer, who may see the purchase. An owner who learns
-its value learns something about the others' records and the target, which no promise covers; ``attribution.md`` says
-how to pay owners.
+Attribution is computed from the purchase, for the curator and the consumer, who may see the purchase. An owner who
+learns the owner's own value learns something about the target and the records of other owners, which no promise covers.
+``attribution.md`` says how to pay owners instead.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from heathaze.marketplace.mmd import centred, kernel_means
 from heathaze.types import Floats, Integers
 
 _NOTHING = 1e-12
-"""Kernels are between 0 and 1 and have 16 digits; differences of their means below this are rounding."""
+"""Differences between mean kernels below this are rounding errors, because kernels lie in [0, 1] and have 16 digits."""
 
 
 class Choice(Protocol):
-    """Points and their owners: a purchase, or a baseline."""
+    """Chosen points and their owners: the result of a purchase or of a baseline, to which attribution applies."""
 
     @property
     def owners(self) -> Sequence[str]:
-        """The owner of each point."""
+        """The name of the owner of each chosen point."""
 
     @property
     def points(self) -> Floats:
-        """A row for each point."""
+        """The chosen points, one per row."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one owner contributed. NOT PRIVATE.
+    """The contribution of one owner to a purchase. NOT PRIVATE.
 
     Args:
-        owner: Its name.
-        chosen: How many of its points were chosen.
-        share: Its part of the chosen points.
-        value: The Shapley value of its points.
-        missed: How much farther from the target the purchase would be without its points, in MMD².
+        owner: Name of the owner.
+        chosen: Number of the owner's points that were chosen.
+        share: Fraction of the chosen points that are the owner's.
+        value: Shapley value of the owner's points.
+        missed: Amount by which MMD² from the target would grow without the owner's points.
     """
 
     owner: str
@@ -54,35 +54,37 @@ class Contribution:
     missed: float = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for reports that are not public."""
+        """The contribution as plain numbers, for reports that are not public."""
         return {name: getattr(self, name) for name in ("owner", "chosen", "share", "value", "missed")}
 
 
 def attribution(
     purchase: Choice, target: npt.ArrayLike, gamma: float, owners: Sequence[str] = ()
 ) -> tuple[Contribution, ...]:
-    """How many points each owner sold, and what they contribute. NOT PRIVATE: for the curator and the consumer alone.
+    """Compute each owner's contribution to a purchase. NOT PRIVATE: only for the curator and the consumer.
 
-    With J(S) = 2 mean k(t, x) − mean k(x, x′) over t of the target and x, x′ of S, MMD²(S) is the same constant minus
-    J(S) for every S. The value of an owner is the sum of its points' :func:`shapley_values`; all values together are J
-    of the whole, and the order in which points were chosen does not matter. Values may be negative.
+    Let k be the kernel, and J(S) = 2 mean k(t, x) − mean k(x, x′), where t runs over the target and x, x′ run over a
+    set S of points. MMD² between target and S is a constant minus J(S), so a larger J is a better match.
 
-    ``missed`` is J of the whole minus J without the owner's points. The numbers of several owners do not add up, and
-    one is negative where the rest alone would match better.
+    ``value`` is the sum of the :func:`shapley_values` of the owner's points. The values of all owners add up to J of
+    the purchase. They do not depend on the order in which points were chosen, and may be negative.
+
+    ``missed`` is J of the purchase minus J of the purchase without the owner's points. It is negative if the purchase
+    would match better without the owner. ``missed`` of several owners cannot be added up.
 
     Args:
-        purchase: What was bought.
-        target: The consumer's points, encoded alike.
-        gamma: γ of the study.
-        owners: Names to list first, in this order, also those from whom nothing was bought.
+        purchase: The purchase, or another choice of points.
+        target: The consumer's points, encoded like the chosen points.
+        gamma: The kernel's parameter γ, as in the study.
+        owners: Names to list first, in this order; owners who sold nothing are listed only if named here.
 
     Returns:
-        One row for each of ``owners``, then for other owners in the order of their first point.
+        One contribution for each of ``owners``, then one for each other owner, in the order of their first point.
 
     Raises:
         InvalidInput: The target is empty or has other columns, or γ is not positive.
 
-    Cost: chosen points × (chosen points × owners + target) × columns.
+    Cost: chosen points × (chosen points × owners + target points) × columns.
 
     >>> from heathaze.marketplace.baselines import greedy
     >>> from heathaze.marketplace.features import Features
@@ -106,17 +108,18 @@ def attribution(
 
 
 def shapley_values(points: npt.ArrayLike, target: npt.ArrayLike, gamma: float) -> Floats:
-    """The Shapley value of each point: its mean gain over all orders in which the points could have been added.
+    """Attribute a purchase to single points: the Shapley value is a point's mean gain over all orders of adding points.
 
-    The game is v(S) = (2/p) Σ a_i − (1/p²) ΣΣ k(x_i, x_j) over i, j of S, with a_i = mean k(t, x_i) and p the number of
-    all points, so that v of all is J. Its Shapley value is exact (``attribution.md``):
+    Let p be the number of chosen points, k the kernel, and a_i the mean of k(t, x_i) over the points t of the target.
+    The game is v(S) = (2/p) Σ a_i − (1/p²) ΣΣ k(x_i, x_j), summed over the points i and j in S. For all p points, v is
+    the J of :func:`attribution`. The Shapley value of point i has a closed form (``attribution.md``):
 
         value_i = (2 a_i − (1/p) Σ_j k(x_i, x_j)) / p
 
     Args:
-        points: The chosen points, a row each.
-        target: The target's points, a row each.
-        gamma: γ of the kernel, positive.
+        points: The chosen points, one per row.
+        target: The points of the target, one per row.
+        gamma: The kernel's parameter γ, positive.
 
     Raises:
         InvalidInput: The target is empty or has other columns, or γ is not positive.
@@ -130,13 +133,16 @@ def _shared(near: Floats, alike: Floats) -> Floats:
 
 
 def _kernels(points: npt.ArrayLike, target: npt.ArrayLike, gamma: float) -> tuple[Floats, Floats, Floats]:
-    """For each point its mean kernel with the target and with all points, itself too; and the points, centred."""
+    """Mean kernel of each chosen point with the target and with all chosen points (itself included).
+
+    The third result is the chosen points, shifted by the target's mean for numerical accuracy.
+    """
     gamma = positive(gamma, "gamma", "the kernel's γ")
     wanted, chosen = np.asarray(target, dtype=np.float64), np.asarray(points, dtype=np.float64)
     if wanted.ndim != 2 or chosen.ndim != 2 or wanted.shape[1] != chosen.shape[1] or not len(wanted):
         raise InvalidInput(
-            f"The target has shape {wanted.shape} and the chosen points {chosen.shape}; give tables with the same "
-            "columns, and at least one point as target."
+            f"The target has shape {wanted.shape} and the chosen points have shape {chosen.shape}; give tables with "
+            "the same columns, and at least one target point."
         )
     if not len(chosen):
         return np.empty(0), np.empty(0), chosen
@@ -145,7 +151,7 @@ def _kernels(points: npt.ArrayLike, target: npt.ArrayLike, gamma: float) -> tupl
 
 
 def _without(whose: Integers, names: int, near: Floats, chosen: Floats, gamma: float) -> Floats:
-    """J of the points that remain when those of each owner are taken away."""
+    """For each owner, compute the objective J of the chosen points of all other owners."""
     left = np.zeros(names)
     for name in range(names):
         rest = chosen[whose != name]

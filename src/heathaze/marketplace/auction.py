@@ -1,4 +1,7 @@
-"""Whom the curator asks for a point in each round of private greedy: everyone, a public few, or by biased coins."""
+"""The auction of private greedy: which owners the curator asks for a point in each round.
+
+The curator asks all owners, a public random few, or each owner by a coin whose bias depends on the rank of the bid.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +19,32 @@ from heathaze.privacy.loss import Number, exact, parse_epsilon
 from heathaze.privacy.randomness import Randomness, Simulation
 
 FEW = 32
-"""Up to this many owners all are asked; of more owners, this many in each round."""
+"""Default number of owners asked in a round; if there are no more owners than this, all are asked."""
 
 _SMALLEST_ODDS = 64
-"""Odds of being asked do not fall below e^−64: nothing that rare happens, and floats would make a true 0 of it."""
+"""The odds of being asked are never below e^−64. Rarer events practically never happen, and floats could become 0."""
 
 
 @dataclass(frozen=True)
 class AskEveryone:
-    """Every owner is asked in every round. Being asked depends on no data, so it costs nothing."""
+    """Auction in which every owner is asked in every round. Asking does not depend on data, so it costs no privacy."""
 
     def called(self, _: int, owners: Sequence[str]) -> tuple[str, ...]:
-        """Owners that are called for bids in a round."""
+        """Names of the owners who are called for bids in a round: all of them."""
         return tuple(owners)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, for reports."""
+        """Public parameters of the auction, for reports."""
         return {"asked": "everyone"}
 
 
 @dataclass(frozen=True, init=False)
 class AskPublicFew:
-    """A public random few are asked in each round. Being asked depends on no data, so it costs nothing.
+    """Auction in which a public random sample of owners is asked in each round, independent of data and so free.
 
     Args:
-        owners: How many owners are asked in a round, at least 1.
-        seed: Seed of the public draw; the same seed asks the same owners.
+        owners: Number of owners asked in a round, at least 1.
+        seed: Seed of the public random sample; the same seed gives the same owners.
 
     Raises:
         InvalidInput: A number is out of range.
@@ -57,19 +60,19 @@ class AskPublicFew:
         assign(self, owners=whole(owners, "owners"), seed=whole(seed, "seed", least=0))
 
     def called(self, number: int, owners: Sequence[str]) -> tuple[str, ...]:
-        """Owners that are called for bids in a round.
+        """Draw the owners who are called for bids in a round.
 
         Args:
-            number: Number of the round.
+            number: Index of the round.
             owners: Names of all owners.
 
         Returns:
-            Some of them, drawn without replacement, in the order of ``owners``.
+            Names drawn without replacement, in the order of ``owners``.
         """
         count = len(owners)
         if count <= self.owners:
             return tuple(owners)
-        # Each round has its own draw: whom the curator asks never depends on earlier answers.
+        # Each round has its own seed, so the sample does not depend on earlier answers.
         public = Simulation(self.seed * 2**64 + number)
         places = list(range(count))
         for k in range(self.owners):
@@ -78,21 +81,21 @@ class AskPublicFew:
         return tuple(owners[place] for place in sorted(places[: self.owners]))
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, for reports."""
+        """Public parameters of the auction, for reports."""
         return {"asked": "public-few", "owners": self.owners, "seed": self.seed}
 
 
 @dataclass(frozen=True, init=False)
 class LogisticAuction:
-    """All owners bid; the better the bid, the more likely the ask (errata E2-6, repaired).
+    """Auction in which all owners bid, and a better bid is more likely to be asked (errata E2-6, repaired).
 
-    Whether an owner is asked depends on how many others bid more, so it reveals something about their records and is
-    paid for. It is worth its price only with hundreds of owners and a curator who must not see many points.
+    Whether an owner is asked depends on how many others bid more. So asking reveals something about their records and
+    costs privacy. The auction is useful only with hundreds of owners and a curator who must not see many points.
 
     Args:
-        epsilon: By how much one rank changes the log-odds of being asked.
-        owners: How many owners there are at most; each of their coins is paid for in each round.
-        share: The part of δ, between 0 and 1, for the chance that the best bid is not asked in some round.
+        epsilon: Change of the log-odds of being asked from one rank to the next.
+        owners: Largest number of owners; the coins of this many owners are charged in each round.
+        share: Fraction of δ, between 0 and 1, for the probability that the best bid is not asked in some round.
 
     Raises:
         InvalidInput: A number is out of range.
@@ -106,9 +109,9 @@ class LogisticAuction:
         try:
             part = exact(share)
         except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-            raise InvalidInput(f"share is {share!r}; give a part of delta such as 0.1.") from None
+            raise InvalidInput(f"share is {share!r}; give a fraction of delta, such as 0.1.") from None
         if not 0 < part < 1:
-            raise InvalidInput(f"share is {share}; give a part of delta between 0 and 1, such as 0.1.")
+            raise InvalidInput(f"share is {share}; give a fraction of delta between 0 and 1, such as 0.1.")
         assign(
             self,
             epsilon=parse_epsilon(epsilon, "epsilon of the auction"),
@@ -117,19 +120,19 @@ class LogisticAuction:
         )
 
     def called(self, _: int, owners: Sequence[str]) -> tuple[str, ...]:
-        """Owners that are called for bids in a round."""
+        """Names of the owners who are called for bids in a round: all of them."""
         return tuple(owners)
 
     def coins(self, points: int, epsilon: Fraction, delta: Fraction) -> Coins:
-        """The coins of a purchase.
+        """Make the biased coins of the auction for a whole purchase.
 
-        The best bid is missed with probability 1/(1 + e^a) < e^−a in a round, and (1 + e^ε) · points times that must
-        not exceed its share of δ, which
+        Let a be the log-odds that the best bid is asked. In each round the best bid is missed with probability
+        1/(1 + e^a) < e^−a. This probability times (1 + e^ε) · points must not exceed share · δ, so
 
-            a = ln((1 + e^ε) · points / (share · δ)),   rounded up to a thousandth, ensures.
+            a = ln((1 + e^ε) · points / (share · δ)),   rounded up to a thousandth.
 
         Args:
-            points: How many points are bought, as many rounds.
+            points: Number of points to buy, which is the number of rounds.
             epsilon: ε of the whole purchase.
             delta: δ of the whole purchase.
         """
@@ -138,42 +141,42 @@ class LogisticAuction:
         return Coins(self.epsilon, Fraction(math.ceil(head_start * 1000 + 1), 1000))
 
     def event(self, points: int, epsilon: Fraction, delta: Fraction) -> PureSteps:
-        """What the coins of all other owners in all rounds do to a record; arguments as in :meth:`coins`."""
+        """Privacy event for a record: the coins of all other owners in all rounds; same arguments as :meth:`coins`."""
         head_start = self.coins(points, epsilon, delta).head_start
-        # 1/(1 + e^a) < e^−a; the last places are given away, and what is too small for a float is 1e-320.
+        # The bound 1/(1 + e^a) < e^−a, times 1 + 1e-9 against rounding, and at least 1e-320, because floats underflow.
         missed = max(Fraction(points * math.exp(-float(head_start)) * (1 + 1e-9)), Fraction(1, 10**320))
         return PureSteps(self.epsilon, (self.owners - 1) * points, True, missed)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, for reports."""
+        """Public parameters of the auction, for reports."""
         fields = {"epsilon": str(self.epsilon), "owners": self.owners, "share": str(self.share)}
         return {"asked": "logistic-auction", **fields}
 
 
 @dataclass(frozen=True)
 class Coins:
-    """The i-th best bid is asked with probability p_i = 1 / (1 + e^(ε(i − 1) − a)).
+    """The coins of the logistic auction: the i-th best bid is asked with probability p_i = 1 / (1 + e^(ε(i − 1) − a)).
 
-    One rank more or less changes the odds of being asked, and of not being asked, by a factor of at most e^ε.
+    A change of the rank by one changes the odds of being asked by a factor of at most e^ε.
 
     Args:
-        epsilon: ε, by how much one rank changes the log-odds.
-        head_start: a, the log-odds of the best bid.
+        epsilon: ε, the change of the log-odds from one rank to the next.
+        head_start: a, the log-odds that the best bid is asked.
     """
 
     epsilon: Fraction
     head_start: Fraction
 
     def exponent(self, rank: int) -> Fraction:
-        """The log-odds of *not* being asked, ε(rank − 1) − a, but at most 64."""
+        """Log-odds ε(rank − 1) − a that the bid of this rank is *not* asked, limited to 64."""
         return min(self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))
 
     def chance(self, rank: int) -> float:
-        """p_rank as a float; the coins below have it exactly."""
+        """Probability that the bid of this rank is asked, as a float; :meth:`asked` uses the exact probability."""
         return 1 / (1 + math.exp(self.exponent(rank)))
 
     def expected_asks(self, owners: int) -> float:
-        """Owners asked in a round, on average.
+        """Expected number of owners asked in a round of the auction.
 
         >>> round(Coins(Fraction(1), Fraction(math.log(999))).expected_asks(10_000), 1)
         7.4
@@ -181,14 +184,14 @@ class Coins:
         return math.fsum(self.chance(rank) for rank in range(1, owners + 1))
 
     def asked(self, ranked: Sequence[str], randomness: Randomness) -> tuple[str, ...]:
-        """Toss the coins of one round.
+        """Toss the coins of one round of the auction.
 
         Args:
-            ranked: All owners that bid, the best bid first.
-            randomness: Where the coins come from.
+            ranked: Names of all owners who bid, best bid first.
+            randomness: Source of the coins.
 
         Returns:
-            The owners that are asked, in the same order.
+            Names of the owners who are asked, in the same order.
         """
         from heathaze.privacy.selection import logistic_coins
 
@@ -200,7 +203,7 @@ class Coins:
         return {}
 
     def _exponents(self, rank: int) -> Fraction:
-        # Fractions are slow to make, and the same ranks come back in every round.
+        # Fractions are slow to compute, and the same ranks occur in every round.
         if rank not in self._known:
             self._known[rank] = self.exponent(rank)
         return self._known[rank]
@@ -210,10 +213,10 @@ Auction = AskEveryone | AskPublicFew | LogisticAuction
 
 
 def default_auction(owners: int, seed: int) -> Auction:
-    """Ask everyone up to :data:`FEW` owners, else a public random few; neither costs any privacy.
+    """Choose the default auction: ask up to :data:`FEW` owners all, else a public random few. Both cost no privacy.
 
     Args:
-        owners: How many owners there are.
-        seed: Seed of the public draw.
+        owners: Number of owners.
+        seed: Seed of the public random sample.
     """
     return AskEveryone() if owners <= FEW else AskPublicFew(FEW, seed)

@@ -1,6 +1,7 @@
-"""Columns of a study: how the values of a table become numbers, each value alone.
+"""Columns of a study: encode the values of a table as numbers, each value separately.
 
-What a value becomes depends on its column's public range or levels, and on nothing else in the table.
+The encoding of a value depends only on the value and on the public range or levels of its column. It does not depend on
+other values in the table.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ from heathaze.types import Floats
 
 @dataclass(frozen=True)
 class ColumnFit:
-    """How well the values of one column fit the study. NOT PRIVATE: for the holder of the table."""
+    """How many values of one column fit the range or the levels of the study. NOT PRIVATE: for the table's holder."""
 
     rows: int = field(repr=False)
     outside: int = field(repr=False)
-    """Numbers outside of the range, or levels that are not in the list."""
+    """Count of numbers outside of the range, or of values that are not among the levels."""
     missing: int = field(repr=False)
 
     @property
     def doubtful(self) -> bool:
-        """Whether most values are outside or missing; a wrong range or a misspelt level is the likely cause."""
+        """Whether most values of the column are outside or missing, probably by a wrong range or a misspelt level."""
         return 2 * (self.outside + self.missing) > self.rows
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A column of numbers, with its public range.
+    """A column of a study that holds numbers, with its public range.
 
     Args:
         name: Name of the column.
@@ -62,17 +63,17 @@ class NumberColumn:
 
     width = 1
     squared_distance = 1 / 6
-    """Mean over two even draws from [0, 1]."""
+    """Mean squared difference of two numbers drawn uniformly from [0, 1]."""
 
     def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, ColumnFit]:
-        """One number in [0, 1] for each row: ½ where it is missing, 0 or 1 where it is outside of the range.
+        """Scale the values of a column to [0, 1]; a missing value becomes ½, a value outside of the range 0 or 1.
 
         Args:
             column: One value for each row.
-            where: How an error sentence calls the table.
+            where: Name of the table in error sentences.
 
         Returns:
-            The numbers, and how well the column fits.
+            One number for each row, and the counts of values that do not fit.
 
         Raises:
             UnreadableData: The column does not hold numbers.
@@ -80,21 +81,23 @@ class NumberColumn:
         values = _numbers(f"The column {self.name!r} of {where}", column)
         outside = int(((values < self.low) | (values > self.high)).sum())
         fit = ColumnFit(len(values), outside, int(np.isnan(values).sum()))
-        # Halves first: the difference of two huge ends would overflow.
+        # All numbers are halved first, because the difference between two huge ends could overflow.
         scaled = (np.clip(values, self.low, self.high) / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return np.where(np.isnan(scaled), 0.5, scaled)[:, None], fit
 
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A column of names out of a public list; a value that is not in the list, or missing, becomes zeros.
+    """A column of a study that holds categories out of a public list of levels.
+
+    A value that is missing or not among the levels is encoded as zeros.
 
     Args:
         name: Name of the column.
-        levels: The list.
+        levels: The public list of levels.
 
     Raises:
-        InvalidInput: A level stands in the list twice.
+        InvalidInput: The list names a level twice.
     """
 
     name: str
@@ -109,25 +112,25 @@ class CategoryColumn:
 
     @property
     def width(self) -> int:
-        """Numbers a row becomes."""
+        """Number of coordinates that encode one value."""
         return len(self.levels)
 
     @property
     def squared_distance(self) -> float:
-        """Mean over two even draws of a level: different ones are at distance 1."""
+        """Mean squared distance of two levels drawn uniformly; different levels are at distance 1."""
         return 1 - 1 / len(self.levels)
 
     def encode(self, column: npt.ArrayLike, where: str = "the table") -> tuple[Floats, ColumnFit]:
-        """1/√2 in the level's place and 0 elsewhere, so that two levels are at distance 1.
+        """Encode each category as 1/√2 at the index of its level and 0 elsewhere, so that two levels are at distance 1.
 
-        Every value is looked up alone, by its text; the other rows do not matter.
+        Each value is looked up separately, by its text. Other rows do not influence the result.
 
         Args:
             column: One value for each row.
-            where: How an error sentence calls the table.
+            where: Name of the table in error sentences.
 
         Returns:
-            As many numbers for each row as there are levels, and how well the column fits.
+            One row for each value, with one coordinate for each level; and the counts of values that do not fit.
 
         Raises:
             UnreadableData: The column does not hold one value for each row.
@@ -143,9 +146,9 @@ class CategoryColumn:
         return points, ColumnFit(len(found), len(found) - len(known) - missing, missing)
 
     def _place(self, text: str) -> int:
-        """Of a level, however it is written; −1 for any other."""
+        """Index of the level that a text spells (for example "3.0" for the level "3"), or −1 if it spells none."""
         plain = text.strip()
-        # A day without a time is written as a day.
+        # A date with the time 00:00:00 is also looked up without the time.
         spellings = (text, plain, plain.removesuffix(" 00:00:00"), _number(plain))
         return next((self._places[spelling] for spelling in spellings if spelling in self._places), -1)
 
@@ -163,29 +166,29 @@ Column = NumberColumn | CategoryColumn
 
 
 def column_of(name: str, given: Any) -> Column:
-    """A column from its range or its levels: two numbers are a range, texts are levels.
+    """Make a column of a study from its range (two numbers) or its levels (texts).
 
     Args:
         name: Name of the column.
         given: The range or the levels.
 
     Raises:
-        InvalidInput: It is neither.
+        InvalidInput: ``given`` is neither a range nor levels.
     """
     if isinstance(given, str) or not isinstance(given, Sequence):
         given = [None]
     if not given:
         raise InvalidInput(
             f"The column {name!r} has neither a range nor levels yet; fill them in from public knowledge, or delete "
-            "its line if the column shall not count."
+            "its line to leave the column out of the study."
         )
     if all(isinstance(value, str) for value in given):
         return CategoryColumn(name, tuple(given))
     if len(given) == 2 and all(isinstance(value, int | float) and not isinstance(value, bool) for value in given):
         return NumberColumn(name, float(given[0]), float(given[1]))
     raise InvalidInput(
-        f"The column {name!r} has neither two numbers, the lowest and the highest, nor a list of levels as texts, such "
-        'as ["1", "2", "3"]; give one of them.'
+        f"The column {name!r} has neither a range nor levels; give two numbers, the lowest and the highest, or a list "
+        'of texts, such as ["1", "2", "3"].'
     )
 
 
@@ -193,40 +196,42 @@ def column_of(name: str, given: Any) -> Column:
 
 
 def _values(what: str, column: Any) -> list[Any]:
-    """A column as a list of plain values, each made plain on its own; None where one is missing.
+    """Convert a column to a list of plain Python values, each converted separately; a missing value becomes None.
 
-    A list does not become an array: numpy would make texts of all numbers for the sake of one text among them.
+    A list is not converted to a numpy array, because one text in it would make numpy turn all its numbers into texts.
     """
-    if hasattr(column, "to_pylist"):  # Arrow makes floats of all whole numbers if one is missing
+    if hasattr(column, "to_pylist"):  # as a numpy array, one missing value would turn all integers into floats
         column = column.to_pylist()
     if hasattr(column, "__array__"):
         array = np.asanyarray(column)
         if array.ndim != 1:
-            raise UnreadableData(f"{what} is not one value a row; give a list of values.")
-        # Whole seconds, since nanoseconds would become plain integers.
+            raise UnreadableData(f"{what} does not hold one value for each row; give a list of values.")
+        # Dates are cut to whole seconds, because numpy would turn nanoseconds into plain integers.
         column = (array.astype("datetime64[s]") if array.dtype.kind == "M" else array).tolist()
     if isinstance(column, str | bytes) or not isinstance(column, Iterable):
-        raise UnreadableData(f"{what} is not one value a row; give a list of values.")
+        raise UnreadableData(f"{what} does not hold one value for each row; give a list of values.")
     values = [_plain(value) for value in column]
     if any(isinstance(value, Collection) and not isinstance(value, str | bytes) for value in values):
-        raise UnreadableData(f"{what} holds lists or the like; the study has one value a row.")
+        raise UnreadableData(f"{what} holds lists or other collections; give one plain value for each row.")
     return values
 
 
 def _numbers(what: str, column: npt.ArrayLike) -> Floats:
-    """A column as numbers, NaN where one is missing."""
+    """Convert a column to floats; a missing value becomes NaN."""
     try:
         array = np.asanyarray(column)
     except ValueError:  # rows of different lengths
-        raise UnreadableData(f"{what} is not one value a row; give a list of values.") from None
+        raise UnreadableData(f"{what} does not hold one value for each row; give a list of values.") from None
     if isinstance(array, np.ma.MaskedArray) or array.dtype == object or array.ndim != 1:
         array = np.array([math.nan if value is None else value for value in _values(what, column)])
     if array.dtype.kind not in "biuf" and array.dtype != object and len(array):
-        raise UnreadableData(f"{what} holds {_held(array)}; the study says that it holds numbers.")
+        raise UnreadableData(f"{what} holds {_held(array)}; the study has a range for it, so give numbers.")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise UnreadableData(f"{what} holds more than numbers; the study says that it holds numbers.") from None
+        raise UnreadableData(
+            f"{what} holds values that are not numbers; the study has a range for it, so give numbers."
+        ) from None
 
 
 def _held(array: npt.NDArray[Any]) -> str:
@@ -236,7 +241,7 @@ def _held(array: npt.NDArray[Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value without numpy around it; None if it is missing."""
+    """Convert a numpy scalar to a plain Python value; a missing value becomes None."""
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[s]")
     if isinstance(value, np.generic):
@@ -246,21 +251,21 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A value as the study writes it: 3 is "3", and True is "true" as in files."""
+    """The text by which a value is looked up among the levels: 3 is "3", and True is "true" as in files."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):  # str() refuses those with thousands of digits
+    if isinstance(value, int):  # str() refuses integers with thousands of digits
         return format(Decimal(value), "f")
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _number(text: str) -> Decimal | None:
-    """What a text stands for if it is a number, exactly: 3, 3.0 and +3 are one level, and 03 is a name.
+    """The exact number that a level's text spells, or None: 3, 3.0 and +3 are one number, but 03 is only a name.
 
     >>> _number("3.0") == _number("3"), _number("03")
     (True, None)
     """
     try:
         return Decimal(text) if re.fullmatch(NUMBER, text) else None
-    except InvalidOperation:  # beyond all exponents
+    except InvalidOperation:  # the exponent is too large
         return None

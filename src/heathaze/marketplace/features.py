@@ -1,9 +1,9 @@
 """The public hash h₁: random Fourier features of the kernel exp(−γ‖x − y‖²) (Rahimi and Recht 2008; errata E2-9).
 
-Every frequency ω gives a cosine and a sine, so each point becomes a vector of length 1. The paper's single cosines with
-a random phase reach length √2: the same promise would cost twice the noise power.
+Every frequency ω gives a cosine and a sine, so each point becomes a vector of length 1. The paper uses one cosine with
+a random phase per frequency, which reaches length √2; the same promise would then need twice the noise variance.
 
-All of it is computed in whole numbers, so a hash depends on its own point and on nothing else (``herding.md``).
+Hashes are computed in whole numbers, so the hash of a point does not depend on the other points (``herding.md``).
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats
 
 FARTHEST = 1e4
-"""The longest distance of a point from 0, in widths of the kernel 1/√γ, so that angles fit into whole numbers."""
+"""Largest distance of a point from 0, in kernel widths 1/√γ. The limit keeps products exact in 53 bits."""
 
 _POINT_BITS = 20
-"""Points are rounded to 2^−20 widths of the kernel."""
+"""Coordinates of points are rounded to multiples of 2^−20 kernel widths."""
 
 _FREQUENCY_BITS = 16
-"""Frequencies are rounded to 2^−16 turns a width, or coarser where points have very many columns."""
+"""Frequencies are rounded to multiples of 2^−16 turns per kernel width, or coarser if points have very many columns."""
 
 _TURN_BITS = 16
-"""A turn has 2^16 angles; the cosine of each is looked up."""
+"""A full turn is divided into 2^16 angles, whose cosines are stored in a table."""
 
 _HASH_BITS = 24
-"""Numbers of a hash are multiples of 2^−24."""
+"""Coordinates of a hash are multiples of 2^−24."""
 
 _MEAN_BITS = 24
-"""So are those of a mean hash that they are multiplied with."""
+"""Coordinates of a mean hash are rounded to multiples of 2^−24 before hashes are multiplied with it."""
 
 _BLOCK = 2**12
-"""Points hashed at a time."""
+"""Number of points that are hashed at a time."""
 
 _FLOAT_BITS = 53
-"""Whole numbers below 2^53 are floats, and so are their sums and products below it, in whatever order."""
+"""Floats hold whole numbers below 2^53 exactly, so sums and products below 2^53 are exact in any order."""
 
 _MOST = 2**20
-"""The most columns of a point, and the most frequencies; larger numbers are taken for mistakes."""
+"""Largest number of columns of a point, and of frequencies; larger numbers are refused as mistakes."""
 
 
 @dataclass(frozen=True, init=False)
 class Features:
-    """How points are hashed, known to all parties. ``of(x) · of(y)`` is near exp(−gamma ‖x − y‖²).
+    """The public hash of points, by random Fourier features: ``of(x) · of(y)`` is near exp(−gamma ‖x − y‖²).
 
-    The hash hides nothing: all parties know the seed, and with it x can be computed from its hash (errata E2-8).
+    The hash hides nothing: all parties know the seed, and the seed lets them compute x from its hash (errata E2-8).
 
     Args:
-        columns: Numbers of a point, from 1 to 1,048,576.
-        gamma: γ of the kernel, positive; choose it without looking at the data.
-        frequencies: How many frequencies, from 1 to 1,048,576; a hash has twice as many numbers.
+        columns: Number of coordinates of a point, from 1 to 1,048,576.
+        gamma: The kernel's parameter γ, positive; choose it without looking at the data.
+        frequencies: Number of frequencies, from 1 to 1,048,576; a hash has two coordinates for each frequency.
         seed: Seed of the study, at least 0; the same seed gives the same hash on every machine.
 
     Raises:
@@ -84,22 +84,22 @@ class Features:
 
     @property
     def dimension(self) -> int:
-        """Numbers of a hash."""
+        """Number of coordinates of a hash."""
         return 2 * self.frequencies
 
     def of(self, points: npt.ArrayLike) -> Floats:
-        """The hash of each point: multiples of 2^−24, almost 1 long and never longer.
+        """Hash each point to a vector of multiples of 2^−24, whose length is almost 1 and never more.
 
-        The hash of a point is the same to the last bit whatever other points there are.
+        The hash of a point does not depend on the other points, to the last bit.
 
         Args:
-            points: A row for each point.
+            points: One point per row.
 
         Returns:
-            A row for each hash.
+            One hash per row.
 
         Raises:
-            InvalidInput: The points are not a table of finite numbers with the study's columns, or too far from 0.
+            InvalidInput: The points are not a table of finite numbers with the study's columns, or are too far from 0.
         """
         table = self.checked(points)
         out = np.empty((len(table), self.dimension))
@@ -109,28 +109,30 @@ class Features:
         return out
 
     def _hash(self, block: Floats, out: Floats) -> None:
-        """Hashes of points in whole numbers: each frequency turns by an angle, whose cosine and sine are looked up."""
+        """Hash a block of points, given in whole numbers: look up the cosine and sine of point times frequency."""
         frequencies, surplus = self._frequencies
-        # The products are whole numbers too, and exact; as floats, since matrix products are quick with those.
+        # Points and frequencies are whole numbers stored as floats, because float matrix products are fast. The
+        # products are exact.
         angles = (block @ frequencies).astype(np.int64)
         angles += 1 << (surplus - 1)
         angles >>= surplus
         angles &= 2**_TURN_BITS - 1
         out[:, : self.frequencies] = self._cosines[angles]
-        angles -= 2 ** (_TURN_BITS - 2)  # a sine is the cosine a quarter turn before; places below 0 count from the end
+        angles -= 2 ** (_TURN_BITS - 2)  # sin(t) = cos(t − quarter turn); a negative index counts from the table's end
         out[:, self.frequencies :] = self._cosines[angles]
 
     def products(self, hashes: Floats, mean: Floats) -> Floats:
-        """Each hash times a mean hash, exactly: equal hashes get equal products, and none depends on the others.
+        """Multiply each hash with a mean hash, exactly: the product of a hash does not depend on the other hashes.
 
-        The mean is rounded to multiples of 2^−24 first. Its numbers are cut off far beyond any mean hash with noise.
+        The coordinates of the mean hash are first rounded to multiples of 2^−24 and clipped to ±16/√d, where d is the
+        number of coordinates. A noisy mean hash practically never reaches this limit.
 
         Args:
-            hashes: A row for each hash.
+            hashes: One hash per row.
             mean: The mean hash.
 
         Returns:
-            A number for each hash.
+            One product for each hash.
         """
         most = 2.0 ** (_FLOAT_BITS - 1 - _HASH_BITS - _MEAN_BITS) / math.sqrt(self.dimension)
         steps = np.rint(np.ldexp(np.clip(mean, -most, most), _MEAN_BITS))
@@ -138,16 +140,17 @@ class Features:
         return products
 
     def checked(self, points: npt.ArrayLike) -> Floats:
-        """Points as a table of finite floats with the study's columns.
+        """Check points before they are hashed, and return them as a table of floats.
 
         Args:
-            points: A row for each point.
+            points: One point per row.
 
         Raises:
-            InvalidInput: They are not such a table, or too far from 0; the sentence quotes no value.
+            InvalidInput: The points are not a table of finite numbers with the study's columns, or a point is too far
+                from 0. The sentence quotes no value.
         """
         try:
-            # In one order, since the lengths below are added up in the order of the memory.
+            # A fixed memory order, because the sums of squares below are added up in that order.
             table = np.ascontiguousarray(points, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             raise InvalidInput(
@@ -157,32 +160,35 @@ class Features:
             found = " × ".join(map(str, table.shape[1:])) if table.ndim > 1 else "no"
             raise InvalidInput(f"The points have {found} columns; the study has {self.columns}.")
         if not np.isfinite(table).all():
-            raise InvalidInput("Some of the points are not finite numbers; fill or drop them first.")
+            raise InvalidInput("Some of the points are not finite numbers; replace or drop these points first.")
         longest = math.sqrt(np.einsum("ij,ij->i", table, table).max(initial=0.0))
         if longest * math.sqrt(self.gamma) > FARTHEST:
             raise InvalidInput(
-                f"Some of the points lie more than {FARTHEST:g} widths of the kernel from 0, too far to "
-                "be distinguished; scale them, or encode them with a study."
+                f"Some of the points lie more than {FARTHEST:g} kernel widths (1/√gamma) from 0, too far to "
+                "be hashed exactly; scale the points, or encode them with a study."
             )
         return table
 
     @property
     def omega(self) -> Floats:
-        """The frequencies ω as columns: a point x has the angles xᵀω, in radians. Public."""
+        """The public frequencies ω of the hash, one per column; a point x has the angles xᵀω in radians."""
         frequencies, surplus = self._frequencies
         return np.ldexp(frequencies, _POINT_BITS - _TURN_BITS - surplus) * (math.tau * math.sqrt(self.gamma))
 
     @functools.cached_property
     def _frequencies(self) -> tuple[Floats, int]:
-        """Frequencies as columns, N(0, 2 I) for each width, in whole numbers; and the surplus bits of an angle."""
+        """Draw the frequencies, one per column, as whole numbers; also return the number of bits to drop from an angle.
+
+        Before rounding, a frequency is drawn from N(0, 2 I), in radians per kernel width.
+        """
         from scipy.special import ndtri
 
         from heathaze.privacy.randomness import Simulation
 
-        # Public numbers, not noise: the middle of each of 2^53 steps keeps the quantile finite.
+        # These are public numbers, not noise. Adding half a step of 2^−53 keeps the normal quantile finite.
         uniforms = Simulation(self.seed).uniforms(self.columns * self.frequencies) + 2.0**-54
         turns = ndtri(uniforms).reshape(self.columns, self.frequencies) * (math.sqrt(2) / math.tau)
-        # No sum of products, over whichever columns, is longer than a point times a frequency.
+        # By Cauchy-Schwarz, no partial sum of products exceeds the length of a point times that of a frequency.
         point = (FARTHEST + 1) * 2**_POINT_BITS + math.sqrt(self.columns)
         bits = _FREQUENCY_BITS
         while float(np.linalg.norm(np.rint(np.ldexp(turns, bits)), axis=0).max()) * point >= 2**_FLOAT_BITS:
@@ -191,7 +197,7 @@ class Features:
 
     @functools.cached_property
     def _cosines(self) -> Floats:
-        """The cosine of each angle, rounded towards 0, so that no hash is longer than 1."""
+        """Table of the cosines of all angles, rounded towards 0 so that no hash is longer than 1."""
         angles = np.arange(2**_TURN_BITS) * (math.tau / 2**_TURN_BITS)
         cosines: Floats = np.ldexp(
             np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS)), -_HASH_BITS
@@ -200,13 +206,13 @@ class Features:
 
     @functools.cached_property
     def digest(self) -> str:
-        """A text that is equal on two machines if they hash points alike, to the last bit."""
+        """Fingerprint of the hash: two machines have the same digest if they hash points alike, to the last bit."""
         frequencies, surplus = self._frequencies
         tables = b"".join(table.astype("<f8").tobytes() for table in (frequencies + 0.0, self._cosines + 0.0))
         return hashlib.sha256(tables + bytes([surplus])).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for reports."""
+        """The parameters of the hash as plain numbers, for reports."""
         return {
             "columns": self.columns,
             "gamma": self.gamma,

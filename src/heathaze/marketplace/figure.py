@@ -1,6 +1,6 @@
-"""A picture of a purchase: the target, the owners' points, what was bought from whom, and how well it matches.
+"""A picture of a purchase: the target, the owners' points, the bought points by owner, and their MMD² from the target.
 
-NOT PRIVATE: it shows single records of the target and of owners, for the consumer and the curator.
+NOT PRIVATE: the picture shows single records of the target and of owners. It is for the consumer and the curator.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 _INK, _FAINT, _LIGHT = "#1f2328", "#6b7280", "#e5e7eb"
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""The palette of Okabe and Ito for colour-blind readers; the seventh owner gets the first colour and another shape."""
+"""Colours of owners: the palette of Okabe and Ito for colour-blind readers. The seventh owner has another marker."""
 
 _SHAPES = "os^Dv"
 
 _MOST_OWNERS = 24
-"""If there are more owners, those who sold least are drawn as one."""
+"""Largest number of owners drawn; if there are more, those who sold least are drawn together as one."""
 
 _MOST_SHOWN = 800
-"""The most points of one owner that are drawn pale."""
+"""Largest number of points per owner that were not bought and are drawn in a pale colour."""
 
 
 @dataclass(frozen=True, eq=False)
 class Seller:
-    """One owner in the picture: hashes of its points that were bought, and of some of its other points."""
+    """One owner in the picture of a purchase: hashes of the owner's bought points, and of some other points."""
 
     name: str
     bought: Floats = field(repr=False)
@@ -46,11 +46,11 @@ class Seller:
 
 
 def some_others(rows: int, bought: Integers) -> Integers:
-    """At most 800 of an owner's rows that were not bought, evenly spaced.
+    """Choose at most 800 evenly spaced rows of an owner that were not bought, to draw in the picture.
 
     Args:
-        rows: How many rows the owner has.
-        bought: The rows that were bought.
+        rows: Number of rows of the owner.
+        bought: Indices of the rows that were bought.
 
     >>> some_others(4, np.array([1])).tolist()
     [0, 2, 3]
@@ -69,28 +69,30 @@ def draw_purchase(
     measured: str = "the target",
     path: Path | BinaryIO,
 ) -> None:
-    """Write a PNG at 150 dots an inch: the records on the left, the counts by owner and the distances on the right.
+    """Draw a purchase as a PNG at 150 dots per inch: records on the left; counts by owner and distances on the right.
 
-    The left side shows hashes along the two principal axes of the target's hashes, so that points like the target lie
-    where the target lies.
+    The left side shows hashes along the two principal axes of the target's hashes, so points similar to the target are
+    drawn near the target.
 
     Args:
-        target: Hashes of the target's points, a row each.
+        target: Hashes of the target's points, one per row.
         sellers: The owners in the order of the legend.
-        distances: MMD² from the target by the name of the choice, this purchase first.
-        title: Stands above.
-        caption: Stands below, wrapped to the width.
-        measured: What the distances are measured from, for the title.
+        distances: MMD² from the target for each choice of points, by its name; this purchase first.
+        title: Text above the picture.
+        caption: Text below the picture, wrapped to its width.
+        measured: Name of the points from which distances are measured, for the title of the distances.
         path: A file, or an object to write bytes to.
 
     Raises:
         InvalidInput: There is no target, no owner or no distance.
     """
     if not len(target) or not sellers or not distances:
-        raise InvalidInput("A picture of a purchase needs a target, an owner and a distance.")
+        raise InvalidInput(
+            "A picture of a purchase needs a target, an owner and a distance; give at least one of each."
+        )
 
     sellers = _fewer(sellers)
-    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
+    # Imported here to keep `import heathaze` fast. Not pyplot, which keeps global state and may need a screen.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -119,20 +121,21 @@ def draw_purchase(
     text: dict[str, Any] = {"color": _INK, "va": "top", "parse_math": False, "linespacing": 1.25}
     figure.text(0.2 / wide, 1 - 0.14 / tall, title, size=12, weight="bold", **text)
     figure.text(0.2 / wide, (below - 0.12) / tall, "\n".join(lines), size=8, **text)
-    # matplotlib would name itself and its address in the file.
+    # By default matplotlib writes its own name and web address into the file.
     figure.savefig(path, format="png", metadata={"Software": None})
 
 
 def principal_axes(hashes: Floats) -> tuple[Floats, Floats]:
-    """The middle of some points, and the two directions in which they vary most, as columns.
+    """Find the axes of the picture: the mean of hashes, and the two directions in which they vary most, as columns.
 
     Args:
-        hashes: A row for each point.
+        hashes: One hash per row.
     """
     middle = hashes.mean(axis=0)
     _, vectors = np.linalg.eigh((hashes - middle).T @ (hashes - middle))
     axes = vectors[:, ::-1][:, :2]
-    # A direction and its opposite are the same axis; the largest part points up, so that pictures can be compared.
+    # A direction and its opposite are the same axis. The largest coordinate is made positive, so that pictures of
+    # different purchases can be compared.
     signs = np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     return middle, axes * signs
 
@@ -192,9 +195,10 @@ def _draw_counts(axes: Axes, sellers: Sequence[Seller]) -> None:
 
 
 def _draw_distances(axes: Axes, distances: Mapping[str, float], measured: str) -> None:
-    """Dots on a logarithmic scale, because a good choice may be a hundred times nearer; bars would need a zero.
+    """Draw the distances of a purchase as dots on a logarithmic scale, because they can differ by a factor of 100.
 
-    A short scale has ticks at 1 and 3 of each decade, so that it always has some.
+    Bars would need a zero, which a logarithmic scale does not have. A short scale has ticks at 1 and 3 of each decade,
+    so that at least one tick is visible.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -224,7 +228,7 @@ def _label_bars(axes: Axes, ends: Sequence[float], texts: Sequence[str], away: i
 
 
 def _fewer(sellers: Sequence[Seller]) -> list[Seller]:
-    """Those who sold most, in their order, and the others as one."""
+    """Merge the owners who sold least into one, so that the picture of a purchase has at most 24 owners."""
     if len(sellers) <= _MOST_OWNERS:
         return list(sellers)
     most = set(sorted(range(len(sellers)), key=lambda k: -len(sellers[k].bought))[: _MOST_OWNERS - 1])

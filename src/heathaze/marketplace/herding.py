@@ -2,12 +2,12 @@
 
     consumer ─ target, noisy mean hash ─► curator ─ noisy mean hash ─► owners
                                           curator ◄─ noisy sum of all hashes, noisy count ─ owner
-    mixture of owners that meets the target: so many points from each       ─ quota ─► owner
+    quotas, from the mixture of owners that is nearest to the target    curator ─ quota ─► owner
     the exact greedy choice among the offers   curator ◄─ points that herd towards the target ─ owner
     consumer ◄─ the chosen points ─ curator
 
-Owners are sent two things: the target's noisy mean hash, and a quota that follows from noisy numbers. Nothing about
-what was offered or bought goes back to them, so the curator may choose with everything it knows.
+An owner receives two messages: the noisy mean hash of the target, and a quota that is computed from noisy numbers. No
+message tells owners which points were offered or bought, so the curator may choose with exact data.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from heathaze.types import Floats, Integers
 
 @dataclass(frozen=True, init=False)
 class Herding(Plan):
-    """The default plan: what everyone agrees on before a purchase by herding. Public.
+    """The default plan of a purchase: herding, in which owners offer points whose mean follows a noisy target. Public.
 
-    Consumer and owners hold different records, so each side gets the whole ε: a record of the target is in the target's
-    hash and nowhere else, a record of an owner is in that owner's profile and nowhere else.
+    The full ε applies to each record: a record of the target influences only the target's noisy hash, and a record of
+    an owner influences only that owner's noisy profile.
 
     Args:
-        features: How points are hashed.
-        points: How many points to buy, from 1 to 10,000,000.
-        target_points: How many points the target has; public.
-        epsilon: Privacy loss of a record of the target, and of a record of an owner.
-        delta: Probability with which the promise may fail, at most 0.01.
-        seen: How many points the curator may see for each point it buys, at least 1.
+        features: The public hash of points.
+        points: Number of points to buy, from 1 to 10,000,000.
+        target_points: Number of points in the target; public.
+        epsilon: Privacy loss ε for a record of the target, and also for a record of an owner.
+        delta: Probability δ with which the promise may fail, at most 0.01.
+        seen: Number of points that the curator may see for each point bought, at least 1.
 
     Raises:
         InvalidInput: A number is out of range.
@@ -71,40 +71,42 @@ class Herding(Plan):
     ) -> None:
         super().__init__(features, points, target_points, epsilon, delta)
         if isinstance(seen, bool) or not isinstance(seen, int | float) or not 1 <= seen < math.inf:
-            raise InvalidInput(f"seen is {seen!r}; give how many points the curator may see for each it buys, ≥ 1.")
+            raise InvalidInput(
+                f"seen is {seen!r}; give the number of points that the curator may see per point bought, at least 1."
+            )
         assign(self, seen=float(seen))
 
     @functools.cached_property
     def target_sum(self) -> NoisySum:
-        """The noise of the sum of the target's hashes, of which one is replaced."""
+        """Noise for the sum of the target's hashes; neighbouring targets differ in one replaced hash."""
         return NoisySum(self.features.dimension, 1.0, 2, self.epsilon, self.delta)
 
     @functools.cached_property
     def owner_sum(self) -> NoisySum:
-        """The noise of an owner's profile, the count and the sum of hashes: one record is added or removed."""
+        """Noise for an owner's profile (sum of hashes and count); neighbours differ by one record more or less."""
         return NoisySum(self.features.dimension + 1, math.sqrt(2), 1, self.epsilon, self.delta)
 
     @property
     def noise_to_signals(self) -> tuple[float]:
-        """Expected length of the noise of the target's mean hash; the hash itself is at most 1 long."""
+        """Expected length of the noise in the target's mean hash, which itself has length at most 1."""
         root = math.sqrt(self.features.dimension)
         return (self.target_sum.approximate_deviation * root / self.target_points,)
 
     def check_signal(self) -> None:
-        """Refuse a plan in which owners would herd towards nothing but noise (errata E2-4).
+        """Refuse a plan in which owners would herd towards mere noise (errata E2-4).
 
         Raises:
-            InvalidInput: The noise is longer than a mean hash can be; the sentence says which change would be enough.
+            InvalidInput: The noise is longer than a mean hash can be; the sentence names changes that would be enough.
         """
         self._check_ratio(self.noise_to_signal, self.target_points, "target_points")
 
     @property
     def event_for_owners(self) -> Composition:
-        """What happens to the records of each owner."""
+        """The privacy event that the purchase charges to the ledger of each owner."""
         return self.owner_sum.event
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, for reports."""
+        """Public parameters of the herding plan, for reports."""
         return super().parameters() | {"protocol": "herding", "seen": self.seen}
 
 
@@ -112,12 +114,12 @@ class Herding(Plan):
 
 
 class HerdingOwner(Secret):
-    """One owner in one purchase: it answers a broadcast with a profile, and a quota with an offer.
+    """An owner in one purchase by herding: answers the broadcast with a profile, and the quota with an offer.
 
     Args:
-        plan: What everyone agreed on.
-        points: The owner's points, a row each.
-        randomness: Where the noise of the profile comes from, out of the receipt of the payment.
+        plan: The plan that all parties agreed on.
+        points: The owner's points, one per row.
+        randomness: Source of the profile's noise, from the receipt of the charged ledger.
     """
 
     def __init__(self, plan: Herding, points: Floats, randomness: Randomness) -> None:
@@ -130,13 +132,13 @@ class HerdingOwner(Secret):
         self._offer: Offer | None = None
 
     def receive(self, message: ToOwner) -> Profile | Offer:
-        """Answer the curator; noise is drawn once, however often a message comes.
+        """Answer a message of the curator; a repeated message gets the same answer, without fresh noise.
 
         Args:
-            message: A broadcast of the target, then a quota.
+            message: First the broadcast of the target, then the quota.
 
         Raises:
-            UnexpectedMessage: It is another message, out of turn, or contradicts an earlier one.
+            UnexpectedMessage: The message is of another kind, out of turn, or contradicts an earlier message.
         """
         match message:
             case Broadcast():
@@ -176,22 +178,23 @@ class HerdingOwner(Secret):
 
 
 _SPREADS = np.exp(np.linspace(-12.0, 8.0, 81))
-"""Values of τ that :func:`denoise` tries: how far a target's mean may lie from an owner's, in the owner's variance."""
+"""Values of τ that :func:`denoise` tries: the variance of the target's mean around the owner's, per owner variance."""
 
 
 def denoise(values: Floats, deviation: float, hashes: Floats) -> Floats:
-    """The mean hash that is most likely behind a noisy one, for an owner with these hashes (a Wiener filter).
+    """Remove noise from the target's noisy mean hash with an owner's own hashes as prior (a Wiener filter).
 
-    Means of records like the owner's differ from the owner's mean m along its covariance C. With the difference
-    N(0, τC) and the noise N(0, s²) the posterior mean is m + τC (τC + s²)⁻¹ (g̃ − m), where τ makes g̃ most likely. White
-    noise has most of its length in directions in which no data vary, and there the filter removes it.
+    Let m and C be the mean and the covariance of the owner's hashes, g̃ the noisy mean hash, and s the standard
+    deviation of its noise. The prior of the target's mean hash is N(m, τC). The posterior mean is m + τC (τC + s²)⁻¹
+    (g̃ − m), with the value of τ that maximises the likelihood of g̃. Most of the noise lies in directions in which the
+    data do not vary, and the filter removes this part.
 
-    Only the owner's records and public numbers enter, and the result leaves only as the owner's offer.
+    The filter uses only the owner's records and public numbers. Its result influences only the owner's offer.
 
     Args:
         values: The noisy mean hash g̃.
-        deviation: Standard deviation s of the noise in each number.
-        hashes: Hashes of the owner's records, a row each; with fewer than two nothing is changed.
+        deviation: Standard deviation s of the noise in each coordinate.
+        hashes: Hashes of the owner's records, one per row. With fewer than two, ``values`` is returned as is.
 
     Returns:
         The mean hash with less noise.
@@ -202,7 +205,7 @@ def denoise(values: Floats, deviation: float, hashes: Floats) -> Floats:
     variances, axes = np.linalg.eigh(np.cov(hashes, rowvar=False))
     variances = np.maximum(variances, 0.0)
     along = axes.T @ (values - mean)
-    # Without noise there is nothing to take off; the floor keeps the logarithm finite.
+    # The lower limit keeps the logarithm finite if there is no noise.
     noise = max(deviation**2, math.ulp(1.0))
     spread = _SPREADS[:, None] * variances + noise
     likelihood = -(np.log(spread) + along**2 / spread).sum(axis=1)
@@ -215,12 +218,12 @@ def denoise(values: Floats, deviation: float, hashes: Floats) -> Floats:
 
 
 class HerdingCurator(Curator):
-    """One purchase by herding: profiles come in and quotas go out, then offers come in and the purchase is made.
+    """The curator of one purchase by herding: collects profiles, sends quotas, collects offers and chooses points.
 
     Args:
-        plan: What everyone agreed on.
+        plan: The plan that all parties agreed on.
         owners: Names of the owners.
-        wanted: What the consumer sent.
+        wanted: The consumer's message.
     """
 
     plan: Herding
@@ -233,7 +236,7 @@ class HerdingCurator(Curator):
         self._ask(Profile, self._owners)
 
     def begin(self) -> tuple[Delivery, ...]:
-        """The broadcast of the target, for every owner."""
+        """Begin the purchase: return the broadcast of the target, one delivery for each owner."""
         return tuple(Delivery(owner, self._wanted.broadcast) for owner in self._owners)
 
     def _take(self, owner: str, message: FromOwner) -> None:
@@ -251,10 +254,11 @@ class HerdingCurator(Curator):
         return ()
 
     def _share_out(self) -> tuple[Delivery, ...]:
-        """A quota for everyone who sent a profile. All numbers used here are public."""
+        """Send a quota to each owner who sent a profile; quotas are computed from public (noisy) numbers only."""
         self._ask(Offer, self._profiles)
         profiles = list(self._profiles.values())
-        # A count that the noise could have made stands for very few records; its mean hash would be noise.
+        # A noisy count below two standard deviations may stand for no records at all. Dividing by at least that much
+        # keeps the mean hash of such an owner from being long by noise.
         sizes = np.array([profile.count for profile in profiles])
         means = np.array([profile.values / max(profile.count, 2 * profile.deviation) for profile in profiles])
         parts = mixture(means, self._wanted.broadcast.values)
@@ -263,7 +267,7 @@ class HerdingCurator(Curator):
         return tuple(Delivery(owner, Quota(share)) for owner, share in self._quotas.items())
 
     def _choose(self) -> None:
-        """The exact greedy choice, with the exact target: none of this goes back to an owner."""
+        """Choose points among the offers by the exact kernel and target; no message to owners depends on the choice."""
         offers = {owner: self._offers[owner] for owner in self._owners if owner in self._offers}
         points = np.concatenate([np.empty((0, self.plan.features.columns)), *(one.points for one in offers.values())])
         rows = np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in offers.values())])
@@ -274,18 +278,21 @@ class HerdingCurator(Curator):
 
 
 _ONE = 100.0
-"""Weight of "the parts add up to 1" beside a mean hash of length 1: exact to a few in ten thousand, then scaled."""
+"""Weight of the least-squares equation "the shares add up to 1" in :func:`mixture`.
+
+With this weight the sum of the shares is off by a few ten-thousandths, and the shares are rescaled afterwards.
+"""
 
 
 def mixture(means: Floats, target: Floats) -> Floats:
-    """The mixture of owners whose mean hash comes nearest to the target's.
+    """Find the mixture of owners whose mean hash is nearest to the target's mean hash.
 
     Args:
-        means: The mean hash of each owner, a row each.
+        means: The mean hash of each owner, one per row.
         target: The target's mean hash.
 
     Returns:
-        The part of each owner: none negative, and 1 in all.
+        The share of each owner; shares are not negative and add up to 1.
     """
     from scipy.optimize import nnls
 
@@ -296,29 +303,31 @@ def mixture(means: Floats, target: Floats) -> Floats:
 
 
 def quotas(parts: Floats, sizes: Floats, points: int, seen: float) -> Integers:
-    """How many points to ask of each owner.
+    """Compute the quota of each owner: the number of points to offer.
 
-    ``points`` points are shared out by parts, and so is half of the rest; the other half is spread evenly, because even
-    the best mixture of whole owners lacks something that a few points of another owner would mend.
+    The quotas add up to about ``seen`` × ``points``. Of these, ``points`` plus half of the remainder is divided in
+    proportion to ``parts``. The other half of the remainder is divided equally, because a few points of another owner
+    can improve even the best mixture of whole owners.
 
     Args:
-        parts: What :func:`mixture` found.
-        sizes: About how many records each owner has.
-        points: How many points are to be bought.
-        seen: How many points the curator may see for each point it buys.
+        parts: The share of each owner, from :func:`mixture`.
+        sizes: Noisy number of records of each owner.
+        points: Number of points to buy.
+        seen: Number of points that the curator may see for each point bought.
 
     Returns:
-        Whole numbers of at most ``seen`` times ``points`` in all, none above ``points`` or what an owner may hold.
+        Whole numbers with a sum of at most ``seen`` × ``points``. No quota exceeds ``points`` or the owner's size.
     """
     most = np.minimum(np.maximum(np.rint(sizes), 1.0), points)
     wanted = min(math.floor(seen * points), int(most.sum()))
     evenly = (seen - 1) / 2 * points
     amount = np.minimum((seen * points - evenly) * parts + evenly / len(parts), most)
-    # What one owner cannot give is asked of the others, evenly; each turn fills at least one of them.
+    # Points that an owner cannot give are added equally to the quotas of the others. Each turn of the loop fills at
+    # least one quota, so the loop ends.
     while (short := wanted - amount.sum()) > 1e-6 and (room := amount < most).any():
         amount = np.minimum(amount + np.where(room, short / room.sum(), 0.0), most)
     share = np.floor(amount + 1e-6).astype(np.int64)
-    # The largest remainders get what rounding down left over; of equals, the first.
+    # Points lost by rounding down go to the largest remainders; among equal remainders, to the first owner.
     order = np.argsort(share - np.where(share < most, amount, -np.inf), kind="stable")
     share[order[: max(0, wanted - int(share.sum()))]] += 1
     return share

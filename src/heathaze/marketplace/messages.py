@@ -1,4 +1,4 @@
-"""One frozen class for each message between consumer, curator and owners. No message prints what it carries.
+"""The messages between consumer, curator and owners, one frozen class each. Printing a message shows no private data.
 
     herding                                             private greedy
     consumer ─► curator   Wanted                        consumer ─► curator   Wanted
@@ -9,7 +9,8 @@
     curator  ─► consumer  Purchase                      owner    ─► curator   Offer (one point, or none)
                                                         curator  ─► consumer  Purchase
 
-The promise covers what goes to owners. What goes to the curator and to the consumer is not protected from them.
+The privacy promise covers the messages to owners. It does not protect data from the curator or the consumer, who
+receive exact points.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from heathaze.types import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class Broadcast:
-    """Curator to owners: a mean hash with noise, of the target or of the summary. Public.
+    """Message from curator to owners: the noisy mean hash of the target or of the summary. Public.
 
     Args:
-        about: "target" or "summary".
-        values: The mean hash.
-        deviation: Standard deviation of the noise in each number.
-        members: How many points the mean is of.
-        plan: Fingerprint of the plan that everyone agreed on.
+        about: "target" or "summary" (the points bought so far).
+        values: The noisy mean hash.
+        deviation: Standard deviation of the noise in each coordinate.
+        members: Number of points over which the mean is taken.
+        plan: Fingerprint of the plan that all parties agreed on.
     """
 
     about: str
@@ -42,7 +43,7 @@ class Broadcast:
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """Consumer to curator: its target, for the curator alone, and the broadcast about it for owners."""
+    """Message from consumer to curator: the exact target, only for the curator, and the noisy broadcast for owners."""
 
     points: Floats = field(repr=False)
     broadcast: Broadcast
@@ -50,7 +51,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Owner to curator: the sum of its hashes and their number, with the owner's noise. Public."""
+    """Message from owner to curator: the noisy sum of the owner's hashes and the noisy number of records. Public."""
 
     values: Floats = field(repr=False)
     count: float = field(repr=False)
@@ -59,14 +60,14 @@ class Profile:
 
 @dataclass(frozen=True)
 class Quota:
-    """Curator to owner: how many points to offer. It follows from public numbers."""
+    """Message from curator to owner: the number of points to offer, computed from public (noisy) numbers."""
 
     points: int
 
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """Owner to curator: points for sale, the most wanted first, and which of the owner's rows they are."""
+    """Message from owner to curator: points for sale, best first, and the index of each point in the owner's table."""
 
     rows: Integers = field(repr=False)
     points: Floats = field(repr=False)
@@ -74,7 +75,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class CallForBids:
-    """Curator to owners: a round begins; the summary has ``members`` points, a public number."""
+    """Message from curator to owners: a round begins, with ``members`` points in the summary (a public number)."""
 
     round: int
     members: int
@@ -82,7 +83,7 @@ class CallForBids:
 
 @dataclass(frozen=True)
 class Bid:
-    """Owner to curator: the score of its best point that the curator has not seen; None if it has no more points."""
+    """Message from owner to curator: the score of the owner's best unsent point, or None if all points were sent."""
 
     round: int
     score: float | None = field(repr=False)
@@ -90,22 +91,22 @@ class Bid:
 
 @dataclass(frozen=True)
 class Ask:
-    """Curator to owner: send the point that you bid with."""
+    """Message from curator to owner: a request to send the point of the owner's last bid."""
 
     round: int
 
 
 @dataclass(frozen=True, eq=False)
 class Purchase:
-    """Curator to consumer: the chosen points in the order of choice. NOT PRIVATE.
+    """Message from curator to consumer: the bought points in the order of choice. NOT PRIVATE.
 
     Args:
         owners: The owner of each point.
-        rows: Which row of its owner each point is, from 0.
-        points: The points, a row each.
-        offered: How many points each owner showed to the curator.
-        notes: Sentences about what went wrong; they hold no data.
-        simulated: Whether the noise can be repeated, as in tests and papers.
+        rows: The index of each point in its owner's table, from 0.
+        points: The bought points, one per row.
+        offered: Number of points that each owner sent to the curator.
+        notes: Sentences about what went wrong; they contain no data.
+        simulated: Whether the noise came from a seed and can be repeated, as in tests and papers.
     """
 
     owners: tuple[str, ...] = field(repr=False)
@@ -117,12 +118,12 @@ class Purchase:
 
     @property
     def seen(self) -> int:
-        """Points that the curator saw."""
+        """Number of points that owners sent to the curator."""
         return sum(self.offered.values())
 
     @property
     def parsimony(self) -> float:
-        """Points that the curator saw for each point it bought; at least 1."""
+        """Number of points that the curator saw for each point bought; at least 1."""
         return self.seen / max(1, len(self.rows))
 
 
@@ -131,7 +132,7 @@ FromOwner = Profile | Offer | Bid
 
 
 class Delivery(NamedTuple):
-    """A message and the owner to carry it to."""
+    """A message of the curator, and the owner who is to receive the message."""
 
     owner: str
     message: ToOwner

@@ -1,7 +1,8 @@
-"""The paper's second hash h₂: multiplicative weights with the exponential mechanism, with corrected constants (E2-2).
+"""MWEM, the paper's second hash h₂: multiplicative weights with the exponential mechanism, constants corrected (E2-2).
 
-In each step the exponential mechanism chooses the number of the sum that the model gets most wrong, that number is
-released with Laplace noise, and the model moves towards it. Both the choice and the number are paid for.
+MWEM releases a sum of hashes through a model of the sum. In each step the exponential mechanism chooses a coordinate at
+which the model is far from the true sum, the sum's value at this coordinate is released with Laplace noise, and the
+model moves towards the noisy value. Both the choice and the noisy value cost privacy.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ from heathaze.privacy.selection import exponential_choice
 from heathaze.types import Floats, Integers
 
 GRID = 128
-"""Numbers of a hash lie on whole multiples of 1/128 of the greatest they can have; the paper's η is 1/128."""
+"""Coordinates of a hash are rounded to multiples of 1/128 of their largest possible value; the paper's η is 1/128."""
 
 _MOST_STEPS = 10**6
 
 
 @dataclass(frozen=True, init=False)
 class Mwem:
-    """How many steps release a mean hash; each step releases one choice and one number.
+    """Parameters of MWEM: the number of steps, each of which releases a chosen coordinate and its noisy value.
 
     Args:
-        steps: T, the steps for each mean hash, from 1 to 1,000,000.
-        epsilon_per_step: ε of a choice, and of a number: a step costs both. Left out, the steps share the whole budget.
+        steps: Number T of steps for each mean hash, from 1 to 1,000,000.
+        epsilon_per_step: Privacy loss ε of one choice, and also of one noisy value; a step costs both. By default the
+            steps share the whole budget.
 
     Raises:
         InvalidInput: A number is out of range.
@@ -54,21 +56,23 @@ class Mwem:
         assign(self, steps=whole(steps, "steps", most=_MOST_STEPS), epsilon_per_step=each)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, for reports."""
+        """Public parameters of MWEM, for reports."""
         epsilon = None if self.epsilon_per_step is None else str(self.epsilon_per_step)
         return {"mechanism": "mwem", "steps": self.steps, "epsilon_per_step": epsilon}
 
 
 @dataclass(frozen=True)
 class MwemSum:
-    """Sums of hashes released by :class:`Mwem`, where one hash may be replaced. It has the methods of ``NoisySum``.
+    """Release sums of hashes by :class:`Mwem`; neighbouring sums differ in one replaced hash.
+
+    The class has the same methods as :class:`~heathaze.marketplace.noisy_sum.NoisySum`.
 
     Args:
-        features: How points are hashed.
-        mwem: Steps, and what each costs.
-        epsilon: Privacy loss of all sums together.
-        delta: Probability with which the promise may fail.
-        sums: How many sums are released.
+        features: The public hash of points.
+        mwem: Number of steps, and the privacy loss of a step.
+        epsilon: Privacy loss ε of all sums together.
+        delta: Probability δ with which the promise may fail.
+        sums: Number of sums that are released.
     """
 
     features: Features
@@ -79,71 +83,77 @@ class MwemSum:
 
     @functools.cached_property
     def epsilon_per_step(self) -> Fraction:
-        """What a choice, and a number, costs: as declared, or the most that the budget allows."""
+        """Privacy loss ε of one choice, and of one noisy value: as declared, or the largest that the budget allows."""
         if self.mwem.epsilon_per_step is not None:
             declared = self.mwem.epsilon_per_step
             cost = compose([self._event(declared)], self.delta).epsilon
             if cost > self.epsilon:
                 raise InvalidInput(
-                    f"{self.sums} times {self.mwem.steps} steps at {decimal(declared)} cost ε = {decimal(cost)}, and "
+                    f"{self.sums} times {self.mwem.steps} steps at {decimal(declared)} cost ε = {decimal(cost)}, but "
                     f"the plan promises {decimal(self.epsilon)}; give a smaller epsilon_per_step, or leave it out."
                 )
             return declared
-        # Whole multiples of 2^−40: the laws below are drawn in exact rationals, and short ones are quick.
+        # ε is a multiple of 2^−40, because choices and noise are drawn with exact fractions, and short ones are fast.
         low, high = 0, math.ceil(self.epsilon) * 2**40
         while high - low > max(1, low >> 20):
             middle = (low + high) // 2
             fits = compose([self._event(Fraction(middle, 2**40))], self.delta).epsilon <= self.epsilon
             low, high = (middle, high) if fits else (low, middle)
         if Fraction(low, 2**40) < SMALLEST_EPSILON:
-            raise InvalidInput(f"{self.mwem.steps} steps leave next to nothing for each; take fewer steps.")
+            raise InvalidInput(
+                f"{self.mwem.steps} steps leave an epsilon below {decimal(SMALLEST_EPSILON)} for each step; take fewer "
+                "steps, or give a larger epsilon."
+            )
         return Fraction(low, 2**40)
 
     def _event(self, epsilon: Fraction) -> Composition:
-        """A choice by the exponential mechanism is of bounded range, a number with Laplace noise is not (E2-3)."""
+        """Privacy event of all MWEM steps: choices have bounded range, Laplace values are only pure ε (E2-3)."""
         steps = self.sums * self.mwem.steps
         return Composition((PureSteps(epsilon, steps, True), PureSteps(epsilon, steps, False)))
 
     @property
     def event(self) -> Composition:
-        """What happens to the data."""
+        """The privacy event that a ledger charges for all sums."""
         return self._event(self.epsilon_per_step)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise in a released number of the sum: √2 · 2/ε, in the scale of hashes."""
+        """Standard deviation √2 · 2/ε of the Laplace noise in a released value, scaled to the units of hashes."""
         return 2 * math.sqrt(2) / float(self.epsilon_per_step) / math.sqrt(self.features.frequencies)
 
     @property
     def approximate_deviation(self) -> float:
-        """The same as :attr:`deviation`."""
+        """Standard deviation of the noise; for MWEM the same as :attr:`deviation`."""
         return self.deviation
 
     def of(self, vectors: Floats, randomness: Randomness, members: int | None = None) -> Floats:
-        """The sum that the average model of all steps has.
+        """Release a sum of hashes by MWEM: the sum that the model predicts, averaged over all steps.
 
         Args:
-            vectors: Hashes, a row each.
-            randomness: Where the noise comes from.
-            members: How many hashes the sum is declared to have; public. Left out, as many as there are.
+            vectors: Hashes, one per row.
+            randomness: Source of the random choices and the noise.
+            members: Public number of hashes in the sum. By default the number of rows.
 
         Returns:
-            As many numbers as a hash has.
+            The released sum, with one value for each coordinate of a hash.
 
         Raises:
-            SensitivityExceeded: A number of a hash is larger than any can be; nothing was released.
+            SensitivityExceeded: A coordinate exceeds the largest possible value of a hash; nothing was released.
         """
         return self._noisy(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)
 
     def _noisy(self, sums: Integers, members: int, randomness: Randomness) -> Floats:
-        """Algorithm 2, lines 4 to 9, on integers. The model sees μ alone, so P_avg is post-processing."""
+        """Run the MWEM steps on integers (Algorithm 2, lines 4 to 9).
+
+        The model depends on the data only through the choices and the noisy values, so the average is post-processing.
+        """
         model = _Model(len(sums))
         average = np.zeros(len(sums))
         scale = laplace_scale_of(self.epsilon_per_step)
         rate = choice_rate_of(self.epsilon_per_step)
         for _ in range(self.mwem.steps):
             expected = model.means * members * GRID
-            # ψ is a whole number of grid steps: only integers decide.
+            # The scores of the choice are whole numbers of grid steps, so float rounding cannot influence the choice.
             wrong = np.abs(np.rint(expected).astype(np.int64) - sums)
             place = exponential_choice(wrong.tolist(), rate, randomness)
             noisy = int(sums[place]) + int(discrete_laplace(scale, 1, randomness)[0])
@@ -154,37 +164,41 @@ class MwemSum:
 
 
 def choice_rate_of(epsilon: Fraction) -> Fraction:
-    """The factor of ψ in exp(ε ψ / 4), with ψ in steps of the grid; replacing a hash moves ψ by at most 2 · 128 steps.
+    """Factor of the score ψ in the weight exp(ε ψ / 4) of the exponential mechanism in MWEM, with ψ in grid steps.
+
+    Replacing a hash changes ψ by at most 2 · 128 grid steps.
 
     Args:
-        epsilon: What a choice costs.
+        epsilon: Privacy loss of one choice.
     """
     return epsilon / (4 * GRID)
 
 
 def laplace_scale_of(epsilon: Fraction) -> Fraction:
-    """The scale of Lap(2/ε) in steps of the grid, rounded up to a multiple of 2^−10 for the exact sampler.
+    """Scale 2/ε of the Laplace noise in MWEM, in grid steps, rounded up to a multiple of 2^−10 for the exact sampler.
 
     Args:
-        epsilon: What a number costs.
+        epsilon: Privacy loss of one noisy value.
     """
     return Fraction(math.ceil(2 * GRID / epsilon * 2**10), 2**10)
 
 
 def _counted(vectors: Floats, features: Features) -> Integers:
-    """Each number of each hash rounded to the grid on its own, then added up."""
+    """Round each coordinate of each hash to the MWEM grid, then add up the hashes."""
     counted = np.rint(vectors * (math.sqrt(features.frequencies) * GRID))
     if not (np.abs(counted) <= GRID).all():
-        raise SensitivityExceeded("A hash has a number that is larger than any can be; nothing was released.")
+        raise SensitivityExceeded(
+            "A hash has a coordinate larger than a hash can have; make hashes with Features.of. Nothing was released."
+        )
     sums: Integers = counted.astype(np.int64).sum(axis=0)
     return sums
 
 
 class _Model:
-    """A product of distributions over the grid, one for each number; they start uniform.
+    """The model of MWEM: one distribution over the grid for each coordinate of a hash, uniform at first.
 
-    Moving number i multiplies its probabilities by exp(s · move) for each grid point s. So each distribution is the
-    uniform one tilted by the sum of its moves, and only that sum is stored.
+    A move of coordinate i multiplies its probability of each grid value s by exp(s · move). So only the sum of the
+    moves of each coordinate is stored, called its tilt.
     """
 
     def __init__(self, numbers: int) -> None:
@@ -193,7 +207,11 @@ class _Model:
         self._grid = np.arange(-GRID, GRID + 1) / GRID
 
     def move(self, place: int, by: float) -> None:
-        """Lemma 1(b) with the corrected exponent s · (μ − w) / 2q (errata E2-4)."""
+        """Move one coordinate of the model: Lemma 1(b) with the corrected exponent s · (μ − w) / 2q (errata E2-4).
+
+        Here s is a grid value, μ the noisy value, w the model's value and q the number of hashes; ``by`` is
+        (μ − w) / 2q.
+        """
         self._tilt[place] += by
         exponent = self._grid * self._tilt[place]
         weight = np.exp(exponent - exponent.max())

@@ -1,8 +1,8 @@
-"""Sums of hashes with Gaussian noise: vectors become integers first, and the noise is exact (errata E2-4, X2).
+"""Sums of hashes with discrete Gaussian noise, computed in integers (errata E2-4, X2).
 
-Each vector is rounded on its own to integers in steps of 2⁻²¹ to 2⁻²² of the noise. The integers are added up,
-discrete Gaussian noise is added, and only then do the numbers become floats again. ``sensors/readings.md`` proves what
-this noise costs.
+Each vector is rounded on its own to whole multiples of a step, which is 2⁻²² to 2⁻²¹ of the noise's standard deviation.
+The integers are added up, discrete Gaussian noise is added, and only then is the sum converted back to floats.
+``sensors/readings.md`` proves the privacy loss of this noise.
 """
 
 from __future__ import annotations
@@ -24,29 +24,30 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
 
 FINENESS = 21
-"""The standard deviation of the noise is 2^21 to 2^22 steps, and a little more for rounding."""
+"""The noise has a standard deviation of 2^21 to 2^22 rounding steps, plus a little because vectors are rounded."""
 
 _BITS = 24
-"""The exact sampler takes a standard deviation of at most 2^24 steps."""
+"""The exact sampler of discrete Gaussian noise accepts standard deviations below 2^24 steps."""
 
 _BLOCK = 2**13
-"""Vectors that are rounded at a time."""
+"""Number of vectors that are rounded at a time."""
 
 
 @dataclass(frozen=True, init=False)
 class NoisySum:
-    """How much noise sums of vectors of bounded length need.
+    """Gaussian noise for one or several sums of vectors of bounded length: its scale, its cost and its drawing.
 
-    Several sums, each over vectors that are chosen in view of the sums before, compose to one Gaussian mechanism with
-    √sums times the noise.
+    Several sums cost as much as one sum with 1/√sums of the noise, even if the vectors of a sum depend on earlier noisy
+    sums.
 
     Args:
-        dimension: Numbers of a vector.
-        max_norm: Euclidean length that no vector exceeds.
-        vectors: By how many vectors two neighbouring sums differ: 1 if one is added or removed, 2 if one is replaced.
-        epsilon: Privacy loss of all sums together.
-        delta: Probability with which the promise may fail, at most 0.01.
-        sums: How many sums are released.
+        dimension: Number of coordinates of a vector.
+        max_norm: Largest Euclidean length of a vector.
+        vectors: Number of vectors by which neighbouring sums differ: 1 if a vector is added or removed, 2 if one is
+            replaced.
+        epsilon: Privacy loss ε of all sums together.
+        delta: Probability δ with which the promise may fail, at most 0.01.
+        sums: Number of sums that are released.
 
     Raises:
         InvalidInput: ε or δ is out of range.
@@ -77,21 +78,21 @@ class NoisySum:
 
     @functools.cached_property
     def _ratio(self) -> float:
-        """Standard deviation over sensitivity, as of the analytic Gaussian mechanism (Balle and Wang 2018)."""
+        """Noise standard deviation over sensitivity, by the analytic Gaussian mechanism (Balle and Wang 2018)."""
         from dp_accounting import get_sigma_gaussian
 
         return float(get_sigma_gaussian(float(self.epsilon), float(self.delta))) * math.sqrt(self.sums) * (1 + 1e-9)
 
     @property
     def approximate_deviation(self) -> float:
-        """The standard deviation without what rounding adds. It exists also where the noise is too large to draw."""
+        """Standard deviation of the noise without the allowance for rounding; known even if it is too large to draw."""
         return self._ratio * self.vectors * self.max_norm
 
     @functools.cached_property
     def _noise(self) -> tuple[int, int, int]:
-        """The exponent of a step as a power of two, the longest vector in steps, and the noise in steps."""
+        """Scale of the noise: log₂ of a rounding step, then largest vector length and standard deviation, in steps."""
         steps = math.floor(math.log2(self.approximate_deviation)) - FINENESS
-        # Rounding moves each number by half a step at most, and floats are exact enough to be within another tenth.
+        # Rounding moves each coordinate by at most half a step; float errors add less than a tenth of a step.
         longest = math.ceil(math.ldexp(self.max_norm, -steps) * (1 + 1e-12) + 0.6 * math.sqrt(self.dimension))
         sigma = math.ceil(self._ratio * self.vectors * longest)
         while sigma.bit_length() <= _BITS and (cost := self._cost(longest, sigma)) > self.epsilon:
@@ -99,7 +100,7 @@ class NoisySum:
         if sigma.bit_length() > _BITS:
             raise TooLarge(
                 f"Sums of {self.dimension} numbers at {PrivacyLoss(self.epsilon, self.delta)} need noise of more than "
-                f"2^{_BITS} steps, too much to draw exactly; give a larger epsilon."
+                f"2^{_BITS} steps, too much to draw exactly; give a larger epsilon or fewer numbers."
             )
         return steps, longest, sigma
 
@@ -111,25 +112,25 @@ class NoisySum:
 
     @property
     def event(self) -> Composition:
-        """What happens to the data."""
+        """The privacy event that a ledger charges for all sums."""
         _, longest, sigma = self._noise
         return self._event(longest, sigma)
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise in each number of a sum."""
+        """Standard deviation of the noise in each coordinate of a sum."""
         steps, _, sigma = self._noise
         return math.ldexp(sigma, steps)
 
     def of(self, vectors: Floats, randomness: Randomness) -> Floats:
-        """The sum of some vectors, with noise.
+        """Add up vectors and add Gaussian noise.
 
         Args:
-            vectors: A row for each vector.
-            randomness: Where the noise comes from.
+            vectors: One vector per row.
+            randomness: Source of the noise.
 
         Returns:
-            As many numbers as a vector has.
+            The noisy sum, a vector of ``dimension`` coordinates.
 
         Raises:
             SensitivityExceeded: A vector is longer than ``max_norm``; no noise was drawn.
@@ -140,7 +141,8 @@ class NoisySum:
             block = np.rint(np.ldexp(vectors[start : start + _BLOCK], -steps))
             if not (np.linalg.norm(block, axis=1) <= longest).all():
                 raise SensitivityExceeded(
-                    f"A vector is longer than {self.max_norm:g}, for which the noise is made; nothing was released."
+                    f"A vector is longer than {self.max_norm:g}, the length that the noise is made for; scale the "
+                    "vectors, or give a larger max_norm. Nothing was released."
                 )
             total += block.astype(np.int64).sum(axis=0)
         return np.ldexp((total + discrete_gaussian(sigma, self.dimension, randomness)).astype(np.float64), steps)

@@ -1,4 +1,7 @@
-"""What everyone agrees on before a purchase, in either protocol; and whether its budget carries a signal."""
+"""The plan of a purchase: the public parameters that all parties agree on, for both protocols.
+
+A plan also checks that its privacy budget is large enough for the noisy mean hashes to carry a signal.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +27,23 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
 
 PLAN_VERSION = 2
-"""Format of :meth:`Plan.parameters` and :attr:`Plan.fingerprint`; parties of different versions cannot trade."""
+"""Version of :meth:`Plan.parameters` and :attr:`Plan.fingerprint`; parties with different versions cannot trade."""
 
 MOST_POINTS = 10**7
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class Plan(abc.ABC):
-    """What everyone agrees on before a purchase. Public.
+    """The plan of a purchase: public parameters that all parties agree on before the purchase begins.
 
-    Consumer and owners hold different records, so each side gets the whole ε.
+    Consumer and owners hold different records, so the full ε applies to each of them separately.
 
     Args:
-        features: How points are hashed.
-        points: How many points to buy, from 1 to 10,000,000.
-        target_points: How many points the target has; public.
-        epsilon: Privacy loss of a record of the target, and of a record of an owner.
-        delta: Probability with which the promise may fail, at most 0.01.
+        features: The public hash of points.
+        points: Number of points to buy, from 1 to 10,000,000.
+        target_points: Number of points in the target; public.
+        epsilon: Privacy loss ε for a record of the target, and also for a record of an owner.
+        delta: Probability δ with which the promise may fail, at most 0.01.
 
     Raises:
         InvalidInput: A number is out of range.
@@ -68,74 +71,74 @@ class Plan(abc.ABC):
     @property
     @abc.abstractmethod
     def target_sum(self) -> NoisySum | MwemSum:
-        """The noise of the sum of the target's hashes, of which one is replaced."""
+        """Noise for the sum of the target's hashes; neighbouring targets differ in one replaced hash."""
 
     @property
     @abc.abstractmethod
     def event_for_owners(self) -> Event:
-        """What happens to the records of each owner."""
+        """The privacy event that the purchase charges to the ledger of each owner."""
 
     @property
     @abc.abstractmethod
     def noise_to_signals(self) -> tuple[float, ...]:
-        """Expected length of the noise of each mean hash, that of the target first; a mean hash is at most 1 long."""
+        """Expected length of the noise in each broadcast mean hash, the target's first; a mean hash has length ≤ 1."""
 
     @abc.abstractmethod
     def check_signal(self) -> None:
-        """Refuse a plan in which the noise of a mean hash is longer than the hash can be (errata E2-4).
+        """Refuse a plan in which the noise of a mean hash is longer than the mean hash can be (errata E2-4).
 
         Raises:
-            InvalidInput: It is; the sentence says which change would be enough.
+            InvalidInput: The noise is too long; the sentence names changes of the plan that would be enough.
         """
 
     @property
     def noise_to_signal(self) -> float:
-        """The largest of :attr:`noise_to_signals`."""
+        """Largest expected noise length among the broadcast mean hashes, see :attr:`noise_to_signals`."""
         return max(self.noise_to_signals)
 
     @property
     def target_deviation(self) -> float:
-        """Standard deviation of the noise in each number of the target's mean hash."""
+        """Standard deviation of the noise in each coordinate of the target's mean hash."""
         return self.target_sum.deviation / self.target_points
 
     @property
     def event_for_target(self) -> Event:
-        """What happens to the records of the target."""
+        """The privacy event that the purchase charges to the ledger of the target."""
         return self.target_sum.event
 
     @property
     def guarantee_for_target(self) -> Guarantee:
-        """What is promised to each record of the target."""
+        """The privacy guarantee for each record of the target."""
         return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.RECORD, Adjacency.REPLACE, Trust.CURATOR)
 
     @property
     def guarantee_for_owners(self) -> Guarantee:
-        """What is promised to each record of an owner."""
+        """The privacy guarantee for each record of an owner."""
         return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.RECORD, Adjacency.ADD_REMOVE, Trust.CURATOR)
 
     def target_hash(self, hashes: Floats, randomness: Randomness) -> Floats:
-        """The mean hash of the target, with noise.
+        """Compute the noisy mean hash of the target.
 
         Args:
-            hashes: Hashes of the target's points, a row each.
-            randomness: Where the noise comes from.
+            hashes: Hashes of the target's points, one per row.
+            randomness: Source of the noise.
         """
         return self.target_sum.of(hashes, randomness) / self.target_points
 
     def check_owners(self, owners: Sequence[str]) -> None:
-        """Refuse owners with whom no purchase can be made.
+        """Refuse a list of owners that does not fit the plan.
 
         Args:
-            owners: Their names.
+            owners: Names of the owners.
 
         Raises:
-            InvalidInput: There is no owner, two have one name, or there are more than the plan pays for.
+            InvalidInput: There is no owner, two owners have the same name, or the plan covers fewer owners.
         """
         if not owners or len(set(owners)) < len(owners):
             raise InvalidInput("A purchase needs at least one owner, and each owner needs its own name.")
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, for reports and for :attr:`fingerprint`."""
+        """Public parameters of the plan, for reports and for :attr:`fingerprint`."""
         return {
             "version": PLAN_VERSION,
             "points": self.points,
@@ -147,21 +150,21 @@ class Plan(abc.ABC):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """The format's version and a hash of the plan. Equal plans have equal fingerprints, and other plans do not.
+        """Fingerprint of the plan: its format version and a hash. Only equal plans have equal fingerprints.
 
-        It covers the tables of the features too, so that parties whose machines do not hash alike find out: cosines and
-        quantiles come from the system's libraries.
+        The fingerprint also covers the tables from which points are hashed. These tables come from the system's cosine
+        and quantile functions, so the fingerprint reveals machines that would hash points differently.
         """
         agreed = json.dumps([self.parameters(), self.features.digest], sort_keys=True)
         return f"{PLAN_VERSION}:{hashlib.sha256(agreed.encode()).hexdigest()}"
 
     def _check_ratio(self, ratio: float, members: int, size: Literal["target_points", "points"]) -> None:
-        """Refuse a mean hash whose noise is longer than the hash can be, and name changes that would each be enough.
+        """Refuse the plan if the noise of a mean hash is longer than the hash; name changes that would each be enough.
 
         Args:
-            ratio: Length of the noise over that of the hash.
-            members: Points in the hash.
-            size: Which of the plan's numbers gives the hash more members.
+            ratio: Expected length of the noise over the largest length of the mean hash.
+            members: Number of points over which the mean hash is taken.
+            size: Parameter of the plan to increase for a mean over more points.
         """
         if ratio <= 1:
             return
@@ -171,13 +174,13 @@ class Plan(abc.ABC):
             or "more points, a larger epsilon and fewer frequencies"
         )
         raise InvalidInput(
-            f"The noise of the {of}'s mean hash, over {members:,} {called}, is {ratio:.3g} times as long as the hash "
-            f"can be, so owners would learn nothing from it; take {enough}. Nothing was charged."
+            f"The noise of the {of}'s mean hash, taken over {members:,} {called}, is {ratio:.3g} times as long as the "
+            f"hash can be, so owners would learn nothing from it; take {enough}. Nothing was charged."
         )
 
 
 def _remedies(plan: Plan, ratio: float, members: int, size: str, called: str) -> Iterator[str]:
-    """Changes of which each alone is enough; each is tried on the plan itself."""
+    """Suggest changes of the plan, each sufficient for the noise to be short enough; each change is tried first."""
 
     def carries(**changes: Any) -> bool:
         try:
@@ -185,13 +188,13 @@ def _remedies(plan: Plan, ratio: float, members: int, size: str, called: str) ->
         except (InvalidInput, TooLarge):
             return False
 
-    # Noise of a sum does not depend on its members, so that of a mean falls with them; a summary is broadcast before
-    # the last point is bought, which asks for a few more.
+    # The noise of a sum does not depend on the number of its members, so the noise of the mean falls as 1/members. A
+    # summary is broadcast before the last point is bought, so a few more points may be needed than this estimate.
     least = getattr(plan, size) - 1 + math.ceil(members * (ratio - 1))
     some = _smallest(lambda count: carries(**{size: count}), least, least + 2, MOST_POINTS)
     if some is not None:
         yield f"at least {some:,} {called}"
-    # In steps of a thousandth of the first guess, which is rounded up to three digits at the end.
+    # Search ε in steps of its third significant digit.
     unit = 10.0 ** (math.floor(math.log10(float(plan.epsilon) * ratio)) - 2)
     loss = _smallest(lambda count: carries(epsilon=_short(count * unit)), 0, 10, math.floor(LARGEST_EPSILON / unit))
     if loss is not None:
@@ -204,12 +207,15 @@ def _remedies(plan: Plan, ratio: float, members: int, size: str, called: str) ->
 
 
 def _short(value: float) -> str:
-    """Three digits, as a reader would type them."""
+    """Format an ε with three significant digits, as a user would type it."""
     return f"{float(f'{value:.3g}'):.15g}"
 
 
 def _smallest(enough: Callable[[int], bool], low: int, high: int, most: int) -> int | None:
-    """The smallest whole number above ``low`` that is enough, if all larger ones are; None if ``most`` is not."""
+    """Search for the smallest sufficient number above ``low``, by bisection; None if even ``most`` is not enough.
+
+    The search assumes that every number above a sufficient one is sufficient too.
+    """
     low, high = min(low, most), min(high, most)
     while not enough(high):
         if high == most:

@@ -1,12 +1,12 @@
-"""Private greedy: points are bought in rounds, one each; the paper's protocol, corrected (errata part 3).
+"""Private greedy: points are bought in rounds, one point per round; the paper's protocol, corrected (errata part 3).
 
     consumer ─ target, noisy mean hash ─► curator ─ noisy mean hash ─► owners
-    in each round    owners ─ bids ─► curator ─ asks ─► owners ─ points ─► curator, who keeps the best and the others
-    now and then     curator ─ noisy mean hash of the summary ─► owners
+    in each round    owners ─ bids ─► curator ─ asks ─► owners ─ points ─► curator, who buys the best point seen so far
+    in some rounds   curator ─ noisy mean hash of the summary ─► owners
     consumer ◄─ the chosen points ─ curator
 
-Each broadcast of the summary costs privacy. :class:`Herding` broadcasts no summary and matches better; private greedy
-is here because the paper has it.
+The summary is the set of points bought so far. Each broadcast of the summary costs privacy. :class:`Herding` broadcasts
+no summary and matches better; private greedy is included for comparison with the paper.
 """
 
 from __future__ import annotations
@@ -35,29 +35,33 @@ from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
 
 MOST_BROADCASTS = 200
-"""The planner tries no more broadcasts; the best number grows with the cube root of the budget."""
+"""Largest number of broadcasts that the planner tries. The best number grows only slowly with points and ε."""
 
 _REPLACED = 2
-"""Vectors by which neighbouring sums differ: one is replaced, in the target and, by the swap lemma, in the summary."""
+"""Number of hashes by which neighbouring sums differ: one hash is replaced by another, so two hashes differ.
+
+This holds for the target by definition, and for the summary by the swap lemma (``private_greedy.md``).
+"""
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class PrivateGreedy(Plan):
-    """The paper's plan: what everyone agrees on before a purchase in rounds. Public.
+    """The paper's plan of a purchase: private greedy, in which owners bid for one point per round. Public.
 
-    Consumer and owners hold different records, so each side gets the whole ε: a record of the target is in the target's
-    hash and nowhere else, a record of an owner is in the summary's hashes (and the auction's coins) and nowhere else.
+    The full ε applies to each record: a record of the target influences only the target's noisy hash, and a record of
+    an owner influences only the summary's noisy hashes (and the auction's coins).
 
     Args:
-        features: How points are hashed.
-        points: How many points to buy, from 1 to 10,000,000; as many rounds.
-        target_points: How many points the target has; public.
-        epsilon: Privacy loss of a record of the target, and of a record of an owner.
-        delta: Probability with which the promise may fail, at most 0.01.
-        broadcasts: How often the summary is broadcast, less than ``points``. Left out, the number with the smallest
+        features: The public hash of points.
+        points: Number of points to buy, which is also the number of rounds, from 1 to 10,000,000.
+        target_points: Number of points in the target; public.
+        epsilon: Privacy loss ε for a record of the target, and also for a record of an owner.
+        delta: Probability δ with which the promise may fail, at most 0.01.
+        broadcasts: Number of broadcasts of the summary, less than ``points``. By default the number with the smallest
             predicted error.
-        auction: Which owners are asked in each round. Left out, all of up to 32 owners, else a public random 32.
-        initial: Points of a public seed set with which the summary starts and which are not bought; or None.
+        auction: Rule by which owners are asked in each round. By default all owners are asked if there are at most 32,
+            otherwise a public random choice of 32.
+        initial: Public points with which the summary starts, which are not bought; or None.
         mechanism: ``"gaussian"``, or :class:`Mwem` as in the paper.
 
     Raises:
@@ -103,12 +107,12 @@ class PrivateGreedy(Plan):
 
     @functools.cached_property
     def target_sum(self) -> NoisySum | MwemSum:
-        """The noise of the sum of the target's hashes, of which one is replaced."""
+        """Noise for the sum of the target's hashes; neighbouring targets differ in one replaced hash."""
         return self._sum(self.epsilon, 1)
 
     @functools.cached_property
     def summary_sum(self) -> NoisySum | MwemSum | None:
-        """The noise of the summary's broadcasts, with one member replaced in all of them. None without broadcasts."""
+        """Noise for all broadcasts of the summary; neighbouring summaries differ in one hash. Or None."""
         count = len(self.marks)
         return None if count == 0 else self._affordable(count)
 
@@ -118,10 +122,10 @@ class PrivateGreedy(Plan):
         return NoisySum(self.features.dimension, 1.0, _REPLACED, epsilon, self.delta, sums)
 
     def _affordable(self, count: int) -> NoisySum | MwemSum:
-        """Sums that cost no more than ε together with the coins of the auction, if there are any."""
+        """Noise for ``count`` broadcasts that, together with the auction's coins (if any), cost no more than ε."""
         if self._coins is None:
             return self._sum(self.epsilon, count)
-        # The loss of both together is less than the sum of the two, and grows with that of the sums: bisection.
+        # The joint loss of sums and coins grows with the loss of the sums, so bisection finds the largest that fits.
         low, high = Fraction(0), self.epsilon
         for _ in range(20):
             middle = (low + high) / 2
@@ -129,28 +133,28 @@ class PrivateGreedy(Plan):
         return self._sum(low, count)
 
     def _fits(self, epsilon: Fraction, count: int, coins: Event) -> bool:
-        """Whether sums at this ε and the auction's coins together cost no more than is promised."""
+        """Whether broadcasts at this ε and the auction's coins together cost no more than the plan's ε."""
         try:
             sums = self._sum(epsilon, count).event
-        except (InvalidInput, TooLarge):  # so small an ε that no noise would do
+        except (InvalidInput, TooLarge):  # ε is so small that its noise cannot be drawn; try a larger ε
             return True
         try:
             return compose([sums, coins], self.delta).epsilon <= self.epsilon
-        except InvalidInput:  # so large a loss that δ cannot hold the chance of a missed bid
+        except InvalidInput:  # the loss is so large that δ does not cover the chance of a missed bid
             return False
 
     @functools.cached_property
     def _coins(self) -> Event | None:
-        """What the auction's coins do to records; refused if they alone cost more than is promised."""
+        """The privacy event of the auction's coins; a plan whose coins cost all of ε is refused."""
         if not isinstance(self.auction, LogisticAuction):
             return None
         event = self.auction.event(self.points, self.epsilon, self.delta)
-        # What is missed takes its share of δ at a loss of ε; beyond, it has no price.
+        # The chance of a missed best bid takes its share of δ. The coins' own loss is computed from the rest of δ.
         cost = compose([replace(event, failure_probability=Fraction(0))], self.delta * (1 - self.auction.share)).epsilon
         if cost >= self.epsilon:
             raise InvalidInput(
-                f"The auction's coins alone cost ε = {decimal(cost)}, and {decimal(self.epsilon)} is promised in all; "
-                "give the auction a smaller epsilon, or leave it out: to ask all owners, or a public few, is free."
+                f"The auction's coins cost ε = {decimal(cost)}, but the whole plan promises {decimal(self.epsilon)}; "
+                "give the auction a smaller epsilon, or leave it out: asking all owners, or a public few, is free."
             )
         return event
 
@@ -158,10 +162,10 @@ class PrivateGreedy(Plan):
 
     @functools.cached_property
     def marks(self) -> tuple[int, ...]:
-        """How many points are bought when the summary is broadcast, for each broadcast.
+        """Schedule of the broadcasts: for each broadcast, the number of points bought before it.
 
-        The first broadcast waits until the summary has so many members that its hash is longer than the expected noise.
-        From then on broadcasts are equally spaced.
+        The first broadcast waits until the summary has enough members for its mean hash to be longer than the expected
+        noise. Later broadcasts are equally spaced.
         """
         if self.points == 1:
             return ()
@@ -169,7 +173,7 @@ class PrivateGreedy(Plan):
             return self._marks(self.broadcasts)
         tried = range(1, min(MOST_BROADCASTS, self.points - 1) + 1)
         best = min(tried, key=self._predicted)
-        # If none would carry a signal, there is one broadcast; check_signal refuses the plan.
+        # If no number of broadcasts carries a signal, plan one broadcast; check_signal then refuses the plan.
         return self._marks(1 if self._predicted(best) == math.inf else best)
 
     def _marks(self, count: int) -> tuple[int, ...]:
@@ -180,10 +184,11 @@ class PrivateGreedy(Plan):
         return tuple(math.ceil(first + k * spacing - 1e-9) for k in range(count))
 
     def _predicted(self, count: int) -> float:
-        """The error of the summary's mean hash when the last point is bought, at worst.
+        """Predict the largest error of the broadcast mean hash of the summary when the last point is bought.
 
-        The n of p points since the last broadcast were bought without regard to each other: an error of up to n/p. The
-        broadcast has noise of length ν. The two are independent, so
+        Let p be the number of points to buy, B the number of broadcasts (``count``), d the number of coordinates of a
+        hash, and σ the noise of a single sum. The n points bought since the last broadcast are missing from it, which
+        is an error of up to n/p. The noise of the broadcast has length ν. Both errors are independent, so
 
             error² = (n/p)² + ν²,   n about p/(B + 1) and ν about √B · σ√d/p: smallest at B + 1 = (2p²/σ²d)^⅓.
         """
@@ -194,9 +199,9 @@ class PrivateGreedy(Plan):
         return math.hypot((self.points - marks[-1]) / (self._seeds + self.points), noise)
 
     def _length(self, count: int) -> float:
-        """Expected length of the noise of each of ``count`` sums, with a thousandth more for rounding.
+        """Expected length of the noise of a broadcast sum if there are ``count`` broadcasts, plus 0.1% for rounding.
 
-        The noise grows with the root of the number of sums that share a budget.
+        The noise grows with the square root of the number of sums that share a budget.
         """
         declared = isinstance(self.mechanism, Mwem) and self.mechanism.epsilon_per_step is not None
         return 1.001 * self._length_of_one * (1 if declared else math.sqrt(count))
@@ -210,14 +215,14 @@ class PrivateGreedy(Plan):
         return 0 if self.initial is None else len(self.initial)
 
     def members(self, bought: int) -> int:
-        """Members of the summary after ``bought`` rounds; public, whether or not there was a point left to buy."""
+        """Public number of members of the summary after ``bought`` rounds, even if owners ran out of points."""
         return self._seeds + bought
 
     # ── is it worth it ──────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def noise_to_signals(self) -> tuple[float, ...]:
-        """Expected length of the noise of each mean hash, that of the target first; a mean hash is at most 1 long."""
+        """Expected length of the noise in each broadcast mean hash, the target's first; a mean hash has length ≤ 1."""
         root = math.sqrt(self.features.dimension)
         noise = self.summary_sum
         summary = (
@@ -228,10 +233,10 @@ class PrivateGreedy(Plan):
         return (self.target_sum.approximate_deviation * root / self.target_points, *summary)
 
     def check_signal(self) -> None:
-        """Refuse a plan in which owners would bid for nothing but noise (errata E2-4).
+        """Refuse a plan in which the owners' bids would follow mere noise (errata E2-4).
 
         Raises:
-            InvalidInput: The noise is longer than a mean hash can be; the sentence says which change would be enough.
+            InvalidInput: The noise is longer than a mean hash can be; the sentence names changes that would be enough.
         """
         target, *summary = self.noise_to_signals
         self._check_ratio(target, self.target_points, "target_points")
@@ -242,17 +247,17 @@ class PrivateGreedy(Plan):
 
     @property
     def event_for_owners(self) -> Event:
-        """What happens to the records of each owner."""
+        """The privacy event that the purchase charges to the ledger of each owner."""
         sums = () if self.summary_sum is None else (self.summary_sum.event,)
         return Composition(sums if self._coins is None else (*sums, self._coins))
 
     def summary_hash(self, hashes: Floats, bought: int, randomness: Randomness) -> Floats:
-        """The mean hash of the summary, with noise.
+        """Compute the noisy mean hash of the summary, for a broadcast.
 
         Args:
-            hashes: Hashes of the summary's members, a row each.
-            bought: How many rounds there were.
-            randomness: Where the noise comes from.
+            hashes: Hashes of the summary's members, one per row.
+            bought: Number of rounds so far.
+            randomness: Source of the noise.
 
         Raises:
             InvalidInput: The plan has no broadcasts.
@@ -265,22 +270,23 @@ class PrivateGreedy(Plan):
         return noise.of(hashes, randomness) / members
 
     def check_owners(self, owners: Sequence[str]) -> None:
-        """Refuse owners with whom no purchase can be made.
+        """Refuse a list of owners that does not fit the plan.
 
         Args:
-            owners: Their names.
+            owners: Names of the owners.
 
         Raises:
-            InvalidInput: There is no owner, two have one name, or there are more than the auction pays for.
+            InvalidInput: There is no owner, two owners have the same name, or the auction covers fewer owners.
         """
         super().check_owners(owners)
         if isinstance(self.auction, LogisticAuction) and len(owners) > self.auction.owners:
             raise InvalidInput(
-                f"There are {len(owners)} owners, and the auction is paid for {self.auction.owners}; give it as many."
+                f"There are {len(owners)} owners, but the auction covers {self.auction.owners}; give the auction "
+                f"owners={len(owners)}."
             )
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, for reports."""
+        """Public parameters of the private greedy plan, for reports."""
         return {
             **super().parameters(),
             "protocol": "private-greedy",

@@ -1,13 +1,13 @@
-"""What owners and curator do in private greedy.
+"""Owner and curator of the private greedy protocol.
 
-    the curator expects
-    Bid    ◄── those called   whom to ask: everyone, a public few, or by coins                           ──► Ask
-    Offer  ◄── those asked    the best of all it has seen and not bought is bought, by the
-                              score that owners use; then the next round                                 ──► CallForBids
-    and before some rounds, the summary's noisy mean hash                                                ──► Broadcast
+    the curator receives          and then                                                               sends
+    Bid, from called owners       chooses whom to ask: everyone, a public few, or by coins               Ask
+    Offer, from asked owners      buys the best point that it has seen and not bought, by the
+                                  score that owners use, and begins the next round                       CallForBids
+                                  and, before some rounds, the noisy mean hash of the summary            Broadcast
 
-If owners run out of points, calls, asks and broadcasts go on with the member count that the plan says: how many records
-owners have is private. An owner that has none left bids nothing and sends an empty offer.
+The number of records of an owner is private. So if owners run out of points, calls, asks and broadcasts go on, with the
+member count of the plan. An owner without points sends a bid without a score, and an empty offer.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from heathaze.types import Floats, Integers
 
 
 def redundancy(members: int) -> float:
-    """q/(q + 1), the weight of similarity to the summary in a score, for a summary of q members (errata E2-1).
+    """Weight q/(q + 1) of the similarity to the summary in the score of a bid, for q members (errata E2-1).
 
     Args:
-        members: q.
+        members: Number q of members of the summary.
 
     >>> redundancy(3)
     0.75
@@ -43,20 +43,22 @@ def redundancy(members: int) -> float:
 
 
 class PrivateGreedyOwner(Secret):
-    """One owner in one purchase: it bids with its best point, and sends that point if asked.
+    """An owner in one purchase by private greedy: bids with the best unsent point, and sends that point if asked.
 
-    The score of a point with hash h, common to all owners and to the curator, follows from the broadcasts alone:
+    All owners and the curator use the same score of a point with hash h:
 
-        g̃ᵀh − q/(q + 1) · gᵀh,   g̃ and g the last noisy mean hashes of target and summary, q members now
+        g̃ᵀh − q/(q + 1) · gᵀh
 
-    Its products are exact, so the curator finds the very same score, and no other record moves it. A point that was
-    sent is not bid with again: the curator may choose it in this round or in a later one.
+    Here g̃ and g are the last broadcast mean hashes of target and summary, and q is the number of members of the
+    summary. The products are exact, so the curator computes the same score, and other records do not influence it. A
+    point that was sent does not enter further bids, because the curator keeps the point and may buy it in a later
+    round.
 
-    Cost: numbers · points for each broadcast, and one look at every point for each call.
+    Cost: points × coordinates of a hash for each broadcast, and one pass over all points for each call.
 
     Args:
-        features: How points are hashed.
-        points: The owner's points, a row each.
+        features: The public hash of points.
+        points: The owner's points, one per row.
     """
 
     def __init__(self, features: Features, points: Floats) -> None:
@@ -74,13 +76,13 @@ class PrivateGreedyOwner(Secret):
         self._offer: Offer | None = None
 
     def receive(self, message: ToOwner) -> Bid | Offer | None:
-        """Answer the curator; the same message again gets the same answer.
+        """Answer a message of the curator; a repeated message gets the same answer.
 
         Args:
-            message: A broadcast, which needs no answer, a call for bids or an ask.
+            message: A broadcast (which needs no answer), a call for bids or an ask.
 
         Raises:
-            UnexpectedMessage: It is another message, out of turn, or contradicts an earlier one.
+            UnexpectedMessage: The message is of another kind, out of turn, or contradicts an earlier message.
         """
         match message:
             case Broadcast(about="target"):
@@ -97,7 +99,7 @@ class PrivateGreedyOwner(Secret):
         return None
 
     def bid(self, call: CallForBids) -> Bid:
-        """The score of the best point that was not sent yet, as a bid; arguments and errors as in :meth:`receive`."""
+        """Answer a call with a bid: the score of the best unsent point; raises the same errors as :meth:`receive`."""
         if self._target is None:
             raise UnexpectedMessage("The kind of a message", "CallForBids", "the broadcast of the target first")
         if call == self._call and self._bid is not None:
@@ -110,14 +112,14 @@ class PrivateGreedyOwner(Secret):
         if not self._left:
             self._bid = Bid(call.round, None)
             return self._bid
-        # Sent points have a similarity of −∞; of equals the first row wins, in every world the same one.
+        # Sent points have a similarity of −∞. Among equal scores the first row wins, also on neighbouring data.
         scores = self._similarity - redundancy(call.members) * self._similarity_to_summary
         self._best = int(np.argmax(scores))
         self._bid = Bid(call.round, float(scores[self._best]))
         return self._bid
 
     def offer(self, ask: Ask) -> Offer:
-        """The point of the last bid, or an empty offer if it had none; arguments and errors as in :meth:`receive`."""
+        """Answer an ask with the point of the last bid, or with an empty offer; same errors as :meth:`receive`."""
         if self._bid is None or ask.round != self._bid.round:
             last = "none was made" if self._bid is None else f"{self._bid.round}, that of the last bid"
             raise UnexpectedMessage("The round of an ask", ask.round, last)
@@ -158,20 +160,22 @@ class PrivateGreedyOwner(Secret):
 
 
 class PrivateGreedyCurator(Curator):
-    """One purchase in rounds.
+    """The curator of one purchase by private greedy.
 
-    The curator knows the exact summary and the exact target and must use neither: under exact scores the summaries of
-    two neighbouring worlds drift apart, and noise for one swapped member no longer hides it (``private_greedy.md``). So
-    it scores points with what it has broadcast, as owners do. Points that were sent and not bought stay in a cache and
-    compete again in each round in which their owner is called and still takes part.
+    The curator knows the exact summary and the exact target but must not score points with them: with exact scores, the
+    summaries on two neighbouring inputs would drift apart, and noise for one swapped member would no longer hide the
+    difference (``private_greedy.md``). So the curator scores points with the broadcast hashes, as owners do. Points
+    that were sent but not bought stay in a cache. They compete in each round in which their owner is called and takes
+    part.
 
-    Of equal scores the first name wins, then the first row, whatever order the names are given in or messages come in.
+    Among equal scores, the owner whose name sorts first wins, and then the first row. The order of the names and of the
+    messages does not matter.
 
     Args:
-        plan: What everyone agreed on.
+        plan: The plan that all parties agreed on.
         owners: Names of the owners.
-        wanted: What the consumer sent.
-        randomness: Where the noise of the summary and the auction's coins come from; owners have paid for both.
+        wanted: The consumer's message.
+        randomness: Source of the summary's noise and of the auction's coins; the owners' ledgers were charged for both.
     """
 
     plan: PrivateGreedy
@@ -199,12 +203,12 @@ class PrivateGreedyCurator(Curator):
         return f" from round {self._round} on"
 
     def begin(self) -> tuple[Delivery, ...]:
-        """The broadcasts of the target and of the seeds, for every owner, and the call of the first round."""
+        """Begin the purchase: broadcast the target and the public seed points, and call the first round."""
         if self._round:
             raise UnexpectedMessage("The purchase", "under way", "one that has not begun", "begin another")
         broadcasts = [self._wanted.broadcast]
         if len(self._initial):
-            # The seeds are public, so is their hash: it needs no noise.
+            # The seed points are public, so their mean hash needs no noise.
             mean = self._initial.mean(axis=0)
             self._cache.rescore(mean)
             broadcasts.append(Broadcast("summary", mean, 0.0, len(self._initial), self.plan.fingerprint))
@@ -222,7 +226,7 @@ class PrivateGreedyCurator(Curator):
     # ── one round ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _next_round(self) -> tuple[Delivery, ...]:
-        """Call the next round in which an owner can answer; in others a point of the cache may still be bought."""
+        """Begin the next round in which a called owner takes part; in skipped rounds, buy from the cache only."""
         deliveries: list[Delivery] = []
         while self._round < self.plan.points:
             if self._round in self.plan.marks:
@@ -242,7 +246,7 @@ class PrivateGreedyCurator(Curator):
         return ()
 
     def _broadcast_summary(self) -> list[Delivery]:
-        """The summary's mean hash with noise, over as many members as the plan says that it has by now."""
+        """Broadcast the noisy mean hash of the summary; the sum is divided by the plan's public member count."""
         noise = self.plan.summary_sum
         if noise is None:
             return []
@@ -254,10 +258,10 @@ class PrivateGreedyCurator(Curator):
         return [Delivery(owner, message) for owner in self._active]
 
     def _ask_bidders(self) -> tuple[Delivery, ...]:
-        """Ask all who bid, or those whose coin says so; without anyone to ask, buy from the cache."""
+        """Ask all owners who bid, or those whose coin shows heads; if nobody is asked, buy from the cache."""
         bidders = [owner for owner in self._called if owner in self._bids]
         if self._coins is not None:
-            # Names are sorted and the sort is stable, so equal bids rank by name.
+            # Names are sorted and the sort is stable, so equal bids are ranked by name.
             ranked = sorted(bidders, key=lambda owner: -_value(self._bids[owner]))
             asked = set(self._coins.asked(ranked, self._randomness))
             bidders = [owner for owner in bidders if owner in asked]
@@ -270,8 +274,8 @@ class PrivateGreedyCurator(Curator):
     def _buy(self) -> None:
         """Buy the best point of the cache, among owners who were called in this round and still take part.
 
-        Points of other owners stay out: some of theirs were sent and some were not, which ones differs between
-        neighbouring worlds, and one swap could become two (``private_greedy.md``).
+        Points of other owners do not compete. Which of their points are in the cache differs between neighbouring
+        inputs, so one swapped member could become two (``private_greedy.md``).
         """
         competing = [owner for owner in self._called if owner in self._active]
         best = self._cache.best(redundancy(self.plan.members(self._round - 1)), competing)
@@ -295,7 +299,7 @@ class PrivateGreedyCurator(Curator):
         expected = 0 if bid is None else 1
         offer = usable_offer(message, self.plan.features, expected)
         if len(offer.rows) < expected:
-            raise Unusable("it bid, and offered nothing")
+            raise Unusable("it made a bid but offered no point")
         self._last[owner] = offer
         if bid is None:
             return
@@ -303,12 +307,12 @@ class PrivateGreedyCurator(Curator):
         if self._cache.has(owner, row):
             raise Unusable("it offered the same row a second time")
         score, place = self._cache.add(owner, row, offer.points, redundancy(self.plan.members(self._round - 1)))
-        if score != bid:  # scores are exact, so an owner that keeps to the plan finds the very same one
+        if score != bid:  # scores are exact, so an honest owner computes the same score
             self._cache.remove(place)
             raise Unusable("its point contradicts its bid")
 
     def _is_repeated(self, owner: str, message: Offer) -> bool:
-        """Whether it is the owner's last offer, delivered once more; then it is no answer to this round."""
+        """Whether an offer is the owner's previous offer, delivered again, and so no answer to this round."""
         last = self._last.get(owner)
         return (
             last is not None
@@ -323,10 +327,10 @@ def _value(bid: Bid) -> float:
 
 
 class Cache(Secret):
-    """The points that the curator has seen, bought ones too, with their scores under the last broadcasts.
+    """The curator's cache in private greedy: all points received so far, with their similarity to the last broadcasts.
 
     Args:
-        features: How points are hashed.
+        features: The public hash of points.
         target: The noisy mean hash of the target.
     """
 
@@ -346,25 +350,25 @@ class Cache(Secret):
         self._seen: dict[tuple[str, int], int] = {}
 
     def rescore(self, summary: Floats) -> None:
-        """Score every point anew, under a new broadcast of the summary's mean hash."""
+        """Update the similarity of every cached point to a new broadcast of the summary's mean hash."""
         self._summary = summary
         self._similarity_to_summary[: self._count] = self._features.products(self._hashes[: self._count], summary)
 
     def has(self, owner: str, row: int) -> bool:
-        """Whether this row was seen before."""
+        """Whether the curator has already received this row of this owner."""
         return (owner, row) in self._seen
 
     def add(self, owner: str, row: int, point: Floats, weight: float) -> tuple[float, int]:
-        """Keep a point.
+        """Add a received point to the cache.
 
         Args:
-            owner: Whose it is.
-            row: Which of the owner's rows.
+            owner: Name of the point's owner.
+            row: Index of the point in the owner's table.
             point: The point, as a table of one row.
-            weight: What similarity to the summary counts for.
+            weight: Weight of the similarity to the summary, see :func:`redundancy`.
 
         Returns:
-            Its score under the last broadcasts, and its place in the cache.
+            The point's score under the last broadcasts, and its index in the cache.
         """
         if self._count == len(self._row):
             self._grow()
@@ -381,18 +385,20 @@ class Cache(Secret):
         return float(self._similarity[place] - weight * self._similarity_to_summary[place]), place
 
     def remove(self, place: int) -> None:
-        """Exclude a point from being bought."""
+        """Exclude a cached point from being bought."""
         self._left[place] = False
 
     def best(self, weight: float, owners: Sequence[str]) -> int | None:
-        """Take the best point left of some owners; of equal points the one of the first name, and its first row.
+        """Buy the cached point with the best score among some owners, and exclude it from further rounds.
+
+        Among equal scores, the owner whose name sorts first wins, and then the first row.
 
         Args:
-            weight: What similarity to the summary counts for.
-            owners: Names of the owners.
+            weight: Weight of the similarity to the summary, see :func:`redundancy`.
+            owners: Names of the owners whose points compete.
 
         Returns:
-            Its place in the cache, or None if no point is left.
+            The point's index in the cache, or None if no point is left.
         """
         numbers = [self._names[owner] for owner in owners if owner in self._names]
         there = self._left[: self._count]
@@ -409,24 +415,24 @@ class Cache(Secret):
         return place
 
     def count(self, owner: str) -> int:
-        """Points seen of an owner."""
+        """Number of points that the curator has received from an owner."""
         number = self._names.get(owner, -1)
         return int((self._whose[: self._count] == number).sum())
 
     def hashes(self, places: Sequence[int]) -> Floats:
-        """Hashes of some points."""
+        """Hashes of the cached points at some indices."""
         return self._hashes[np.asarray(places, dtype=np.int64)]
 
     def points(self, places: Sequence[int]) -> Floats:
-        """Some points."""
+        """The cached points at some indices."""
         return self._points[np.asarray(places, dtype=np.int64)]
 
     def rows(self, places: Sequence[int]) -> Integers:
-        """Which rows of their owners they are."""
+        """Row indices, in their owners' tables, of the cached points at some indices."""
         return self._row[np.asarray(places, dtype=np.int64)]
 
     def owners(self, places: Sequence[int]) -> tuple[str, ...]:
-        """Whose they are."""
+        """Owners of the cached points at some indices."""
         names = {number: name for name, number in self._names.items()}
         return tuple(names[int(self._whose[place])] for place in places)
 

@@ -1,7 +1,8 @@
-"""What the parties of the two protocols, herding and private greedy, have in common.
+"""The code that both purchase protocols, herding and private greedy, share.
 
-:class:`OwnerSide` is what an owner does. :class:`Curator` collects the answers of owners step by step. The functions
-at the end check what other parties send: an answer that cannot be used sets its owner aside and never stops a purchase.
+:class:`OwnerSide` is the interface of an owner. :class:`Curator` is the base class of both curators and collects the
+answers of owners step by step. The functions at the end check messages from other parties: an owner whose answer cannot
+be used is excluded from the purchase, and the purchase goes on.
 """
 
 from __future__ import annotations
@@ -22,32 +23,33 @@ from heathaze.types import Floats, Integers
 
 
 class OwnerSide(Protocol):
-    """What an owner does in one protocol, once it has paid."""
+    """Interface of an owner in one protocol, after the owner's ledger was charged."""
 
     def receive(self, message: ToOwner) -> FromOwner | None:
-        """Answer a message of the curator; the same message again gets the same answer."""
+        """Answer a message of the curator; a repeated message gets the same answer."""
 
 
 class Curator(Secret, abc.ABC):
-    """Buys points. It uses no network, clock or disk: messages go in, deliveries come out.
+    """The curator, who buys points: a state machine that takes messages and returns deliveries.
 
-    A step ends when all owners who were asked have answered, or when :meth:`close_step` says that time is up. Owners
-    who do not answer, or whose answer cannot be used, are set aside with a note; the purchase goes on without them.
+    The curator uses no network, clock or disk. A step ends when all owners who were asked have answered, or when the
+    caller closes the step with :meth:`close_step`. An owner who does not answer, or whose answer cannot be used, is
+    excluded with a note, and the purchase goes on without that owner.
 
     Args:
-        plan: What everyone agreed on.
+        plan: The plan that all parties agreed on.
         owners: Names of the owners.
-        wanted: What the consumer sent.
+        wanted: The consumer's message.
 
     Raises:
-        InvalidInput: The owners or what the consumer sent do not fit the plan.
+        InvalidInput: The owners or the consumer's message do not fit the plan.
     """
 
     def __init__(self, plan: Plan, owners: Sequence[str], wanted: Wanted) -> None:
         plan.check_owners(owners)
         self.plan = plan
         self.expected: type[FromOwner] | None = None
-        """The kind of message that owners were asked for; None if no purchase is under way."""
+        """The class of message that owners were asked for; None if no purchase is under way."""
         self._owners = tuple(owners)
         self._wanted = _checked(wanted, plan)
         self._active = dict.fromkeys(self._owners)
@@ -57,35 +59,36 @@ class Curator(Secret, abc.ABC):
 
     @property
     def waiting(self) -> frozenset[str]:
-        """Owners who have not answered in this step."""
+        """Names of the owners who have still to answer in this step."""
         return frozenset(self._waiting)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about what went wrong so far; they hold no data."""
+        """Sentences about what went wrong in the purchase so far; they contain no data."""
         return tuple(self._notes)
 
     @property
     def purchase(self) -> Purchase | None:
-        """What was bought, once the purchase is made."""
+        """The bought points, or None before the purchase is finished."""
         return self._purchase
 
     @abc.abstractmethod
     def begin(self) -> tuple[Delivery, ...]:
-        """The first messages."""
+        """Begin the purchase: return the first messages to owners."""
 
     def receive(self, owner: str, message: FromOwner) -> tuple[Delivery, ...]:
-        """Take one message of an owner; the last message of a step closes it.
+        """Take one message of an owner; the last expected message ends the step.
 
         Args:
-            owner: Who sent it.
-            message: What was sent.
+            owner: Name of the sender.
+            message: The message.
 
         Returns:
-            The next messages; none while other owners have still to answer.
+            The next messages to owners; empty while other owners have still to answer.
 
         Raises:
-            UnexpectedMessage: It comes from a stranger, a second time or out of turn; nothing changes.
+            UnexpectedMessage: The sender takes no part, or the message is repeated or out of turn. The curator's state
+                does not change.
         """
         if owner not in self._active:
             raise UnexpectedMessage("The sender of a message", f"{owner!r}", "an owner who takes part")
@@ -102,10 +105,10 @@ class Curator(Secret, abc.ABC):
         return () if self._waiting else self.close_step()
 
     def close_step(self) -> tuple[Delivery, ...]:
-        """Go on with those who answered, because time is up.
+        """End the step without the owners who have not answered, because the time for answers is over.
 
         Returns:
-            The next messages; none once the purchase is made.
+            The next messages to owners; empty when the purchase is finished.
         """
         for owner in self._owners:
             if owner in self._waiting:
@@ -115,11 +118,11 @@ class Curator(Secret, abc.ABC):
 
     @abc.abstractmethod
     def _take(self, owner: str, message: FromOwner) -> None:
-        """Keep an answer, or raise :class:`Unusable`."""
+        """Check and store an owner's answer, or raise :class:`Unusable`."""
 
     @abc.abstractmethod
     def _next_step(self) -> tuple[Delivery, ...]:
-        """All answers are there: what comes next."""
+        """Use the answers of the finished step, and return the messages of the next step."""
 
     def _ask(self, expected: type[FromOwner], owners: Iterable[str]) -> None:
         self.expected, self._waiting = expected, set(owners)
@@ -130,7 +133,7 @@ class Curator(Secret, abc.ABC):
 
     @property
     def _since(self) -> str:
-        """From when on an owner is left out, for notes."""
+        """Words for notes that say since when an owner is excluded."""
         return ""
 
     def _finish(self, owners: tuple[str, ...], rows: Integers, points: Floats, offered: dict[str, int]) -> None:
@@ -143,24 +146,27 @@ class Curator(Secret, abc.ABC):
 # ── what others send ────────────────────────────────────────────────────────────────────────────────────────────────
 
 _ODD = (TypeError, ValueError, OverflowError, AttributeError)
-"""What numpy and Python raise at values of the wrong kind."""
+"""Exceptions that numpy and Python raise for message fields of the wrong type."""
 
 _SLACK = 10
-"""Standard deviations by which the length of noise may exceed its expectation; it never does."""
+"""A message is refused if its noise would be more than this many standard deviations longer than expected.
+
+Honest noise practically never exceeds this limit.
+"""
 
 _MOST_ROWS = 2**48
-"""No owner has more rows, so no sum is longer."""
+"""Largest number of rows of an owner; a longer sum of hashes is refused."""
 
 
 class Unusable(Exception):
-    """An answer that cannot be used; its owner is set aside, and the text says why."""
+    """Raised for an owner's answer that cannot be used; the owner is excluded, and the text says why."""
 
 
 def usable_profile(profile: Profile, features: Features, deviation: float) -> Profile:
-    """A profile as numbers. The noise is what the plan says, whatever the owner says.
+    """Check the profile in an owner's message; the deviation of its noise is taken from the plan, not from the message.
 
     Raises:
-        Unusable: It is no sum of hashes.
+        Unusable: The profile cannot be a noisy sum of hashes.
     """
     try:
         values, count = np.array(profile.values, dtype=np.float64), float(profile.count)
@@ -174,10 +180,10 @@ def usable_profile(profile: Profile, features: Features, deviation: float) -> Pr
 
 
 def usable_offer(offer: Offer, features: Features, most: int) -> Offer:
-    """An offer of at most ``most`` points, each of another row.
+    """Check the offer in an owner's message: at most ``most`` points, from different rows.
 
     Raises:
-        Unusable: It is not.
+        Unusable: The offer has too many points, repeated rows or invalid values.
     """
     try:
         rows = np.asarray(offer.rows)
@@ -189,19 +195,19 @@ def usable_offer(offer: Offer, features: Features, most: int) -> Offer:
     except _ODD:
         raise Unusable("its offer is no table of points") from None
     if not fits:
-        raise Unusable("its offer does not say which rows they are")
+        raise Unusable("its offer does not give a row number for each point")
     if len(rows) != len(points) or len(rows) > most:
-        raise Unusable(f"it offered {len(points)} points, and was asked for at most {most}")
+        raise Unusable(f"it offered {len(points)} points with {len(rows)} row numbers, but at most {most} were wanted")
     if len(np.unique(rows)) < len(rows):
         raise Unusable("it offered the same row twice")
     return Offer(rows.astype(np.int64), np.array(points))
 
 
 def usable_score(score: object) -> float | None:
-    """The score of a bid, or None for no bid.
+    """Check the score in an owner's bid; None means that the owner has no points left.
 
     Raises:
-        Unusable: It is not a finite number.
+        Unusable: The score is not a finite number.
     """
     try:
         if score is None or (isinstance(score, float | int) and math.isfinite(score)):
@@ -212,11 +218,12 @@ def usable_score(score: object) -> float | None:
 
 
 def _checked(wanted: Wanted, plan: Plan) -> Wanted:
-    """What the consumer sent, if it is as the plan says.
+    """Check the consumer's message against the plan.
 
-    A mean hash that is far too long would make scores so large that rounding decides who is set aside.
+    A mean hash that is far too long is refused, because scores would become so large that rounding errors would exclude
+    honest owners.
     """
-    expect(Wanted, wanted, "What the consumer wants")
+    expect(Wanted, wanted, "The message of the consumer")
     expect(Broadcast, wanted.broadcast, "The broadcast about the target")
     broadcast = wanted.broadcast
     points = plan.features.checked(wanted.points)
@@ -230,10 +237,10 @@ def _checked(wanted: Wanted, plan: Plan) -> Wanted:
     except _ODD:
         fits = False
     if not fits or len(points) != plan.target_points:
-        raise InvalidInput("What the consumer wants does not fit the plan; make a Consumer with the very same plan.")
+        raise InvalidInput("The consumer's message does not fit the plan; make a Consumer with the same plan.")
     return wanted
 
 
 def _length(values: Floats) -> float:
-    """Length of a vector; infinite also for what would overflow, or is no number."""
+    """Euclidean length of a vector in a message; infinite if a coordinate is NaN or very large."""
     return float(np.linalg.norm(values)) if np.abs(values).max(initial=0) < _MOST_ROWS else math.inf

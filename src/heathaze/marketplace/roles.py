@@ -1,7 +1,8 @@
-"""Consumer and owner, who pay for what they send; and a whole purchase in one process.
+"""The parties of a purchase: consumer and owner, whose ledgers are charged; and a whole purchase in one process.
 
-The curator draws noise only for what owners have paid for, so it does not pay. :func:`curator_for` makes the curator of
-a plan. :func:`buy` carries the messages between the same classes that a network would.
+The curator charges no ledger, because the owners' ledgers already cover the noise that the curator draws.
+:func:`curator_for` makes the curator of a plan. :func:`buy` runs all parties in one process, with the same classes that
+would exchange messages over a network.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from heathaze.types import Floats
 
 
 class Consumer(Secret):
-    """The party that wants to buy points like those of its target.
+    """The consumer: the party that wants to buy points similar to a private target.
 
     Args:
-        plan: What everyone agreed on.
-        target: Its points, as many as the plan says.
-        ledger: The target's budget; charged when :meth:`want` is first called.
-        randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+        plan: The plan that all parties agreed on.
+        target: The points of the target; their number is ``plan.target_points``.
+        ledger: The privacy budget of the target; the first call of :meth:`want` charges it.
+        randomness: Leave this out. ``Simulation(seed)`` is for tests and papers.
 
     Raises:
-        InvalidInput: The target is not as the plan says, or the noise would be longer than its mean hash can be;
-            nothing was charged.
+        InvalidInput: The target does not fit the plan, or the noise would be longer than the mean hash can be. Nothing
+            was charged.
     """
 
     def __init__(
@@ -51,8 +52,8 @@ class Consumer(Secret):
         self._points = plan.features.checked(target)
         if len(self._points) != plan.target_points:
             raise InvalidInput(
-                f"The target has {len(self._points)} points, and the plan says {plan.target_points}; make the plan for "
-                "this target."
+                f"The target has {len(self._points)} points, but the plan is for {plan.target_points}; make a plan "
+                f"with target_points={len(self._points)}."
             )
         plan.check_signal()
         warn_if_weak(plan.guarantee_for_target.loss.epsilon)
@@ -61,13 +62,13 @@ class Consumer(Secret):
         self._wanted: Wanted | None = None
 
     def want(self) -> Wanted:
-        """What to send to the curator: the target, and its noisy mean hash for owners.
+        """Make the consumer's message to the curator: the exact target, and its noisy mean hash for owners.
 
         The first call charges the ledger and draws the noise. Later calls return the same object, because fresh noise
         could be averaged away.
 
         Raises:
-            LedgerError: The ledger refuses; nothing was drawn.
+            LedgerError: The ledger refuses the charge. No noise was drawn.
         """
         if self._wanted is None:
             plan = self.plan
@@ -85,16 +86,18 @@ class Consumer(Secret):
 
 
 class Owner(Secret):
-    """A party that has points to sell, or none: an owner without records takes part, or its absence would be visible.
+    """An owner: a party that has points to sell.
+
+    An owner without records should take part too, because staying away would reveal that there are no records.
 
     Args:
-        plan: What everyone agreed on; an owner that finds its promise too weak does not take part.
-        points: Its records, encoded as the study says.
-        ledger: The budget of these records; charged before the first answer.
-        randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+        plan: The plan that all parties agreed on. Owners for whom its privacy promise is too weak do not take part.
+        points: The owner's records, encoded by the study.
+        ledger: The privacy budget of these records; charged before the first answer.
+        randomness: Leave this out. ``Simulation(seed)`` is for tests and papers.
 
     Raises:
-        InvalidInput: The points are not as the plan says.
+        InvalidInput: The points do not fit the plan.
     """
 
     def __init__(
@@ -113,18 +116,17 @@ class Owner(Secret):
         self._side: OwnerSide | None = None
 
     def receive(self, message: ToOwner) -> FromOwner | None:
-        """Answer the curator. The same message again gets the same answer.
+        """Answer a message of the curator; a repeated message gets the same answer.
 
         Args:
-            message: The broadcast of the target first; it is paid for before it is answered.
+            message: The curator's message. The first must be the broadcast of the target, which charges the ledger.
 
         Returns:
-            The answer, or None where the message needs none.
+            The owner's answer, or None if the message needs no answer.
 
         Raises:
-            UnexpectedMessage: It is out of turn, contradicts an earlier one or belongs to another plan; nothing was
-                answered.
-            LedgerError: The ledger refuses; nothing was answered.
+            UnexpectedMessage: The message is out of turn, contradicts an earlier message or belongs to another plan.
+            LedgerError: The ledger refuses the charge. Nothing was sent.
         """
         if isinstance(message, Broadcast) and message.plan != self.plan.fingerprint:
             same = str(message.plan).startswith(f"{PLAN_VERSION}:")
@@ -155,19 +157,19 @@ def _owner_side(plan: Plan, points: Floats, randomness: Randomness) -> OwnerSide
 
 
 def curator_for(plan: Plan, owners: Sequence[str], wanted: Wanted, randomness: Randomness | None = None) -> Curator:
-    """The curator of a purchase.
+    """Make the curator of a purchase, for the protocol of the plan.
 
     Args:
         plan: :class:`Herding` or :class:`PrivateGreedy`.
         owners: Names of the owners.
-        wanted: What the consumer sent.
-        randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+        wanted: The consumer's message.
+        randomness: Leave this out. ``Simulation(seed)`` is for tests and papers.
 
     Returns:
-        The curator, before its first message.
+        The curator; call its ``begin`` for the first messages.
 
     Raises:
-        InvalidInput: The owners or what the consumer sent do not fit the plan.
+        InvalidInput: The owners or the consumer's message do not fit the plan.
     """
     match plan:
         case Herding():
@@ -178,7 +180,7 @@ def curator_for(plan: Plan, owners: Sequence[str], wanted: Wanted, randomness: R
 
 
 def _unknown(plan: object) -> InvalidInput:
-    return InvalidInput(f"plan is of the kind {type(plan).__name__}; expected Herding or PrivateGreedy.")
+    return InvalidInput(f"plan is of the type {type(plan).__name__}; expected Herding or PrivateGreedy.")
 
 
 def buy(
@@ -193,24 +195,24 @@ def buy(
 ) -> Purchase:
     """Buy points of several owners that match a target, with all parties in this process.
 
-    The caller holds all the data, so it plays the curator. Everything is checked before anything is charged. The
-    target's ledger is charged first, and each owner's before its first answer.
+    The caller holds all data, so the caller must be trusted like the curator. All inputs are checked before a ledger is
+    charged. The target's ledger is charged first, and the ledger of each owner before that owner's first answer.
 
     Args:
         plan: :class:`Herding` or :class:`PrivateGreedy`.
-        target: The consumer's points, a row each.
-        owners: Points of each owner by name, encoded as the target is.
-        target_ledger: The budget of the target.
-        owner_ledgers: Budgets of owners by name; an owner whose ledger refuses is left out, with a note.
-        randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
-        progress: Called with a few words at every step.
+        target: The consumer's points, one per row.
+        owners: The points of each owner by name, encoded like the target.
+        target_ledger: The privacy budget of the target.
+        owner_ledgers: Privacy budgets of owners by name. An owner whose ledger refuses is left out, with a note.
+        randomness: Leave this out. ``Simulation(seed)`` is for tests and papers.
+        progress: Called with a short text at every step.
 
     Returns:
         The points that were bought. NOT PRIVATE: they are raw records.
 
     Raises:
-        InvalidInput: A table cannot be used, or the noise would hide everything; nothing was charged.
-        LedgerError: The target's ledger refuses; nothing was bought.
+        InvalidInput: A table does not fit the plan, or the noise would hide the target. Nothing was charged.
+        LedgerError: The target's ledger refuses the charge. Nothing was bought.
 
     >>> import numpy as np
     >>> from heathaze.marketplace.features import Features
@@ -218,12 +220,12 @@ def buy(
     >>> buy(plan, np.zeros((200, 1)), {"near": np.zeros((50, 1)), "far": np.full((50, 1), 9.0)}).owners
     ('near', 'near')
     """
-    expect(Mapping, owners, "owners, which has the points of each owner by its name,")
+    expect(Mapping, owners, "owners, a mapping from names to points,")
     source = SecureRandomness() if randomness is None else randomness
     say = progress or (lambda _: None)
     ledgers = owner_ledgers or {}
     if unknown := sorted(set(ledgers) - set(owners)):
-        raise InvalidInput(f"There is a ledger for {unknown[0]!r}, which is no owner; name the ledgers as the owners.")
+        raise InvalidInput(f"There is a ledger for {unknown[0]!r}, which is no owner; name ledgers after owners.")
     plan.check_owners(tuple(owners))
     notes: list[str] = []
     parties: dict[str, Owner] = {}
@@ -251,7 +253,7 @@ def buy(
                 continue
             if answer is not None:
                 following += curator.receive(name, answer)
-        # Every message of this process has been answered, so owners who still have to answer never will.
+        # All messages were delivered and answered in this process, so an owner who has not answered never will.
         deliveries = following or list(curator.close_step())
     simulated = type(source) is not SecureRandomness
     return replace(curator.purchase, notes=(*notes, *curator.purchase.notes), simulated=simulated)

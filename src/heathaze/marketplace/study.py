@@ -1,8 +1,9 @@
-"""The study: which columns count and which values they may have, agreed on before any data is read.
+"""The study: the columns that are compared and their possible values, agreed on before any data is read.
 
-    table, by columns ─► Study.encode ─► points: a number in [0, 1] for a number, a place for each level of a category
+    table, by columns ─► Study.encode ─► points: one coordinate in [0, 1] for a number, one per level for a category
 
-Ranges and levels are public. Taken from the data, they would reveal its extremes and differ between owners.
+Ranges and levels are public. If they were taken from the data, they would reveal extreme values and would differ
+between owners.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from heathaze.marketplace.features import Features
 from heathaze.types import Floats
 
 SPREAD = 2.0
-"""The default γ makes γ · (mean squared distance of two points drawn evenly over the ranges and levels) this number."""
+"""The default γ is this number over the mean squared distance of two points drawn uniformly from ranges and levels."""
 
 _SETTINGS = ("gamma", "frequencies", "seed")
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Points of one table, and how well each column fits the study. NOT PRIVATE: for the holder of the table."""
+    """A table encoded as points of the study, with counts of values that do not fit. NOT PRIVATE: for its holder."""
 
     points: Floats = field(repr=False)
     fits: Mapping[str, ColumnFit] = field(repr=False)
@@ -41,16 +42,16 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Study:
-    """The public columns of a purchase, in order, and the kernel on them. Make one with :meth:`of` or :meth:`read`.
+    """A study: the public columns that a purchase compares, and the kernel. Make one with :meth:`of` or :meth:`read`.
 
     Args:
-        columns: The columns, with their ranges or levels.
-        gamma: γ of the kernel exp(−γ‖x − y‖²), positive.
-        frequencies: Frequencies of the hash, which has twice as many numbers.
-        seed: Seed of the hash; the same for all parties, and no secret.
+        columns: The columns in order, with their ranges or levels.
+        gamma: Parameter γ of the kernel exp(−γ‖x − y‖²), positive.
+        frequencies: Number of frequencies of the hash; a hash has two coordinates for each frequency.
+        seed: Seed of the hash. It is the same for all parties and not secret.
 
     Raises:
-        InvalidInput: There is no column, one stands there twice, or a number is out of range.
+        InvalidInput: There is no column, a column is named twice, or a number is out of range.
 
     >>> study = Study.of({"age": (17, 90), "sex": ("Female", "Male")}, seed=7)
     >>> study.encode({"age": [17, 200], "sex": ["Male", "unknown"], "income": [1, 2]}).points.round(2).tolist()
@@ -68,7 +69,7 @@ class Study:
             raise InvalidInput("The study has no columns; name at least one, with its range or its levels.")
         if len(set(names)) < len(names):
             raise InvalidInput("The study has a column twice; name each column once.")
-        assert self.features  # whose own checks say what is wrong with gamma, frequencies or seed
+        assert self.features  # making the features checks gamma, frequencies and seed
 
     @classmethod
     def of(
@@ -79,14 +80,14 @@ class Study:
         frequencies: int = 70,
         seed: int = 0,
     ) -> Self:
-        """A study from ranges and levels.
+        """Make a study from the range or the levels of each column.
 
         Args:
-            columns: Each with the lowest and the highest number that may occur, or with its levels as texts.
-            gamma: γ of the kernel exp(−γ‖x − y‖²). Left out, γ · E‖x − y‖² = 2 for x, y drawn evenly over the ranges
-                and levels, so it follows from public numbers alone.
-            frequencies: Frequencies of the hash, see :class:`~heathaze.marketplace.features.Features`.
-            seed: Seed of the hash; the same for all parties, and no secret.
+            columns: For each column name, the lowest and the highest number that may occur, or the levels as texts.
+            gamma: Parameter γ of the kernel exp(−γ‖x − y‖²). By default γ = 2 / E‖x − y‖², where x and y are drawn
+                uniformly from the ranges and levels, so the default depends on public numbers only.
+            frequencies: Number of frequencies of the hash, see :class:`~heathaze.marketplace.features.Features`.
+            seed: Seed of the hash. It is the same for all parties and not secret.
 
         Returns:
             The study.
@@ -102,56 +103,57 @@ class Study:
 
     @functools.cached_property
     def features(self) -> Features:
-        """How the points of this study are hashed."""
+        """The public hash for points of this study."""
         width = sum(column.width for column in self.columns)
         return Features(columns=width, gamma=self.gamma, frequencies=self.frequencies, seed=self.seed)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
+        """Names of the study's columns, in order."""
         return tuple(column.name for column in self.columns)
 
     def encode(self, table: Mapping[str, npt.ArrayLike], where: str = "The table") -> Encoded:
-        """The rows of a table as points; columns that are not in the study are ignored.
+        """Encode the rows of a table as points of the study; columns that are not in the study are ignored.
 
-        Numbers outside of the range are moved to its nearer end, missing ones to its middle. Levels that are not in the
-        list, or missing, become zeros. None of this is an error, because an error would reveal something of the data.
+        A number outside of the range is clipped to the range, and a missing number becomes the middle of the range. A
+        category that is missing or not among the levels becomes zeros. Such values raise no error, because an error
+        would reveal something about the data.
 
         Args:
             table: Columns by their names.
-            where: How an error sentence calls the table.
+            where: Name of the table in error sentences.
 
         Returns:
-            The points, and how well each column fits the study.
+            The points, and the counts of values that do not fit.
 
         Raises:
-            UnreadableData: A column is missing, of another length than the rest, or of another kind.
+            UnreadableData: A column is missing, has another length than the others, or holds another type.
         """
         missing = [name for name in self.names if name not in table]
         if missing:
             raise UnreadableData(
-                f"{where} has no column {', '.join(map(repr, missing))}; a table has all columns of the study, "
-                f"{', '.join(map(repr, self.names))}, and others as it likes."
+                f"{where} has no column {', '.join(map(repr, missing))}; give a table with all columns of the study, "
+                f"{', '.join(map(repr, self.names))}. Further columns are ignored."
             )
         called = where[:1].lower() + where[1:] if where.startswith("The ") else where
         encoded = [column.encode(table[column.name], called) for column in self.columns]
         if len({len(points) for points, _ in encoded}) > 1:
-            raise UnreadableData(f"The columns of {called} have different lengths.")
+            raise UnreadableData(f"The columns of {called} have different lengths; give one value for each row.")
         fits = {column.name: fit for column, (_, fit) in zip(self.columns, encoded, strict=True)}
         return Encoded(np.hstack([points for points, _ in encoded]), fits)
 
     def encode_file(self, tables: Tables, table: Table) -> Encoded:
-        """The rows of a file as points, as :meth:`encode` makes them.
+        """Encode the rows of a file as points of the study; see :meth:`encode`.
 
         Args:
-            tables: What holds the rows.
-            table: The file, as ``tables.read`` returned it.
+            tables: The reader that holds the rows.
+            table: The file, as returned by ``tables.read``.
 
         Returns:
-            The points, and how well each column fits the study.
+            The points, and the counts of values that do not fit.
 
         Raises:
-            UnreadableData: A column is missing or of another kind.
+            UnreadableData: A column is missing or holds another type.
         """
         numbers = [column.name for column in self.columns if isinstance(column, NumberColumn)]
         texts = [column.name for column in self.columns if isinstance(column, CategoryColumn)]
@@ -161,13 +163,13 @@ class Study:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a study from a TOML file; study.md describes the file.
+        """Read a study from a TOML file; ``study.md`` describes the format.
 
         Args:
             path: The file.
 
         Raises:
-            UnreadableData: It cannot be read, or is no study.
+            UnreadableData: The file cannot be read or does not describe a study.
         """
         import tomllib
 
@@ -176,18 +178,19 @@ class Study:
         except OSError as problem:
             raise UnreadableData(f"Cannot read {path}: {(problem.strerror or 'refused').lower()}.") from None
         except UnicodeDecodeError:
-            raise UnreadableData(f"{path} is not text; a study is a TOML file.") from None
+            raise UnreadableData(f"{path} is not text; give a study as a TOML file.") from None
         except tomllib.TOMLDecodeError as problem:
             raise UnreadableData(f"{path} is not TOML: {problem}.") from None
         unknown = sorted(set(fields) - {*_SETTINGS, "columns"})
         if unknown:
             raise UnreadableData(
-                f"{path} has {unknown[0]!r}, which no study has; it has columns and perhaps {', '.join(_SETTINGS)}."
+                f"{path} has {unknown[0]!r}, which no study has; a study has a table [columns] and may set "
+                f"{', '.join(_SETTINGS)}."
             )
         if not isinstance(fields.get("columns"), dict):
             raise UnreadableData(
-                f'{path} has no table [columns]; write it, and below it lines such as age = [17, 90] or sex = ["f", '
-                '"m"].'
+                f"{path} has no table [columns]; add it, with lines such as age = [17, 90] or "
+                'sex = ["f", "m"] below it.'
             )
         settings = {name: fields[name] for name in _SETTINGS if name in fields}
         try:
@@ -196,13 +199,13 @@ class Study:
             raise UnreadableData(f"{path} cannot be used: {problem}") from None
 
     def write(self, path: str | Path) -> None:
-        """Write the study to a file that :meth:`read` takes.
+        """Write the study to a TOML file, for :meth:`read`.
 
         Args:
             path: The file.
 
         Raises:
-            CannotWrite: The disk or the directory refuses.
+            CannotWrite: The file cannot be written.
         """
         lines = [f"gamma = {self.gamma!r}", f"frequencies = {self.frequencies}", f"seed = {self.seed}", "", "[columns]"]
         for column in self.columns:
@@ -214,7 +217,7 @@ class Study:
 def _default_gamma(columns: Sequence[Column]) -> float:
     mean = sum(column.squared_distance for column in columns)
     if columns and mean == 0:
-        raise InvalidInput("Every column of the study has a single level, so all points are alike; add a column.")
+        raise InvalidInput("Every column of the study has a single level, so all points are equal; add a column.")
     return SPREAD / mean if columns else 1.0
 
 
@@ -226,10 +229,10 @@ _EXAMPLES = {
 
 
 def skeleton(columns: Mapping[str, str]) -> str:
-    """A study file to fill in: the names of the columns and what they hold, and nothing else of the data.
+    """Make the text of a study file to fill in, from the names and types of a table's columns only.
 
     Args:
-        columns: "number", "text" or "date" for each column.
+        columns: For each column name, "number", "text" or "date".
 
     Returns:
         The text of the file.
@@ -238,8 +241,8 @@ def skeleton(columns: Mapping[str, str]) -> str:
     sex = []   # text: its levels, such as ["yes", "no"]
     """
     lines = [
-        "# Fill in from public knowledge, never from the data; delete the lines of columns that shall not count.",
-        "# Delete ids, names and the label that a model will predict: rows are matched by what is left.",
+        "# Fill in from public knowledge, never from the data; delete the lines of columns that must not count.",
+        "# Delete ids, names and the label that a model will predict: rows are matched by the remaining columns.",
         "seed = 0",
         "",
         "[columns]",
@@ -249,14 +252,14 @@ def skeleton(columns: Mapping[str, str]) -> str:
 
 
 def write_skeleton(columns: Mapping[str, str], path: str | Path) -> None:
-    """Write :func:`skeleton` to a file.
+    """Write a study file to fill in; see :func:`skeleton`.
 
     Args:
-        columns: "number", "text" or "date" for each column.
+        columns: For each column name, "number", "text" or "date".
         path: The file.
 
     Raises:
-        CannotWrite: The disk or the directory refuses.
+        CannotWrite: The file cannot be written.
     """
     _save(path, skeleton(columns))
 
@@ -266,7 +269,7 @@ def _key(name: str) -> str:
 
 
 def _quoted(value: str | float) -> str:
-    """A text or a number as TOML has it; whole numbers without a point."""
+    """Format a text or a number for the study's TOML file; whole numbers get no decimal point."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
