@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heathaze import central
+from heathaze.checks import whole
 from heathaze.datasets.cities import draw_people, synthetic_city
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
@@ -299,11 +300,9 @@ def _check(grid: Grid, people: int, cities: int | None) -> None:
         raise InvalidInput(
             f"plan takes a Grid first, not a {type(grid).__name__}; make one with Grid.over or Grid.plane."
         )
-    for name, value, most in (("people", people, MOST_PEOPLE), ("cities", cities, MOST_CITIES)):
-        if value is None and name == "cities":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
-            raise InvalidInput(f"{name} is {value!r}; give a whole number from 1 to {most:,}.")
+    whole(people, "people", most=MOST_PEOPLE)
+    if cities is not None:
+        whole(cities, "cities", most=MOST_CITIES)
 
 
 def _factor(time: Number) -> Fraction:

@@ -178,7 +178,7 @@ def test_floating_people_in_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [f"{GOOD},-74,40.7\n", f'{GOOD}"",-74,40.7\n', f"{GOOD},0,0\n"])
 def test_a_visit_without_a_person(tmp_path: Path, text: str) -> None:
-    refused(UnreadableData, csv(tmp_path, text), "has no person 'who'; .*fill it in or drop")
+    refused(UnreadableData, csv(tmp_path, text), "has no person 'who', so .*fill it in or drop")
 
 
 def test_a_null_person_or_time_in_typed_columns() -> None:

@@ -1,7 +1,7 @@
-"""From the columns somebody has to the three that count: unit, x and y.
+"""From the columns of a source to the three that are counted: unit, x and y.
 
-Everything here is text of SQL that both engines read alike. Numbers written as text are read strictly: the engines' own
-casts differ ('1_0' is a number to one, '1.5f' to the other), so only digits, sign, point and exponent pass.
+This module writes SQL that both engines read alike. Numbers written as text are read strictly: the engines' own casts
+differ ('1_0' is a number to one, '1.5f' to the other), so only digits, sign, point and exponent are accepted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PART = "heathaze_part"
 
 
 class Kind(enum.Enum):
-    """What a column holds, once an engine has brought it to a canonical type."""
+    """What a column holds, once an engine has cast it to a canonical type."""
 
     INTEGER = "whole numbers"
     FLOATING = "numbers with a fraction"
@@ -58,12 +58,11 @@ class Columns:
         return [name for name in (self.x, self.y, self.person, self.time) if name is not None]
 
     def sentence(self, flaw: Flaw) -> str:
-        """What to say about a flaw: the column, never the value."""
+        """The sentence about a flaw. It names the column, and never a value."""
         number = "holds text that is not a number; correct it, or leave the field empty where there is no position"
         missing = f"person {self.person!r}" if self.time is None else f"person {self.person!r} or time {self.time!r}"
         return {
-            Flaw.NO_UNIT: f"A visit has no {missing}; nobody can be protected whose visits cannot be told apart: "
-            "fill it in or drop such rows.",
+            Flaw.NO_UNIT: f"A visit has no {missing}, so its influence has no bound; fill it in or drop such rows.",
             Flaw.X_NOT_A_NUMBER: f"Column {self.x!r} {number}.",
             Flaw.Y_NOT_A_NUMBER: f"Column {self.y!r} {number}.",
             Flaw.NOT_A_TIME: f"Column {self.time!r} holds text that is not an ISO time; write 2024-05-31 or "
@@ -75,12 +74,21 @@ class Columns:
 
 
 def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool = False) -> list[int]:
-    """Positions of the wanted columns, found by their exact names.
+    """Find the wanted columns by their exact names.
 
-    Names that differ in case alone are refused: some readers take one for the other.
+    Args:
+        names: Names of all columns, in their order.
+        wanted: Names of the wanted ones.
+        where: How errors name the source.
+        text: Whether the names come from a file of text. Then an error quotes names only if a wanted one is among them:
+            else the first line may be a visit, and quoting it would print a position.
 
-    Columns of ``text`` files are named in the error only where a wanted one is among them: else the first line may be a
-    visit, and naming it would print somebody's position.
+    Returns:
+        The place of each wanted column.
+
+    Raises:
+        UnreadableData: A wanted column is missing or occurs twice, or two names differ in case alone, because some
+            readers take one for the other.
     """
     for name in wanted:
         if names.count(name) > 1:
@@ -161,7 +169,7 @@ def _person(name: str, kind: Kind) -> str:
     if kind is Kind.FLOATING:
         raise UnreadableData(fractional(name))
     if kind is Kind.TEXT:
-        return "nullif(c2, '')"  # nobody is called nothing: an empty id is a missing one
+        return "nullif(c2, '')"  # an empty id is a missing one
     if kind is not Kind.INTEGER:
         raise UnreadableData(f"Column {name!r} holds {kind.value}; people are told apart by integers or text.")
     return "c2"

@@ -1,4 +1,4 @@
-"""count: from a file or table of visits to Counts, the only thing that crosses the wall."""
+"""Counting: from a file or table of visits to Counts, the only form in which data leave this folder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from heathaze.checks import whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData
@@ -22,7 +23,7 @@ from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
 
 SALT = "heathaze"
-"""Public; it only says which of the many possible orders of a heavy unit's cells is meant."""
+"""Public. It selects one of the many orders in which the cells of a heavy unit can be kept."""
 
 LARGEST = 2**30
 """Upper end of ``mass`` and ``at_most``: products with a unit's visits stay below 2^63."""
@@ -49,16 +50,16 @@ def count(
     engine: str = "duckdb",
     mass: int = 2**20,
 ) -> Counts:
-    """Count visits per cell so that one unit weighs at most ``bound``.
+    """Count visits in each cell so that one unit adds at most ``bound``.
 
     Weight "share" makes each unit's n visits inside the box a distribution of mass M, in integers that add up to at
     most M:
 
         z_i = ⌊M n_i / n⌋,   bound = one = M
 
-    Weight "presence" is 1 in each of the unit's distinct cells, at most k of them: bound = k, one = 1 (one single visit
-    is in one cell, so for the unit "visit" the bound is 1). Visits outside the box, and those without a finite
-    position, count as absent.
+    Weight "presence" is 1 in each of the unit's distinct cells, at most k of them: bound = k, one = 1. For the unit
+    "visit" the bound is 1, because a visit is in one cell. Visits outside the box, and those without a finite
+    position, are left out.
 
     Args:
         source: Path (or pattern) of .csv, .csv.gz (each line one row), .parquet, .jsonl, .ndjson, .json (one object a
@@ -70,8 +71,8 @@ def count(
         lat: Column of the latitude in degrees.
         x: Column of the horizontal coordinate (grids on a plane); ``y`` likewise.
         y: Column of the vertical coordinate.
-        at_most: Most distinct cells of one unit that count, 1 to 2^30; a unit with more keeps some of them, chosen by a
-            public hash of unit and cell.
+        at_most: How many distinct cells of one unit count at most, 1 to 2^30; a unit with more keeps some of them,
+            chosen by a public hash of unit and cell.
         weight: "share" or "presence".
         unit: "person", "person-day" (needs ``time``) or "visit"; a person where ``person`` is given, else a visit.
         time: Column of dates, timestamps or ISO text; days are those of UTC.
@@ -83,8 +84,8 @@ def count(
 
     Raises:
         UnreadableData: No such file or column, text where a number belongs, a visit without person, nothing in the box.
-        UnknownFormat: The file's ending says nothing.
-        SensitivityExceeded: A unit weighs more than the bound; this would be an error of the engine.
+        UnknownFormat: The file type is unknown.
+        SensitivityExceeded: A unit adds more than the bound; this would be an error of the engine.
 
     Cost:
         About twice one ``select distinct person, cell`` over the data.
@@ -134,14 +135,11 @@ def _unit(person: str | None, unit: str | Unit | None, time: str | None) -> Unit
 def _check(at_most: int | None, weight: str, unit: Unit, mass: int) -> tuple[int | None, int]:
     if weight not in ("share", "presence"):
         raise InvalidInput(f"There is no weight {weight!r}; choose 'share' or 'presence'.")
-    for name, value in (("at_most", at_most), ("mass", mass)):
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= LARGEST:
-            raise InvalidInput(f"{name} is {value!r}; give a whole number from 1 to {LARGEST} (2^30).")
+    mass = whole(mass, "mass", most=LARGEST)
+    at_most = None if at_most is None else whole(at_most, "at_most", most=LARGEST)
     if weight == "presence" and at_most is None and unit is not Unit.VISIT:
         raise InvalidInput("The weight 'presence' needs at_most: the most cells one unit may be present in.")
-    return None if at_most is None else int(at_most), int(mass)
+    return at_most, mass
 
 
 def _is_path(source: Any, engine: str) -> bool:
@@ -150,10 +148,19 @@ def _is_path(source: Any, engine: str) -> bool:
 
 
 def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> None:
-    """Make the table of visits, and refuse those that cannot be counted.
+    """Make the table of visits, and refuse visits that cannot be counted.
 
-    The engine keeps the columns before any condition is asked of them. A condition that is part of reading a file may
-    be decided by what the file says about itself, and then other people's rows decide how somebody's rows count.
+    The engine stores the columns before any condition is evaluated. A condition that is evaluated while a file is read
+    may be decided by the file's statistics, and then other people's rows decide how one person's rows count.
+
+    Args:
+        engine: An open engine; afterwards it has the view ``heathaze_visits``.
+        table: Files, or a table in memory that the engine can read.
+        columns: Which columns are meant.
+        unit: What is protected.
+
+    Raises:
+        UnreadableData: A visit has no person, or a value of the wrong kind.
     """
     kinds = engine.attach(table, columns.wanted)
     if isinstance(table, Files) and table.rows is not None:

@@ -16,12 +16,20 @@ from heathaze.types import Integers
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counts:
-    """What crosses the wall: sparse integer mass on the cells of a grid.
+    """Integer mass on the cells of a grid. Secret: it is what a mechanism reads, and it prints no values.
 
-    ``codes`` are the Morton codes of non-empty cells, ascending; ``mass`` their integer mass. Adding or removing one
-    unit changes the mass by at most ``bound`` in ℓ1: that is the sensitivity of every level of the quadtree, since
-    each level is a partition (errata E0-2). ``one`` is the mass that stands for one unit (weight "share") or one
-    presence, the divisor after the noise.
+    Adding or removing one unit changes the mass by at most ``bound`` in ℓ1. That is the sensitivity of every level of
+    the quadtree, because each level is a partition (errata E0-2).
+
+    Args:
+        grid: The public frame.
+        codes: Morton codes of the non-empty cells, ascending.
+        mass: Their integer mass, not negative.
+        bound: The largest mass that one unit adds.
+        one: The mass of one unit (weight "share") or of one presence; counts are divided by it after the noise.
+        unit: What is protected.
+        at_most: How many distinct cells of a unit count at most, or None for all.
+        weight: "share" or "presence".
     """
 
     grid: Grid
@@ -63,14 +71,19 @@ class Counts:
         at_most: int | None = None,
         weight: str = "share",
     ) -> Counts:
-        """Counts from rows, columns and masses in any order, each cell once."""
+        """Counts from rows, columns and masses in any order, each cell once; the rest as in :class:`Counts`."""
         codes = interleave(rows, cols)
         order = np.argsort(codes)
         masses = np.asarray(mass, dtype=np.int64)
         return cls(grid, codes[order], masses[order], bound, one, unit, at_most, weight)
 
     def at(self, level: int, nodes: Integers) -> Integers:
-        """Mass inside each node of a level: two look-ups in the running sum, whatever the size of the grid."""
+        """Mass inside each node of a level: two look-ups in a running sum, at any size of the grid.
+
+        Args:
+            level: Level of the quadtree, 0 for the root.
+            nodes: Morton codes of nodes of that level.
+        """
         shift = 2 * (self.grid.depth - level)
         first = np.searchsorted(self.codes, nodes << shift)
         last = np.searchsorted(self.codes, (nodes + 1) << shift)

@@ -1,4 +1,4 @@
-"""The one seam of the secret side: who runs the SQL."""
+"""The protocol of an engine: a program that runs our SQL on one table of visits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCE = "heathaze_source"
 
 
 class Engine(Protocol):
-    """Runs one SQL text on one table of visits. Nothing of the data reaches an error text."""
+    """Runs SQL on one table of visits. No value of the data reaches an error sentence."""
 
     keep: str
     """How a statement begins that keeps its answer under a name."""

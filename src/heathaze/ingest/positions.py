@@ -1,4 +1,4 @@
-"""Positions out of a file, to be randomised on the spot: the reading half of a device."""
+"""Positions from a file, for the local model: what a device would know, to be randomised at once."""
 
 from __future__ import annotations
 
@@ -28,10 +28,26 @@ def positions(
     y: str = "y",
     randomness: Randomness | None = None,
 ) -> Floats:
-    """Rows (x, y): one for every visit, or for every person one of theirs, drawn at random.
+    """Read positions: one for every visit, or one for every person, drawn at random from theirs.
 
-    Visits without a finite position are left out; those outside the map are kept, since a device moves them to its
+    Visits without a finite position are left out. Those outside the map are kept, because a device moves them to its
     border (errata E1-6).
+
+    Args:
+        source: A path, or a table in memory, as in :func:`heathaze.count`.
+        grid: The public frame.
+        person: Column that tells people apart, or None for every visit.
+        lon: Column of the longitude in degrees (grids on the globe).
+        lat: Column of the latitude in degrees.
+        x: Column of the horizontal coordinate (grids on a plane).
+        y: Column of the vertical coordinate.
+        randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+
+    Returns:
+        Rows (x, y), in a random order.
+
+    Raises:
+        UnreadableData: The source cannot be read, or has no position.
 
     >>> visits = {"who": np.array([1, 1, 2]), "x": np.array([0.5, 0.5, 1.5]), "y": np.array([0.5, 0.5, 0.5])}
     >>> plane = Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2))
@@ -51,7 +67,7 @@ def positions(
     rows = np.column_stack([found["x"], found["y"]]).astype(np.float64)
     if not len(rows):
         raise UnreadableData("There is not a single position in the file; there is nothing to report.")
-    # In a random order, which tells nothing about who is who; of each person's rows the first.
+    # The order is random, so it says nothing about who is who. Of each person's rows the first is kept.
     order = np.argsort((randomness or SecureRandomness()).words(len(rows)))
     if person is not None:
         _, first = np.unique(found["person"][order], return_index=True)
