@@ -1,4 +1,4 @@
-"""The pictures of docs/guide/better-maps.md: one synthetic city, four mechanisms, two epsilons, and how sure.
+"""The pictures of docs/guide/better-maps.md: one synthetic city, four mechanisms, three values of epsilon, and the uncertainty.
 
 python examples/better_maps.py docs/guide
 """
@@ -29,15 +29,15 @@ def main() -> None:
     bits = hz.Simulation(1)
     panels = [("truth, 2,000 people", truth.smooth(SIGMA))]
     panels += [(name, hz.publish(method, counts, randomness=bits).smooth(SIGMA)) for name, method in rivals]
-    draw(panels, caption="The same 2,000 synthetic people, ε = 1.", path=FOLDER / "same-price.png")
+    draw(panels, caption="The same 2,000 synthetic people, ε = 1.", path=FOLDER / "same-epsilon.png")
     panels = [
         (f"ε = {epsilon:g}", hz.publish(hz.central.default(grid, epsilon), counts, randomness=bits).smooth(SIGMA))
         for epsilon in (0.25, 1, 4)
     ]
-    draw(panels, caption="The default mechanism, the same people, three prices.", path=FOLDER / "three-prices.png")
+    draw(panels, caption="The default mechanism, the same people, three values of epsilon.", path=FOLDER / "three-epsilons.png")
     release = hz.publish(hz.central.default(grid, 1), counts)
     release.save(FOLDER / "how-sure.png")
-    for name in ("same-price.png", "three-prices.png", "how-sure.png"):
+    for name in ("same-epsilon.png", "three-epsilons.png", "how-sure.png"):
         print(f"drew {FOLDER / name}")
 
 
