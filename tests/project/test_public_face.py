@@ -128,7 +128,7 @@ def test_the_readmes_shell(clone: Path) -> None:
     assert [line.split()[1] for line in lines] == ["plan", "publish"]
     run_command(f"{lines[0]} --cities 1")  # one synthetic city is enough to see that it runs
     run_command(lines[1])
-    assert (clone / "demo" / "map.html").exists()
+    assert (clone / "demo" / "published.html").exists()
 
 
 def test_every_page_that_is_named_exists() -> None:
