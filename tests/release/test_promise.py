@@ -138,7 +138,7 @@ def test_a_file_that_says_it_was_simulated_is_refused(small: Release, tmp_path: 
     fields = json.loads(path.read_bytes())
     fields["heathaze"]["provenance"]["simulated"] = True
     path.write_text(json.dumps(fields))
-    with pytest.raises(UnreadableData, match="is not a sound release: It was made with simulated randomness"):
+    with pytest.raises(UnreadableData, match="is not a sound release: The map was made with simulated randomness"):
         load(path)
 
 

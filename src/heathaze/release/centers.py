@@ -1,9 +1,10 @@
 """k-median clustering of weighted points under ℓ1: the centres of a release (Ghazi et al., appendix A).
 
-By Corollary A.2 any non-private algorithm may run on the released masses. This one is deterministic, so that the same
-release always gives the same centres. It starts with greedy seeding and single swaps on a sample of the points: a local
-optimum of swaps costs at most 5 times the best (Arya et al., SIAM J. on Computing 33(3), 2004), in practice a few
-percent more. Then it alternates between assignment and medians on all points.
+By Corollary A.2 of the paper, any non-private algorithm may run on the released masses. The algorithm in this file is
+deterministic, so the same release always gives the same centres. It has two steps. On a sample of the points, centres
+are chosen greedily and improved by swapping one centre at a time; a local optimum of swaps costs at most 5 times the
+optimum (Arya et al., SIAM J. on Computing 33(3), 2004), and in practice a few percent more. On all points, the
+algorithm then alternates between assigning points to centres and moving centres to medians.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Indices
 
 CANDIDATES = 1200
-"""Seeds are chosen among at most this many points; their pairwise distances take 12 MB."""
+"""The first centres are chosen among at most this many points; the distances between all pairs take 12 MB."""
 
 ROUNDS = 200
-"""An upper limit of swaps and alternations, which usually stop much earlier."""
+"""The most swaps, and the most alternations; the search usually ends much earlier."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +35,20 @@ class _Weighted:
 
 
 def k_median(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> Floats:
-    """The k centres to which the weight is closest on average, heaviest first.
+    """Find k centres such that the mean ℓ1 distance of the weight to its nearest centre is small.
 
         minimise  Σ_i w_i · min_c ‖x_i − c‖₁  over k centres c
 
-    The minimum is hard to find in general; the centres returned cost within a few percent of it.
+    Here x_i are the points and w_i their weights. The minimum is hard to find in general. In practice the cost of the
+    returned centres is within a few percent of the minimum.
 
     Args:
         points: (n, 2) positions, in any unit that is the same for both axes.
         weights: (n,) masses, not negative.
-        k: How many centres, at least 1 and at most the number of distinct points that have weight.
+        k: The number of centres, at least 1 and at most the number of distinct points that have weight.
 
     Returns:
-        (k, 2) centres, ordered by the weight they serve.
+        (k, 2) centres; the centre to which the most weight belongs comes first.
 
     Raises:
         InvalidInput: k is out of range, the arrays do not fit together, or no point has weight.
@@ -67,7 +69,7 @@ def k_median(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> Floats:
 
 
 def cost(points: npt.ArrayLike, weights: npt.ArrayLike, centres: npt.ArrayLike) -> float:
-    """Mean ℓ1 distance of the weight to its nearest centre.
+    """Compute the mean ℓ1 distance of the weight to its nearest centre.
 
     Args:
         points: (n, 2) positions.
@@ -98,7 +100,10 @@ def _checked(points: npt.ArrayLike, weights: npt.ArrayLike, k: int) -> _Weighted
 
 
 def _sample(everything: _Weighted, size: int) -> _Weighted:
-    """At most ``size`` points that represent all: one for each 1/size of the weight along a plane-filling curve."""
+    """Choose at most ``size`` points that represent all points in the search for centres.
+
+    The points are sorted along a plane-filling curve, and one point is taken for each 1/size of the weight.
+    """
     points, weights = everything.points, everything.weights
     if len(points) <= size:
         return everything
@@ -110,7 +115,7 @@ def _sample(everything: _Weighted, size: int) -> _Weighted:
     picked, times = np.unique(np.minimum(np.searchsorted(running, strata), len(order) - 1), return_counts=True)
     chosen = order[picked]
     if len(chosen) < size:
-        # A heavy point represents many strata; the places left go to the heaviest other points.
+        # A heavy point stands for several shares of the weight. The sample is filled up with the heaviest other points.
         rest = np.setdiff1d(np.argsort(-weights, kind="stable")[: 2 * size], chosen)
         extra = rest[np.argsort(-weights[rest], kind="stable")][: size - len(chosen)]
         return _Weighted(
@@ -120,7 +125,7 @@ def _sample(everything: _Weighted, size: int) -> _Weighted:
 
 
 def _seeds(sample: _Weighted, k: int) -> Indices:
-    """Greedy seeds among the points, improved by the best single swap until none helps."""
+    """Choose the first k centres among the points: greedily, then improved by the best single swap until none helps."""
     points, weights = sample.points, sample.weights
     distance = np.abs(points[:, None, :] - points[None, :, :]).sum(axis=2)
     chosen: list[int] = []
@@ -140,17 +145,21 @@ def _seeds(sample: _Weighted, k: int) -> Indices:
 
 
 def _best_swap(distance: Floats, weights: Floats, seeds: Indices) -> tuple[int, int] | None:
-    """Which seed to replace by which point, or None when no swap saves more than a thousandth.
+    """Find the centre (seed) to replace and the point that replaces it, for the largest decrease of the cost.
 
-    After removing seed s and adding c, a point pays min(d_c, d₁), or min(d_c, d₂) when s was its nearest; so one pass
-    over all pairs gives the cost of every swap.
+    Let d₁ and d₂ be the distances of a point to its nearest and second nearest seed, and d_c its distance to the new
+    seed c. After seed s is replaced by c, the point pays min(d_c, d₂) if s was its nearest seed, and min(d_c, d₁)
+    otherwise. So one pass over all pairs gives the cost of every swap.
+
+    Returns:
+        The index of the seed and of the point, or None if no swap saves more than a thousandth of the cost.
     """
     if len(seeds) == len(weights):
         return None
     to_seeds = distance[:, seeds]
     owner = np.argmin(to_seeds, axis=1)
     first = to_seeds[np.arange(len(owner)), owner]
-    # A lone seed leaves nothing behind.
+    # If the only seed is removed, a point has no other seed.
     second = np.partition(to_seeds, 1, axis=1)[:, 1] if len(seeds) > 1 else np.full(len(owner), np.inf)
     with_first = np.minimum(distance, first[:, None])
     worse = (np.minimum(distance, second[:, None]) - with_first) * weights[:, None]
@@ -165,7 +174,7 @@ def _best_swap(distance: Floats, weights: Floats, seeds: Indices) -> tuple[int, 
 
 
 def _alternate(everything: _Weighted, centres: Floats) -> Floats:
-    """Assign, move every centre to the medians of its points, until the cost no longer falls."""
+    """Assign points to centres and move every centre to the medians of its points, until the cost no longer falls."""
     points, weights = everything.points, everything.weights
     best, least = centres, np.inf
     for _ in range(ROUNDS):
@@ -179,7 +188,7 @@ def _alternate(everything: _Weighted, centres: Floats) -> Floats:
 
 
 def _assign(points: Floats, centres: Floats) -> tuple[Indices, Floats]:
-    """Nearest centre of each point (the first of equals) and the distance to it."""
+    """Find the nearest centre of each point (the first of equally near ones) and its distance."""
     nearest = np.zeros(len(points), dtype=np.intp)
     least = np.full(len(points), np.inf)
     for c, (x, y) in enumerate(centres):
@@ -191,7 +200,10 @@ def _assign(points: Floats, centres: Floats) -> tuple[Indices, Floats]:
 
 
 def _medians(points: Floats, weights: Floats, nearest: Indices, distance: Floats, k: int) -> Floats:
-    """Lower weighted medians, axis by axis: the best centre under ℓ1. An idle centre moves to the most costly point."""
+    """Move each centre to the weighted median of its points on each axis, which is the best centre under ℓ1.
+
+    If two values are medians, the lower one is taken. A centre without points moves to the point with the largest cost.
+    """
     centres = np.empty((k, 2))
     served = np.bincount(nearest, minlength=k)
     for axis in range(2):

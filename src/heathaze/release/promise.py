@@ -1,8 +1,8 @@
-"""Checks that the guarantee of a map follows from its event. Every file that is loaded is checked: anyone may write
-one.
+"""Check that the guarantee of a release follows from its event.
 
-The privacy loss is computed again from the event, by the function that the guarantee came from. A file may state a
-larger loss than that, because mechanisms round their noise up, but never a smaller one.
+Anyone may write a release file, so every file is checked when it is loaded. The privacy loss is computed again from the
+event, with the accountant that also computes it for a new release. A file may state a larger loss, because mechanisms
+round their noise up, but never a smaller one.
 """
 
 from __future__ import annotations
@@ -20,54 +20,59 @@ _TERMS: dict[Trust, tuple[tuple[Unit, ...], tuple[Adjacency, ...]]] = {
     Trust.SECURE_SUM: ((Unit.PERSON,), (Adjacency.ZERO_OUT,)),
     Trust.LOCAL: ((Unit.PERSON, Unit.VISIT), (Adjacency.ANY_TWO, Adjacency.PER_METRE, Adjacency.PER_LENGTH)),
 }
-"""Units and adjacencies that a map can promise, by who is trusted."""
+"""The units and adjacencies that the guarantee of a map may have, for each kind of trust."""
 
 
 def check_promise(guarantee: Guarantee, event: Event) -> None:
     """Refuse a guarantee that does not follow from its event.
 
     Args:
-        guarantee: What is stated.
-        event: What was done to the data.
+        guarantee: The stated guarantee.
+        event: The description of what was done to the data.
 
     Raises:
-        PromiseBroken: The guarantee states a smaller loss, or another trust, unit or adjacency, than follows.
+        PromiseBroken: The guarantee states a smaller loss than the event costs, or a trust, unit or adjacency that the
+            event does not allow.
     """
     _check_terms(guarantee, flatten(event))
     if needs_delta(event) and guarantee.loss.delta == 0:
-        raise PromiseBroken("It states δ = 0, and its event has noise that costs a δ; do not rely on it.")
+        raise PromiseBroken("The guarantee states δ = 0, and its event has noise that costs a δ; do not rely on it.")
     cost = compose([event], guarantee.loss.delta)
     if guarantee.loss.epsilon < cost.epsilon:
         raise PromiseBroken(
-            f"It states {guarantee.loss}, and its event costs ε = {decimal(cost.epsilon)}; do not rely on it."
+            f"The guarantee states {guarantee.loss}, and its event costs ε = {decimal(cost.epsilon)}; "
+            "do not rely on it."
         )
 
 
 def check_sentence(guarantee: Guarantee, sentence: object) -> None:
-    """Refuse a guarantee whose sentence in the file names another unit or adjacency than its fields.
+    """Refuse a guarantee whose fields name another unit or adjacency than the sentence in the same file.
 
-    An event does not say which rows made up one unit, so only this check can show that a unit was edited.
+    The event does not say whether a unit is a person, a day or a visit. So an edited unit can be detected only if the
+    sentence still names the original unit.
 
     Args:
-        guarantee: The fields.
-        sentence: The sentence, or anything else that a file has in its place.
+        guarantee: The guarantee, read from the fields of the file.
+        sentence: The sentence of the file; a file may hold any value in this place.
 
     Raises:
-        PromiseBroken: The two differ.
+        PromiseBroken: The fields and the sentence differ.
     """
     named = re.search(r"unit: ([a-z-]+); adjacency: ([a-z-]+)", sentence) if isinstance(sentence, str) else None
     stated = (guarantee.unit.value, guarantee.adjacency.value)
     if named is not None and named.groups() != stated:
         raise PromiseBroken(
-            f"It states unit {stated[0]} and adjacency {stated[1]}, and its sentence says {named[1]} and {named[2]}; "
-            "do not rely on it."
+            f"The guarantee states unit {stated[0]} and adjacency {stated[1]}, and its sentence says {named[1]} and "
+            f"{named[2]}; do not rely on it."
         )
 
 
 def _check_terms(guarantee: Guarantee, parts: list[Elementary]) -> None:
     trusted = {_trust(part) for part in parts}
     if len(trusted) != 1:
-        raise PromiseBroken("Its event is empty or mixes noise of different trust; no map is made like that.")
+        raise PromiseBroken(
+            "The event is empty or mixes noise of different trust, which no map does; do not rely on the guarantee."
+        )
     (trust,) = trusted
     units, adjacencies = _TERMS[trust]
     if trust is Trust.LOCAL:
@@ -81,12 +86,12 @@ def _check_terms(guarantee: Guarantee, parts: list[Elementary]) -> None:
         if stated not in possible:
             expected = " or ".join(one.value for one in possible) or "none"
             raise PromiseBroken(
-                f"It states {name} {stated.value}, and from its event follows {expected}; do not rely on it."
+                f"The guarantee states {name} {stated.value}, and from its event follows {expected}; do not rely on it."
             )
 
 
 def _trust(part: Elementary) -> Trust:
-    """Who has to be trusted with a map that such an event made."""
+    """Find the trust that a release needs from the kind of its event."""
     if isinstance(part, RandomizedReport):
         return Trust.LOCAL
     return Trust.SECURE_SUM if isinstance(part, NoiseShares) else Trust.CENTRAL

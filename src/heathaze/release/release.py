@@ -1,4 +1,4 @@
-"""A release: an estimate, the guarantee it carries and how it came about. Everything here is post-processing."""
+"""A release: an estimate, its guarantee and its provenance. All methods are post-processing and cost no budget."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Release:
 
     Args:
         estimate: The map, the estimated total, and the noisy counts or drawn maps behind them.
-        guarantee: What is promised to whom.
-        provenance: How the map was made, in public facts.
+        guarantee: The privacy guarantee.
+        provenance: The public facts about how the map was made.
 
     >>> import heathaze as hz
     >>> grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
@@ -57,34 +57,34 @@ class Release:
 
     @property
     def density(self) -> Density:
-        """One number for each cell, summing to 1; refused above 2^24 cells (use :meth:`render`).
+        """One number for each cell, summing to 1. Grids of more than 2^24 cells are refused (use :meth:`render`).
 
-        The density as the mechanism left it, dense or as a tree, is ``release.estimate.density``.
+        The density in the form that the mechanism made, dense or as a tree, is ``release.estimate.density``.
         """
         return self.estimate.density.dense()
 
     @property
     def total(self) -> float:
-        """Estimated number of units: people, person-days or visits; with weight "presence": of presences."""
+        """Estimated number of units (people, person-days or visits), or of presences with weight "presence"."""
         return self.estimate.total
 
     @property
     def noisy(self) -> NoisyCounts | None:
-        """The noisy counts that the map was inferred from, or None where the mechanism kept none."""
+        """The noisy counts from which the map was inferred, or None if the mechanism kept none."""
         return self.estimate.noisy
 
     @property
     def drawn(self) -> DrawnMaps | None:
-        """Other maps that fit the reports as well, or None where the mechanism drew none."""
+        """Other maps that fit the reports equally well, or None if the mechanism drew none."""
         return self.estimate.drawn
 
     @property
     def simulated(self) -> bool:
-        """Whether it was made with simulated randomness and so must not be saved."""
+        """Whether the release was made with simulated randomness and therefore cannot be saved."""
         return self.provenance.simulated
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
-        """The density within a window or on another number of cells.
+        """Render the density within a window, or with another number of cells.
 
         Args:
             window: The part of the map to show; all of it if left out.
@@ -96,7 +96,7 @@ class Release:
         return self.estimate.density.render(window, shape)
 
     def smooth(self, sigma: float) -> Density:
-        """The Gaussian heat map.
+        """Smooth the density with a Gaussian, which gives a heat map.
 
         Args:
             sigma: Width of the Gaussian in cells; 0 leaves the density as it is.
@@ -110,7 +110,7 @@ class Release:
 
     @property
     def posterior(self) -> Posterior | DrawnPosterior:
-        """All maps that the noisy counts or reports could have come from, each as likely as they make it.
+        """The probability distribution over all maps, given the noisy counts or reports.
 
         Raises:
             InvalidInput: The mechanism kept neither noisy counts nor drawn maps.
@@ -124,11 +124,11 @@ class Release:
 
     @property
     def uncertainty(self) -> Floats:
-        """Standard deviation of the share of every cell, in the shape of the grid; refused above 2^24 cells."""
+        """Standard deviation of the share of every cell, in the shape of the grid (at most 2^24 cells)."""
         return self.render_uncertainty()
 
     def render_uncertainty(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Floats:
-        """Standard deviation of every cell of :meth:`render`, as a share of the mass of the whole map.
+        """Compute the standard deviation of every cell of :meth:`render`, as a share of the mass of the whole map.
 
         Args:
             window: The part of the map to show; all of it if left out.
@@ -140,7 +140,7 @@ class Release:
         return self.posterior.deviations(window, shape)
 
     def mass_in(self, box: Box, confidence: float = 0.9) -> Share:
-        """Share of the mass inside a box, with an interval where the release has error bars.
+        """Estimate the share of the mass inside a box, with an interval if the release has error bars.
 
         Args:
             box: A rectangle in the coordinates of the grid.
@@ -159,7 +159,7 @@ class Release:
         return share if unresolved == 0 else share.widened(unresolved)
 
     def hotspots(self, confidence: float = 0.9, *, times: float = 2.0) -> list[Hotspot]:
-        """Squares that are at least ``times`` as dense as the average of the map, each with the given confidence.
+        """Find squares that are at least ``times`` as dense as the average of the map, each with the given confidence.
 
         Args:
             confidence: The probability that a listed square is a hotspot, between 0 and 1.
@@ -174,15 +174,15 @@ class Release:
         from heathaze.release.uncertainty import hotspots
 
         if not times > 0:
-            raise InvalidInput(f"times is {times}; give how many times the average a hotspot holds, above 0.")
+            raise InvalidInput(f"times is {times}; give a hotspot's density as a multiple of the average, above 0.")
         return hotspots(self.posterior, confidence, times)
 
     def sample(self, count: int, randomness: Randomness | None = None) -> Floats:
-        """Synthetic points distributed as the density. They cost no budget, since they are made from the release alone.
+        """Draw synthetic points with the distribution of the density. They cost no budget, since no data is used.
 
         Args:
-            count: How many points, from 0.
-            randomness: Where the bits come from; the operating system if left out.
+            count: The number of points, at least 0.
+            randomness: The source of random bits; the operating system if left out.
 
         Returns:
             (count, 2) coordinates x, y.
@@ -192,10 +192,10 @@ class Release:
         return np.column_stack(self.estimate.density.place(source.uniforms(3 * number).reshape(number, 3)))
 
     def centers(self, k: int) -> Floats:
-        """The k places that minimise the mean ℓ1 distance to the mass (Ghazi et al., appendix A).
+        """Find k places with a small mean ℓ1 distance to the mass (k-median; Ghazi et al., appendix A).
 
         Args:
-            k: How many, from 1.
+            k: The number of places, at least 1.
 
         Returns:
             (k, 2) coordinates x, y, heaviest first.
@@ -208,7 +208,7 @@ class Release:
         return np.column_stack([self.grid.x_at(found[:, 1] / width), self.grid.y_at(found[:, 0] / height)])
 
     def save(self, path: str | Path) -> Path:
-        """Write the release to a file, all of it or nothing.
+        """Write the release to a file. A file is written completely or not at all.
 
         Args:
             path: The file; its ending gives the format: .npz .parquet .geojson .tif .png .html.
@@ -219,8 +219,8 @@ class Release:
         Raises:
             SimulatedRelease: The release was made with simulated randomness.
             UnknownFormat: The ending is none of these.
-            MissingExtra: ``.tif`` without rasterio.
-            CannotWrite: The disk or the directory refuses; nothing is left behind.
+            MissingExtra: The ending is ``.tif``, and rasterio is not installed.
+            CannotWrite: The disk is full or the directory cannot be written; nothing is left behind.
         """
         if self.simulated:
             raise SimulatedRelease(
@@ -233,9 +233,9 @@ class Release:
     def load(cls, path: str | Path) -> Release:
         """Read a release back from ``.npz``, ``.parquet``, ``.geojson`` or ``.tif``.
 
-        A file from a stranger is safe to load: nothing in it is executed, and a file whose parts do not fit together
-        is refused. The privacy loss is computed again from the event, and a guarantee that promises more than its event
-        gives is refused as well.
+        A file from a stranger is safe to load: nothing in the file is executed, and a file whose parts do not fit
+        together is refused. The privacy loss is computed again from the event, and a file that states a smaller loss is
+        refused too.
 
         Args:
             path: The file.
@@ -244,14 +244,14 @@ class Release:
             The release.
 
         Raises:
-            UnreadableData: There is no such file; or it is damaged, no release, or of another file version; or its
+            UnreadableData: The file does not exist, is damaged, is not a release, or has another file version; or its
                 guarantee does not follow from its event.
             UnknownFormat: The ending is none of these.
         """
         return cls(*formats.read(path))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the numbers of the map, as plain fields."""
+        """Return the metadata of the release (everything except the numbers of the map) as plain fields."""
         return formats.metadata.to_dict(self._contents)
 
     @property
@@ -272,7 +272,7 @@ def load(path: str | Path) -> Release:
         The release.
 
     Raises:
-        UnreadableData: The file is no sound release, or its guarantee does not follow from its event.
+        UnreadableData: The file is not a valid release, or its guarantee does not follow from its event.
         UnknownFormat: The ending is none of these.
 
     >>> import tempfile

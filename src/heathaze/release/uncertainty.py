@@ -1,4 +1,4 @@
-"""Shares with intervals, and hotspots."""
+"""The uncertainty of a release: shares of the mass with intervals, and hotspots."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Share(float):
 
     Args:
         value: The share, from 0 to 1.
-        low: Lower end of the interval, or None where the release has no error bars.
-        high: Upper end, or None.
-        confidence: Probability that the interval contains the true share, over the noise and the prior.
+        low: Lower end of the interval, or None if the release has no error bars.
+        high: Upper end of the interval, or None.
+        confidence: Posterior probability that the interval contains the true share.
 
     >>> share = Share(0.25, 0.2, 0.31, 0.9)
     >>> share, f"{share:.1%}"
@@ -33,34 +33,34 @@ class Share(float):
     confidence: float
 
     def __new__(cls, value: float, low: float | None, high: float | None, confidence: float) -> Share:
-        """A share and its interval."""
+        """Make a share with its interval."""
         share = super().__new__(cls, value)
         share.low, share.high, share.confidence = low, high, confidence
         return share
 
     @classmethod
     def around(cls, value: float, deviation: float, confidence: float, mean: float | None = None) -> Share:
-        """A share with the shortest interval for an amount between 0 and 1 of known mean and standard deviation.
+        """Make a share with the shortest interval for an amount between 0 and 1 of known mean and standard deviation.
 
         Args:
-            value: The share. The interval contains it, also where it is not the mean.
+            value: The share. The interval contains this value, even if it is not the mean.
             deviation: Standard deviation.
             confidence: Probability of the interval, between 0 and 1.
             mean: Mean; the value itself if left out.
         """
         check_confidence(confidence)
         mean = value if mean is None else mean
-        # A share near 1 is as uncertain as the small rest.
+        # For a share near 1, the interval is computed for the small rest 1 − share, which is as uncertain.
         low, high = (float(end) for end in interval(min(mean, 1 - mean), deviation, confidence))
         if mean > 0.5:
             low, high = 1 - high, 1 - low
         return cls(value, max(0.0, min(low, value)), min(1.0, max(high, value)), confidence)
 
     def widened(self, unresolved: float) -> Share:
-        """The same share with a wider interval.
+        """Widen the interval of a share by mass whose place is unknown.
 
         Args:
-            unresolved: Share of which it is unknown whether it is inside or outside.
+            unresolved: The share of the mass that may lie inside or outside of the box.
         """
         assert self.low is not None
         assert self.high is not None
@@ -78,12 +78,12 @@ class Share(float):
 
 @dataclass(frozen=True)
 class Hotspot:
-    """A square that is denser than the average of the map, with the confidence that was asked for.
+    """A square that is denser than a multiple of the map's average, with the requested confidence.
 
     Attributes:
         box: The square, in the coordinates of the grid.
-        share: Its share of the mass, with an interval.
-        times: Its expected density divided by the average.
+        share: The square's share of the mass, with an interval.
+        times: The expected density of the square, divided by the average density of the map.
     """
 
     box: Box
@@ -92,7 +92,7 @@ class Hotspot:
 
 
 def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: float) -> list[Hotspot]:
-    """The finest measured squares that are ``times`` as dense as the average with the given confidence.
+    """Find the finest measured squares that are ``times`` as dense as the average, with the given confidence.
 
     Args:
         posterior: The distribution over maps.
@@ -122,7 +122,7 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
             certain &= (belief.drawn >= times * average).mean(axis=0) >= confidence
         real = np.flatnonzero(certain & belief.measured & ~np.isin(belief.codes, covered) & (mean > 0))
         shown = mean if belief.shown is None else belief.shown
-        # Equal tails, because the shortest interval of a small share starts at zero, which says little about a hotspot.
+        # The interval has equal tails. The shortest interval of a small share would start at zero, which tells little.
         low, high = (gammaincinv(shape, end) * scale for end in ((1 - confidence) / 2, (1 + confidence) / 2))
         found += [
             Hotspot(
@@ -137,7 +137,7 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
 
 
 def _share(shown: float, low: float, high: float, total: float, confidence: float) -> Share:
-    """Masses as shares; the interval contains the share in the map."""
+    """Convert the mass of a hotspot and its interval to shares; the interval is extended to contain the shown share."""
     ends = min(low, shown) / total, min(1.0, max(high, shown) / total)
     return Share(shown / total, *ends, confidence)
 

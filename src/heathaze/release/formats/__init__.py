@@ -1,18 +1,18 @@
-"""Release files. The ending of the file's name gives the format.
+"""Write and read release files. The ending of the file's name gives the format.
 
 | ending | what is in it | loads back |
 |---|---|---|
 | ``.npz`` | numpy arrays of the cells or squares, zipped | exactly |
 | ``.parquet`` | a table with one row for each cell or square that holds mass | exactly |
 | ``.geojson`` | a polygon for each cell or square that holds mass | exactly |
-| ``.tif`` | a raster that every GIS reads (extra ``geo``) | cell by cell, at most 4096 a side above 2^24 cells |
-| ``.png`` | a picture, at most 1024 cells a side | no |
-| ``.html`` | a page with a map to pan and zoom, at most 1024 cells a side | no |
+| ``.tif`` | a raster that every GIS reads (extra ``geo``) | as cells; a side of at most 4096 above 2^24 cells |
+| ``.png`` | a picture, a side of at most 1024 cells | no |
+| ``.html`` | a page with a map to pan and zoom, a side of at most 1024 cells | no |
 
-Each module has ``write(contents, target, title)``, and ``read(path)`` where the format loads back. The contents are
-estimate, guarantee and provenance. A file holds public things only: the density, the estimated total, the noisy counts
-or drawn maps behind them where the mechanism kept these, the guarantee and the provenance. It holds no seed, no row
-count, no name or hash of the input, and no time finer than the day.
+Each module of this folder has ``write(contents, target, title)``. The modules of formats that load back also have
+``read(path)``. A file holds public things only: the density, the estimated total, the noisy counts or drawn maps if the
+mechanism kept any, the guarantee and the provenance. A file holds no seed, no number of rows, no name or hash of the
+input, and no time more precise than the day.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ LOADABLE = (".npz", ".parquet", ".geojson", ".tif")
 
 
 def write(contents: Contents, path: Path) -> Path:
-    """Write a release file, all of it or nothing: a hidden file beside the target is flushed and then renamed.
+    """Write a release file, completely or not at all: a hidden file in the same folder is written and then renamed.
 
     Args:
-        contents: What to write.
+        contents: The parts of the release.
         path: The file; its ending gives the format.
 
     Returns:
@@ -51,8 +51,8 @@ def write(contents: Contents, path: Path) -> Path:
 
     Raises:
         UnknownFormat: No format has this ending.
-        MissingExtra: ``.tif`` without rasterio.
-        CannotWrite: The disk is full or the directory refuses; nothing half-written is left.
+        MissingExtra: The ending is ``.tif``, and rasterio is not installed.
+        CannotWrite: The disk is full or the directory cannot be written; nothing half-written is left.
     """
     module = _module(path)
     with replacing(path) as (part,):
@@ -61,17 +61,17 @@ def write(contents: Contents, path: Path) -> Path:
 
 
 def check_writable(path: str | Path) -> None:
-    """Raise what :func:`write` would raise for a path. Call it before any budget is spent.
+    """Check that a release file can be written to a path; to be called before any budget is spent.
 
-    Checks that the ending is known, its extra installed, and that the directory takes files.
+    The ending must be known, the package for the format installed, and the directory writable.
 
     Args:
-        path: The file to be written later.
+        path: The file that will be written later.
 
     Raises:
         UnknownFormat: No format has this ending.
-        MissingExtra: ``.tif`` without rasterio.
-        CannotWrite: The directory refuses.
+        MissingExtra: The ending is ``.tif``, and rasterio is not installed.
+        CannotWrite: The directory cannot be written.
     """
     target = Path(path)
     _module(target)
@@ -80,7 +80,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def read(path: str | Path) -> Contents:
-    """Read what a release file holds; see :meth:`heathaze.Release.load`.
+    """Read the parts of a release from a file; see :meth:`heathaze.Release.load`.
 
     Args:
         path: The file; its ending gives the format.
@@ -89,7 +89,7 @@ def read(path: str | Path) -> Contents:
         The estimate, the guarantee and the provenance.
 
     Raises:
-        UnreadableData: There is no such file, or it is not a sound release.
+        UnreadableData: The file does not exist, or is not a valid release.
         UnknownFormat: Files with this ending cannot be loaded.
     """
     source = Path(path)
@@ -114,7 +114,7 @@ def read(path: str | Path) -> Contents:
             raise _not_a_release(source) from None
         raise UnreadableData(f"{source} cannot be read: {problem.strerror.lower()}.") from None
     except Exception:
-        # Whatever a damaged or hostile file makes a parser raise means the same to the caller.
+        # A damaged or hostile file can make a parser raise any error. The caller gets the same error for all of them.
         raise _not_a_release(source) from None
 
 
@@ -123,17 +123,17 @@ def _not_a_release(source: Path) -> UnreadableData:
 
 
 class _Format(Protocol):
-    """What a module of this package looks like; pictures have no ``read``."""
+    """The interface of the module of a release file format; the module of pictures has no ``read``."""
 
     def write(self, contents: Contents, target: Path, title: str) -> None:
-        """Write to a file that exists and is empty."""
+        """Write a release to a file that exists and is empty."""
 
     def read(self, path: Path) -> Contents:
-        """Read a file, raising whatever a damaged file makes it raise."""
+        """Read a release from a file; a damaged file may raise any error."""
 
 
 def _module(path: Path) -> _Format:
-    """The module behind an ending."""
+    """Import the module that writes and reads release files with the ending of a path."""
     name = _MODULES.get(path.suffix.lower())
     if name is None:
         raise UnknownFormat(f"{path} has {_ending(path)}, which no format has; choose {_listed(ENDINGS)}.")
@@ -151,6 +151,6 @@ def _listed(endings: tuple[str, ...]) -> str:
 
 
 def _title(path: Path) -> str:
-    """The heading of a picture or page: the name of the file, in words."""
+    """Make the heading of a picture or page from the name of the file."""
     words = path.stem.replace("_", " ").replace("-", " ").strip()
     return words[:1].upper() + words[1:]

@@ -1,14 +1,13 @@
-"""What a release file says about uncertainty: the noisy counts or the drawn maps behind a density, as fields of text.
+"""The fields of a release file from which error bars are computed: the noisy counts or the drawn maps.
 
-With them, the file that is loaded has the same error bars as the release that was saved. Arrays are packed: the base64
-of a zlib block of known length, little-endian.
+With these fields, a release that is loaded has the same error bars as the release that was saved. Arrays are packed as
+text: little-endian numbers, compressed with zlib, in base64.
 
-- ``noisy`` has the number of ``nodes`` and ``packed``: one array after the other, the levels (uint8), codes (int64),
-  values (float64) and scales (float64) of all nodes.
-- ``drawn`` has the number of ``maps``, the ``side`` of a square in cells, ``within`` (see DrawnMaps) and ``packed``:
-the
-  shares (float32), map after map, row after row. ``asked``, if it is there, is packed too: the level (uint8) of every
-  square that was asked about.
+- ``noisy`` has two fields: ``nodes`` is the number of nodes, and ``packed`` holds one array after the other, the levels
+  (uint8), codes (int64), values (float64) and scales (float64) of all nodes.
+- ``drawn`` has the number of ``maps``, the ``side`` of a square in cells, ``within`` (see DrawnMaps) and ``packed``,
+  the shares (float32), map after map and row after row. An optional field ``asked`` is packed too: the level (uint8) of
+  the smallest measured region around every square.
 """
 
 from __future__ import annotations
@@ -26,21 +25,28 @@ from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.noisy_counts import NoisyCounts, closed
 
 MAX_NODES = 2**21
-"""More than a whole tree of 1024 cells a side; larger trees are neither written nor read."""
+"""The most nodes in a file, more than a full tree on 1024 × 1024 cells has. Larger trees are not written or read."""
 
 LONGEST_TEXT = 2**27
-"""The text of :data:`MAX_NODES` nodes that do not compress, and room for the rest of a release's fields."""
+"""The most bytes of a release's fields, enough for :data:`MAX_NODES` nodes that do not compress."""
 
 _KINDS = {"levels": "|u1", "codes": "<i8", "values": "<f8", "scales": "<f8"}
 _BYTES_A_NODE = sum(np.dtype(kind).itemsize for kind in _KINDS.values())
 _LARGEST, _SMALLEST_SCALE = 1e10, 1e-6
-"""More than all people, and less noise than any epsilon in use needs; inference is stable between them."""
+"""The largest value or scale (more than all people), and the smallest scale (less noise than any epsilon in use needs).
+
+Inference is numerically stable between these limits.
+"""
 
 _MOST_MAPS, _MOST_SQUARES = 1000, 2**22
 
 
 def noisy_to_fields(noisy: NoisyCounts | None, grid: Grid) -> dict[str, Any] | None:
-    """Noisy counts as plain fields; None where there are no counts that a file can hold, or they have another grid."""
+    """Pack noisy counts into fields of a release file.
+
+    Returns:
+        The fields, or None if there are no counts, a file cannot hold them, or they have another grid than the map.
+    """
     if noisy is None or noisy.grid != grid or not _can_be_kept(noisy):
         return None
     block = b"".join(getattr(noisy, name).astype(kind).tobytes() for name, kind in _KINDS.items())
@@ -48,7 +54,7 @@ def noisy_to_fields(noisy: NoisyCounts | None, grid: Grid) -> dict[str, Any] | N
 
 
 def noisy_from_fields(grid: Grid, fields: Any) -> NoisyCounts:
-    """Undo :func:`noisy_to_fields`; sizes are checked before anything is unpacked.
+    """Unpack noisy counts from the fields of a release file; sizes are checked before anything is unpacked.
 
     Raises:
         UnreadableData: The fields do not fit together.
@@ -68,7 +74,10 @@ def noisy_from_fields(grid: Grid, fields: Any) -> NoisyCounts:
 
 
 def _can_be_kept(noisy: NoisyCounts) -> bool:
-    """Whether a map can be inferred from the counts: no numbers above all people, no exact counts without their sum."""
+    """Check that a map can be inferred from noisy counts of a file.
+
+    No value may be larger than the number of all people. Counts without noise must be complete: the root is among them.
+    """
     scales = noisy.scales
     exact = bool((scales == 0).all() and (noisy.values >= 0).all()) and len(noisy.at(0)[0]) == 1
     blurred = bool(((scales >= _SMALLEST_SCALE) & (scales <= _LARGEST)).all())
@@ -79,7 +88,11 @@ def _can_be_kept(noisy: NoisyCounts) -> bool:
 
 
 def drawn_to_fields(drawn: DrawnMaps | None, grid: Grid) -> dict[str, Any] | None:
-    """Drawn maps as plain fields; None where there are none that a file can hold, or they have another grid."""
+    """Pack drawn maps into fields of a release file.
+
+    Returns:
+        The fields, or None if there are no drawn maps, a file cannot hold them, or they have another grid than the map.
+    """
     if drawn is None or drawn.grid != grid:
         return None
     if len(drawn.shares) > _MOST_MAPS or drawn.shares.size > _MOST_SQUARES:
@@ -90,7 +103,7 @@ def drawn_to_fields(drawn: DrawnMaps | None, grid: Grid) -> dict[str, Any] | Non
 
 
 def drawn_from_fields(grid: Grid, fields: Any) -> DrawnMaps:
-    """Undo :func:`drawn_to_fields`; sizes are checked before anything is unpacked.
+    """Unpack drawn maps from the fields of a release file; sizes are checked before anything is unpacked.
 
     Raises:
         UnreadableData: The fields do not fit together.
@@ -113,19 +126,21 @@ def drawn_from_fields(grid: Grid, fields: Any) -> DrawnMaps:
 
 
 def pack(block: bytes) -> str:
-    """A block of bytes as ASCII text."""
+    """Pack a block of bytes of a release file as ASCII text: zlib, then base64."""
     return base64.b64encode(zlib.compress(block)).decode()
 
 
 def unpack(text: str, length: int) -> bytes | None:
-    """Undo :func:`pack`; None for a block of another length, of which no more than this length is unpacked.
+    """Unpack a text of :func:`pack`. If the block is damaged or does not have the given length, return None.
+
+    At most one byte more than the given length is unpacked, so a hostile file cannot fill the memory.
 
     >>> unpack(pack(b"map"), 3), unpack(pack(b"map"), 2), unpack("!", 3)
     (b'map', None, None)
     """
     unpacker = zlib.decompressobj()
     try:
-        # One byte more than wanted shows that a block is longer, without unpacking it.
+        # If one byte more than the length can be unpacked, the block is too long, and the rest need not be unpacked.
         block = unpacker.decompress(base64.b64decode(text, validate=True), length + 1)
     except (ValueError, zlib.error):
         return None

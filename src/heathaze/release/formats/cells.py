@@ -1,4 +1,4 @@
-"""An estimate as a list of rectangles with mass and standard deviation: what tables and polygons are made of."""
+"""The cells or squares of an estimate as a list of rectangles, from which files with tables and polygons are made."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from heathaze.types import Floats, Integers
 
 @dataclass(frozen=True)
 class Cells:
-    """Rectangles with mass. ``keys`` name each exactly: row and column of a cell, or level and code of a square.
+    """Rectangles with mass. ``keys`` identifies each: row and column of a cell, or level and code of a square.
 
-    ``deviation`` is the standard deviation of each share, or None where the estimate has no error bars.
+    ``deviation`` is the standard deviation of each share, or None if the estimate has no error bars.
     """
 
     keys: dict[str, Integers]
@@ -29,7 +29,7 @@ class Cells:
 
 
 def cells_of(estimate: Estimate) -> Cells:
-    """The cells (dense) or squares (tree) of a density that hold mass; their borders in the grid's coordinates."""
+    """List the cells (dense) or squares (tree) of a density that hold mass, with borders in the grid's coordinates."""
     grid, density, deviation = estimate.grid, estimate.density, deviations_of(estimate)
     if isinstance(density, TreeDensity):
         keys = {"level": density.levels, "code": density.codes}
@@ -50,16 +50,17 @@ def cells_of(estimate: Estimate) -> Cells:
 
 
 def has_deviations(estimate: Estimate) -> bool:
-    """Whether the cells have standard deviations: there is a posterior, and it is on the same grid as the density."""
+    """Check whether the cells have standard deviations: the posterior exists and has the same grid as the density."""
     behind = estimate.noisy or estimate.drawn
     return behind is not None and behind.grid == estimate.grid
 
 
 def deviations_of(estimate: Estimate) -> Floats | None:
-    """Standard deviation of the share of each cell (dense, in the grid's shape) or of each square of the tree.
+    """Compute the standard deviation of the share of each cell (dense) or of each square (tree) for a release file.
 
     Returns:
-        None where the estimate has no error bars, or its posterior has other squares than its density.
+        An array of the grid's shape (dense), or one number for each square (tree). None if the estimate has no error
+        bars, or if its posterior has other squares than its density.
     """
     if not has_deviations(estimate):
         return None
@@ -76,5 +77,5 @@ def deviations_of(estimate: Estimate) -> Floats | None:
 
 
 def _numbered(levels: Integers, codes: Integers) -> Integers:
-    """One number for each node of the quadtree, level by level: 4^0 + … + 4^(level − 1) nodes come before a level."""
+    """Give each quadtree node an index of its own; 4^0 + … + 4^(level − 1) nodes come before the nodes of a level."""
     return np.asarray(((np.int64(1) << (2 * levels)) - 1) // 3 + codes)

@@ -1,8 +1,9 @@
-"""A polygon for each cell (or square of the tree) that holds mass: RFC 7946, longitude and latitude of WGS 84.
+"""GeoJSON files of a release: a polygon for each cell (or square of the tree) that holds mass.
 
-A polygon's properties are ``share`` of the total, ``estimate`` (the estimated number of units) and its place: ``row``,
-``col`` or ``level``, ``code``; and, where the release has error bars, ``sd``, the standard deviation of the share. The
-member ``heathaze`` has the rest. On a plane the coordinates are those of the plane.
+The file follows RFC 7946, with longitude and latitude of WGS 84, or the coordinates of a plane. A polygon has these
+properties: ``share`` of the total; ``estimate``, the estimated number of units; ``row`` and ``col`` of a cell, or
+``level`` and ``code`` of a square; and ``sd``, the standard deviation of the share, if the release has error bars. The
+member ``heathaze`` has all other fields of the release.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import cells_of
 
 _LONGEST_FILE = 2**30
-"""Reading a text of polygons takes some ten times its size in memory."""
+"""The largest file that is read, in bytes; reading takes about ten times the size of the file in memory."""
 
 
 def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
-    """Write a release, polygon by polygon, so that the text is never in memory as a whole."""
+    """Write a release as GeoJSON, polygon by polygon, so that the whole text is never in memory."""
     cells, grid = cells_of(contents.estimate), contents.estimate.grid
     first, second = cells.keys
     places = _places(
@@ -40,7 +41,7 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
         for a, b, share, estimate, x0, y0, x1, y1, spread in zip(
             *(column.tolist() for column in columns), *(column.tolist() for column in corners), spreads, strict=True
         ):
-            # The ring runs against the clock, as the right-hand rule wants, from the corner of smallest x and y.
+            # The ring runs counterclockwise, as RFC 7946 requires, from the corner with the smallest x and y.
             file.write(
                 f'{between}{{"type": "Feature", "properties": {{"{first}": {a}, "{second}": {b}, "share": {share!r}, '
                 f'"estimate": {estimate:.6g}{spread}}}, "geometry": {{"type": "Polygon", "coordinates": '
@@ -51,7 +52,7 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
 
 
 def read(path: Path) -> metadata.Contents:
-    """Read a release from the places and shares of its polygons."""
+    """Read a release from the properties of the polygons of a GeoJSON file."""
     if path.stat().st_size > _LONGEST_FILE:
         raise UnreadableData(f"{path} is larger than 1 GiB; load such a release from .npz or .parquet.")
     collection = json.loads(path.read_bytes())
@@ -67,5 +68,5 @@ def read(path: Path) -> metadata.Contents:
 
 
 def _places(cell: float, largest: float) -> int:
-    """Decimals that draw a cell to a thousandth of its size, within what a float holds."""
+    """Choose the decimals of coordinates: enough for a thousandth of a cell, but no more than a float has."""
     return max(0, min(math.ceil(3 - math.log10(cell)), 15 - math.ceil(math.log10(max(largest, 1.0)))))

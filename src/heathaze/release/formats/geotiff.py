@@ -1,10 +1,12 @@
-"""A raster that every GIS reads: a band of float64, the share of the total in each cell (extra ``geo``).
+"""GeoTIFF files of a release: a raster that every GIS reads (extra ``geo``).
 
-Where the release has error bars, a second band has the standard deviation of that share.
+The first band (float64) is the share of the total in each cell. If the release has error bars, a second band is the
+standard deviation of the share.
 
-Equirectangular grids are EPSG:4326 with north up, Web-Mercator grids EPSG:3857, planes have no reference system. A
-raster has one number for each cell, so a tree becomes dense. A grid of more than 2^24 cells is written coarser, at most
-4096 a side, and its provenance then has ``rendered_from``. It is not refused, because it has been paid for.
+Equirectangular grids use the reference system EPSG:4326 with north up, and Web-Mercator grids EPSG:3857. Planes have no
+reference system. A raster has one number for each cell, so a tree becomes dense. A grid of more than 2^24 cells is
+written with fewer cells, at most 4096 along a side, and its provenance then has ``rendered_from``. Such a map is not
+refused, because its budget is already spent.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import has_deviations
 
 _MERCATOR_RADIUS = 6_378_137.0
-"""The sphere of EPSG:3857."""
+"""The radius of the sphere of EPSG:3857, in metres."""
 
 _LONGEST_FILE = 2**29
 _SIDE = 4096
 
 
 def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
-    """Write a release."""
+    """Write a release as a GeoTIFF raster."""
     from rasterio.errors import NotGeoreferencedWarning
     from rasterio.io import MemoryFile
 
@@ -41,9 +43,9 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
         bands["standard deviation of the share"] = contents.estimate.posterior.deviations(shape=grid.shape)
     place = {"height": grid.rows, "width": grid.cols, "crs": _CRS[grid.projection], "transform": _transform(grid)}
     kind = {"driver": "GTiff", "dtype": "float64", "count": len(bands), "compress": "deflate", "bigtiff": "if_safer"}
-    # In memory first: GDAL does not always say that a disk is full.
+    # The raster is made in memory first, because GDAL does not always report a full disk.
     with MemoryFile() as memory, warnings.catch_warnings():
-        # A plane has no reference system, of which rasterio warns.
+        # rasterio warns that a plane has no reference system.
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
         with memory.open(**kind, **place) as dataset:
             for number, (description, values) in enumerate(bands.items(), start=1):
@@ -54,12 +56,12 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
 
 
 def read(path: Path) -> metadata.Contents:
-    """Read a release, always as a dense map."""
+    """Read a release from a GeoTIFF raster, always as a dense map."""
     from rasterio.io import MemoryFile
 
     if path.stat().st_size > _LONGEST_FILE:
         raise UnreadableData(f"{path} is larger than any raster Heathaze writes; it is not a release.")
-    # From memory: GDAL otherwise looks into the files beside it.
+    # The raster is read from memory, because GDAL would otherwise open other files in the same folder.
     with MemoryFile(path.read_bytes()) as memory, memory.open(driver="GTiff") as dataset:
         text = dataset.tags().get("HEATHAZE")
         if text is None:
@@ -77,14 +79,14 @@ _CRS = {Projection.EQUIRECTANGULAR: "EPSG:4326", Projection.WEB_MERCATOR: "EPSG:
 
 
 def _rastered(contents: metadata.Contents) -> metadata.Contents:
-    """The same with one number for each cell, coarser where they would not fit."""
+    """Make a release dense for a raster, with fewer cells if the grid has more than 2^24."""
     estimate, guarantee, provenance = contents
     grid, density = estimate.grid, estimate.density
     if grid.cells <= MAX_DENSE_CELLS:
         return contents._replace(estimate=dataclasses.replace(estimate, density=density.dense()))
     coarser = density.render(shape=(min(grid.rows, _SIDE), min(grid.cols, _SIDE)))
     extra = {**provenance.extra, "rendered_from": [grid.rows, grid.cols]}
-    # The noisy counts are of the finer grid.
+    # The noisy counts belong to the finer grid, so the raster does not carry them.
     return metadata.Contents(
         dataclasses.replace(estimate, density=coarser, noisy=None),
         guarantee,
@@ -93,7 +95,7 @@ def _rastered(contents: metadata.Contents) -> metadata.Contents:
 
 
 def _transform(grid: Grid) -> Any:
-    """From (column, row) to coordinates; row 0 is the north, on a plane the smallest y."""
+    """Make the raster's transform from (column, row) to coordinates; row 0 is north, or the smallest y of a plane."""
     from rasterio.transform import Affine
 
     left, right = grid.x

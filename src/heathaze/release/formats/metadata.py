@@ -24,19 +24,19 @@ from heathaze.release.promise import check_promise, check_sentence
 from heathaze.types import Floats, Integers
 
 FILE_VERSION = 2
-"""Of release files: raised when what they hold changes its name or meaning. Version 2 came with Heathaze 0.2."""
+"""The version of release files. It increases if a field changes its name or meaning. Heathaze 0.2 writes version 2."""
 
 MAX_SQUARES = 2**26
-"""A file that names more squares than this is refused before they are read."""
+"""A file with more squares than this is refused before the squares are read."""
 
 KEYS = {"dense": ("row", "col"), "tree": ("level", "code")}
-"""Names of the two numbers that say where a cell or a square lies."""
+"""The names of the two numbers that identify a cell or a square."""
 
 _RATIONAL = re.compile(r"[0-9]{1,1000}(/[0-9]{1,1000})?")
 
 
 class Contents(NamedTuple):
-    """What a release file holds: the map with its total, what is promised, and how it came about."""
+    """The parts of a release in a file: the map with its total, the guarantee, and the provenance."""
 
     estimate: Estimate
     guarantee: Guarantee
@@ -44,12 +44,12 @@ class Contents(NamedTuple):
 
 
 def most_squares(grid: Grid) -> int:
-    """The most squares that a tree on a grid can have: as many as cells, since no two squares overlap."""
+    """Compute the most squares that a file may have for a grid: as many as cells, since squares do not overlap."""
     return min(MAX_SQUARES, grid.cells)
 
 
 def to_dict(contents: Contents) -> dict[str, Any]:
-    """Everything but the numbers of the map, as plain fields."""
+    """Make the metadata of a release (everything except the numbers of the map) as plain fields."""
     estimate, guarantee, provenance = contents
     return {
         "heathaze": FILE_VERSION,
@@ -61,7 +61,7 @@ def to_dict(contents: Contents) -> dict[str, Any]:
 
 
 def to_json(contents: Contents) -> str:
-    """Everything but the numbers of the map, as ASCII; with the noisy counts or drawn maps behind it."""
+    """Write the metadata of a release as JSON in ASCII, with the noisy counts or drawn maps if there are any."""
     estimate = contents.estimate
     fields = {**to_dict(contents), "form": "tree" if isinstance(estimate.density, TreeDensity) else "dense"}
     if (noisy := _posterior.noisy_to_fields(estimate.noisy, estimate.grid)) is not None:
@@ -72,15 +72,15 @@ def to_json(contents: Contents) -> str:
 
 
 def from_json(text: str | bytes) -> dict[str, Any]:
-    """Undo :func:`to_json` as far as plain fields; refuses what is not a release or has another file version."""
+    """Read the plain fields of a release from JSON; a text that is not a release or has another version is refused."""
     return check(json.loads(text))
 
 
 def check(fields: object) -> dict[str, Any]:
-    """The fields of a release, if this version can read it.
+    """Check that fields are the metadata of a release that this version of Heathaze can read, and return them.
 
     Raises:
-        UnreadableData: They are no fields of a release, or have another file version.
+        UnreadableData: The fields are not metadata of a release, or have another file version.
     """
     if not isinstance(fields, dict) or type(fields.get("heathaze")) is not int:
         raise UnreadableData("The file is not a release of Heathaze; save one with release.save(…).")
@@ -100,7 +100,7 @@ def check(fields: object) -> dict[str, Any]:
 
 
 def _has_control_characters(fields: object) -> bool:
-    """Whether a text has characters that would control the terminal on which it is printed."""
+    """Check whether a text in a file has characters that would control the terminal on which the text is printed."""
     if isinstance(fields, dict):
         return any(_has_control_characters(part) for pair in fields.items() for part in pair)
     if isinstance(fields, list):
@@ -109,7 +109,7 @@ def _has_control_characters(fields: object) -> bool:
 
 
 def grid_of(fields: Mapping[str, Any]) -> Grid:
-    """The grid of a file; that of a dense map has at most 2^24 cells."""
+    """Read the grid from the fields of a release file; a dense map may have at most 2^24 cells."""
     found = fields["grid"]
     if type(found["rows"]) is not int or type(found["cols"]) is not int:
         raise _unsound()
@@ -120,7 +120,7 @@ def grid_of(fields: Mapping[str, Any]) -> Grid:
 
 
 def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Contents:
-    """Undo :func:`to_json`: the parts of a release from the fields of a file and its density.
+    """Make the parts of a release from the fields of a file and its density, and check that they fit together.
 
     Raises:
         UnreadableData: The fields do not fit together.
@@ -130,17 +130,19 @@ def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Co
     if type(total) not in (int, float) or not math.isfinite(total):
         raise _unsound()
     promised = fields["guarantee"]
-    # A short text such as 1e999999999 would otherwise fill the memory.
+    # Without this check, a short text such as 1e999999999 would fill the memory.
     if not all(
         _RATIONAL.fullmatch(text)
         for text in (promised["epsilon"], promised["delta"], promised.get("failure_probability", "0"))
     ):
         raise _unsound()
     guarantee = Guarantee.from_dict(promised)
-    str(guarantee)  # It can be printed: no epsilon beyond what a float holds.
+    str(guarantee)  # Fails if epsilon is too large for a float and could not be printed.
     provenance = Provenance.from_dict(fields["provenance"])
     if provenance.simulated:
-        raise PromiseBroken("It was made with simulated randomness, whose noise anyone can repeat; do not rely on it.")
+        raise PromiseBroken(
+            "The map was made with simulated randomness, whose noise anyone can repeat; do not rely on it."
+        )
     check_sentence(guarantee, promised.get("sentence"))
     check_promise(guarantee, event_from_dict(provenance.event))
     noisy = _posterior.noisy_from_fields(density.grid, fields["noisy"]) if "noisy" in fields else None
@@ -151,17 +153,17 @@ def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Co
 def density_of(
     form: str, grid: Grid, first: npt.ArrayLike, second: npt.ArrayLike, shares: npt.ArrayLike
 ) -> Density | TreeDensity:
-    """A density from the cells or squares that hold mass.
+    """Make a density from the cells or squares of a release file that hold mass.
 
     Args:
         form: ``"dense"`` or ``"tree"``.
         grid: The grid of the file.
         first: Row of each cell, or level of each square.
         second: Column of each cell, or Morton code of each square.
-        shares: Share of each.
+        shares: Share of each cell or square.
 
     Raises:
-        UnreadableData: A cell occurs twice, two squares overlap, or one is not on the grid.
+        UnreadableData: A cell occurs twice, two squares overlap, or a cell or square is not on the grid.
     """
     one, other, share = whole_numbers(first), whole_numbers(second), np.asarray(shares, dtype=np.float64)
     return (_dense if form == "dense" else _tree)(grid, one, other, share)
@@ -196,10 +198,10 @@ def _tree(grid: Grid, levels: Integers, codes: Integers, share: Floats) -> TreeD
 
 
 def whole_numbers(values: npt.ArrayLike) -> Integers:
-    """Integers from a file; other numbers are refused and not rounded.
+    """Convert numbers of a release file to integers; numbers that are not integers are refused, not rounded.
 
     Raises:
-        UnreadableData: There is another number.
+        UnreadableData: A number is not an integer.
     """
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
@@ -214,5 +216,5 @@ def _unsound() -> UnreadableData:
 
 
 def _plain(value: object) -> object:
-    """Numbers of numpy as numbers; anything else (a fraction) as its text."""
+    """Convert a value for JSON: a numpy number to a Python number, anything else (a fraction) to text."""
     return value.item() if isinstance(value, np.generic) else str(value)

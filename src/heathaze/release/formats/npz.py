@@ -1,7 +1,7 @@
-"""numpy's zipped arrays: exact, compact, and read by ``numpy.load`` without Heathaze.
+"""NPZ files of a release: zipped numpy arrays, exact and compact, which ``numpy.load`` reads without Heathaze.
 
-A dense map is ``values``; a tree is ``levels``, ``codes`` and ``mass``. Where the release has error bars, ``sd`` is the
-standard deviation of each of these shares. ``heathaze.json`` holds the rest.
+A dense map has the array ``values``, and a tree has ``levels``, ``codes`` and ``mass``. If the release has error bars,
+``sd`` is the standard deviation of each share in ``values`` or ``mass``. ``heathaze.json`` holds all other fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from heathaze.release.formats.cells import deviations_of
 
 
 def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
-    """Write a release."""
+    """Write a release as zipped numpy arrays."""
     density = contents.estimate.density
     arrays: dict[str, tuple[npt.NDArray[Any], str]]
     if isinstance(density, TreeDensity):
@@ -40,7 +40,7 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
 
 
 def read(path: Path) -> metadata.Contents:
-    """Read a release. Sizes are checked before anything is unpacked, and nothing is unpickled."""
+    """Read a release from zipped numpy arrays. Sizes are checked before anything is unpacked; nothing is unpickled."""
     with zipfile.ZipFile(path) as archive:
         if archive.getinfo("heathaze.json").file_size > LONGEST_TEXT:
             raise UnreadableData(f"{path} has a description of absurd length; it is not a release.")
@@ -55,7 +55,7 @@ def read(path: Path) -> metadata.Contents:
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, kind: str, most: int) -> npt.NDArray[Any]:
-    """One array; its type and size are checked before its numbers are read."""
+    """Read one array of an NPZ file; its type and size are checked before its numbers are read."""
     with archive.open(f"{name}.npy") as file:
         version = np.lib.format.read_magic(file)
         shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
@@ -69,7 +69,7 @@ def _read_array(archive: zipfile.ZipFile, name: str, kind: str, most: int) -> np
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """An entry without the time of writing: the same release gives the same bytes."""
+    """Make an entry of the zip file without the time of writing, so that the same release gives the same bytes."""
     entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16

@@ -1,9 +1,9 @@
-"""A table with one row for each cell (or square of the tree) that holds mass, written and read by DuckDB.
+"""Parquet files of a release: one row for each cell (or square of the tree) that holds mass, written by DuckDB.
 
-Columns: ``row``, ``col`` (dense) or ``level``, ``code`` (tree); ``west``, ``south``, ``east``, ``north`` in degrees, or
-``x0``, ``y0``, ``x1``, ``y1`` on a plane; ``share`` of the total; ``estimate``, the estimated number of units; and,
-where the release has error bars, ``sd``, the standard deviation of the share. The file's key-value metadata has the
-rest under ``heathaze``.
+The columns are ``row`` and ``col`` (dense) or ``level`` and ``code`` (tree); ``west``, ``south``, ``east`` and
+``north`` in degrees, or ``x0``, ``y0``, ``x1`` and ``y1`` on a plane; ``share`` of the total; ``estimate``, the
+estimated number of units; and ``sd``, the standard deviation of the share, if the release has error bars. All other
+fields are in the file's key-value metadata under ``heathaze``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
-    """Write a release."""
+    """Write a release as a Parquet table."""
     import duckdb
 
     estimate = contents.estimate
@@ -43,7 +43,7 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
     try:
         with _connection() as connection:
             connection.register("cells", {name: np.ascontiguousarray(column) for name, column in table.items()})
-            # COPY takes no bound parameters; both texts are quoted.
+            # COPY does not accept parameters, so both texts are quoted.
             connection.execute(
                 f"copy cells to {_quoted(str(target))} (format parquet, compression zstd, use_tmp_file false, "
                 f"kv_metadata {{heathaze: {_quoted(metadata.to_json(contents))}}})"
@@ -53,7 +53,7 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
 
 
 def read(path: Path) -> metadata.Contents:
-    """Read a release."""
+    """Read a release from a Parquet table."""
     with _connection() as connection:
         found = connection.execute(
             "select value from parquet_kv_metadata(?) where key = 'heathaze'::blob", [str(path)]
@@ -74,7 +74,7 @@ def read(path: Path) -> metadata.Contents:
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """An empty database in memory that downloads no extensions."""
+    """Open an empty DuckDB database in memory that downloads no extensions."""
     import duckdb
 
     return duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
@@ -91,6 +91,6 @@ def _quoted(text: str) -> str:
 
 
 def _reason(problem: Exception) -> str:
-    """The system's reason within DuckDB's message."""
+    """Find the operating system's reason (such as a full disk) in DuckDB's error message."""
     known = (os.strerror(number) for number in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, errno.EIO))
     return next((reason for reason in known if reason in str(problem)), "the disk refused")

@@ -1,7 +1,7 @@
-"""Pictures (``.png``) and pages (``.html``) of a release. They cannot be loaded back.
+"""Write pictures (``.png``) and pages (``.html``) of a release. They cannot be loaded back.
 
-Both show at most 1024 cells a side, the uncertainty where it is known, and the guarantee. A page is one file that
-can be panned and zoomed and works offline.
+Both show at most 1024 cells along a side, the guarantee, and the uncertainty if it is known. A page is one file with a
+map that can be panned and zoomed, and works offline.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from heathaze.release.formats.metadata import Contents
 from heathaze.types import Floats
 
 MOST_CELLS_A_SIDE = 1024
-"""Pictures and pages show at most this many; a larger grid is rendered coarser."""
+"""The most cells along a side of a picture or page; a larger grid is rendered with fewer cells."""
 
 _PLURALS = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days", Unit.VISIT: "visits"}
 
@@ -54,7 +54,7 @@ def _write_page(contents: Contents, target: Path, title: str) -> None:
 
 
 def _write_picture(contents: Contents, target: Path, title: str) -> None:
-    """The picture is lightly smoothed on grids of 64 cells a side and more; the label of the colour bar says so."""
+    """Write a picture, lightly smoothed if a side has at least 64 cells; the label of the colour bar says so."""
     estimate, guarantee, provenance = contents
     density, units = shown(estimate), f"share of {counted(guarantee, provenance)} per cell"
     sigma = next(iter(sigmas(density.grid)), 0.0)
@@ -70,12 +70,12 @@ def _write_picture(contents: Contents, target: Path, title: str) -> None:
 
 
 def shown(estimate: Estimate) -> Density:
-    """The map as pictures and pages show it."""
+    """Render the map with the number of cells that pictures and pages show."""
     return estimate.density.render(shape=_shape(estimate))
 
 
 def shown_deviation(estimate: Estimate, sigma: float = 0.0) -> Floats | None:
-    """Standard deviation of every cell of :func:`shown`, smoothed by ``sigma`` cells; None where it is unknown."""
+    """Compute the standard deviation of every cell of :func:`shown`, smoothed by ``sigma`` cells; None if unknown."""
     if not has_deviations(estimate):
         return None
     posterior, shape = estimate.posterior, _shape(estimate)
@@ -87,12 +87,12 @@ def shown_deviation(estimate: Estimate, sigma: float = 0.0) -> Floats | None:
 
 
 def counted(guarantee: Guarantee, provenance: Provenance) -> str:
-    """What the total counts, in the plural."""
+    """Name what the total of a release counts, in the plural: "people", for example."""
     return "presences" if provenance.weight == "presence" else _PLURALS[guarantee.unit]
 
 
 def facts(grid: Grid, guarantee: Guarantee, made: Provenance) -> dict[str, str]:
-    """How a release was made: name and value of each fact, in the order of reading."""
+    """List the facts about how a release was made, for a page: name and value of each fact, in the order of display."""
     lines = {"Mechanism": made.mechanism}
     lines |= {name.replace("_", " "): text for name, text in _flat(made.parameters)}
     lines |= {"Loss": str(guarantee.loss), "Unit": guarantee.unit.value, "Weight": made.weight}
