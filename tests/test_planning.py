@@ -110,10 +110,7 @@ def test_the_sentence() -> None:
 def test_what_half_the_epsilon_costs() -> None:
     rows = tuple(dataclasses.replace(ROW, epsilon=e, emd=emd) for e, emd in ((0.5, 0.016), (1.0, 0.012), (2.0, 0.004)))
     words = Plan(GRID, 1.0, 20_000, 5, rows).words
-    assert words == (
-        "Halving ε to 0.5 makes the error about 2.0 times as large. "
-        "Doubling it to 2 brings the error down to about 50%."
-    )
+    assert words == ("From ε = 0.5 to 2, each doubling of ε divides the error (EMD) by about 2.0.")
     flat = tuple(dataclasses.replace(row, emd=0.01) for row in rows)
     assert Plan(GRID, 1.0, 20_000, 5, flat).words == "Around ε = 1 the error hardly depends on ε."
 

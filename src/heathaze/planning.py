@@ -133,8 +133,8 @@ class Plan:
         if factor < 1.05:
             return f"Around ε = {self.epsilon:g} the error hardly depends on ε."
         return (
-            f"Halving ε to {self.epsilon / 2:g} makes the error about {factor:.1f} times as large. "
-            f"Doubling it to {2 * self.epsilon:g} brings the error down to about {1 / factor:.0%}."
+            f"From ε = {self.epsilon / 2:g} to {2 * self.epsilon:g}, each doubling of ε divides the error (EMD) "
+            f"by about {factor:.1f}."
         )
 
     def to_dict(self) -> dict[str, Any]:

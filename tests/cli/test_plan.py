@@ -25,7 +25,7 @@ def test_a_plan_is_a_table_a_sentence_and_a_picture(heathaze: Heathaze) -> None:
     assert [row[0] for row in rows] == ["0.25", "0.5", "→", "2", "4"]
     assert rows[2][1] == "1"
     assert re.search(SENTENCE, said.out)
-    assert re.search(r"Halving ε to 0\.5 makes the error about \d\.\d times as large\.", said.out)
+    assert re.search(r"From ε = 0\.5 to 2, each doubling of ε divides the error \(EMD\) by about \d\.\d\.", said.out)
     assert "wrote plan.png" in said.out
     with Image.open("plan.png") as picture:
         assert picture.size[0] == 9 * 150

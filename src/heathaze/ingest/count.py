@@ -234,7 +234,10 @@ def _nothing(engine: Engine, grid: Grid, columns: Columns) -> str:
         return "There is not a single row of data; there are no visits to count."
     sentence = f"No visit lies inside the box of the grid (columns {columns.x!r} and {columns.y!r})"
     if answer["swapped"][0]:
-        return f"{sentence}, but some would with the two columns exchanged: they are probably swapped."
+        return (
+            f"{sentence}, but some would with the coordinates exchanged: the two columns, or the two bounds of the box, "
+            "are probably swapped."
+        )
     return f"{sentence}; check the bounds and the units of the coordinates."
 
 
