@@ -235,7 +235,7 @@ def _nothing(engine: Engine, grid: Grid, columns: Columns) -> str:
     sentence = f"No visit lies inside the box of the grid (columns {columns.x!r} and {columns.y!r})"
     if answer["swapped"][0]:
         return (
-            f"{sentence}, but some would with the coordinates exchanged: the two columns, or the two bounds of the box, "
+            f"{sentence}, but some would with the coordinates exchanged: the columns, or the bounds of the box, "
             "are probably swapped."
         )
     return f"{sentence}; check the bounds and the units of the coordinates."
