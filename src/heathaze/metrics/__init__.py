@@ -1,17 +1,17 @@
-"""Distances and errors: how far a published map is from the truth.
+"""Metrics that compare a published map with the true map.
 
 Every metric takes two maps, ``metric(truth, estimate)``. A map is a :class:`heathaze.Density`, a tree density, or a
-two-dimensional array of mass. Both have the same shape and some mass, and every value is finite and not negative. Each
-map is divided by its sum first: a metric compares where the mass lies, not how much there is.
+two-dimensional array of mass. Both maps must have the same shape and some mass, and all values must be finite and not
+negative. Each map is divided by its sum first, so a metric compares where the mass lies, not how much there is.
 
-- Closer is larger: :func:`similarity`, :func:`pearson`.
-- Closer is smaller: :func:`kl`, :func:`total_variation`, :func:`mse`, :func:`l1`, :func:`mape`, :func:`smape`,
-  :func:`maape`.
-- Closer is smaller, in units of length: :func:`emd` (ℓ1 or Euclidean, a :class:`Distance` with two proven bounds;
-  ``float()`` of it is the middle), :func:`sliced` (projected on lines), :func:`sinkhorn_w2` (smoothed W₂); with the
-  extra ``eval`` also :func:`w1` and :func:`w2` (exact, Euclidean, small grids).
+- Similarities, which are larger for closer maps: :func:`similarity`, :func:`pearson`.
+- Errors, which are smaller for closer maps: :func:`kl`, :func:`total_variation`, :func:`mse`, :func:`l1`,
+  :func:`mape`, :func:`smape`, :func:`maape`.
+- Distances in units of length: :func:`emd` (ℓ1 or Euclidean, with a proven lower and upper bound), :func:`sliced`
+  (projected on lines), :func:`sinkhorn_w2` (smoothed W₂); with the extra ``eval`` also :func:`w1` and :func:`w2`
+  (exact, Euclidean, small grids).
 
-The value of a metric on real data is not private: the truth is one of its arguments.
+The value of a metric on real data is not private, because it depends on the true map.
 """
 
 from heathaze.metrics.cellwise import kl, l1, maape, mape, mse, pearson, similarity, smape, total_variation

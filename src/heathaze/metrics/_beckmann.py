@@ -1,12 +1,17 @@
-"""The iteration behind :mod:`heathaze.metrics.emd`. It finds flows and potentials; _certificates makes bounds of them.
+"""The iterative solver of the earth mover's distance (emd.py): it finds a flow of mass and a dual potential.
 
-    min Σ |m|   over flows m across borders of cells with   div m = f                                       (Beckmann)
+The solver approximates Beckmann's problem. Let f be the difference of two maps and m a flow across borders of cells:
 
-Douglas–Rachford splitting (which is ADMM on the dual) alternates two steps that are both cheap. The nearest flow with
-the right divergence is w + ∇φ with Δφ = f − div w. This Poisson equation is solved by a cosine transform, since the
-cosines are the eigenvectors of the Laplacian of a grid without outflow. The proximal step is a shrinkage of each border
-(ℓ1) or of each cell's arrow (ℓ2). At the fixed point ∇φ / t is the sign of the flow, so φ / t is a potential of slope 1
-and an optimal dual.
+    min Σ |m|   over flows m with   div m = f
+
+The bounds in _certificates.py are computed from the flow and the potential. Douglas–Rachford splitting (which is ADMM
+on the dual) alternates two cheap steps:
+
+1. Projection. The flow with divergence f that is nearest to a flow w is w + ∇φ with Δφ = f − div w. A cosine transform
+   solves this Poisson equation, since cosines are the eigenvectors of the Laplacian of a grid without outflow.
+2. Proximal step. The flow over each border (ℓ1), or the vector of both flows of each cell (ℓ2), is shrunk by t.
+
+At the fixed point ∇φ / t is the sign of the flow. So φ / t has slopes of at most 1 and is an optimal dual potential.
 """
 
 from __future__ import annotations
@@ -20,14 +25,14 @@ from heathaze.types import Floats
 Metric = Literal["l1", "l2"]
 
 RELAXATION = 1.8
-"""Over-relaxation; every value below 2 converges, and 1.8 takes about half the steps of 1."""
+"""The factor of over-relaxation. Every value below 2 converges, and 1.8 takes about half as many steps as 1."""
 
 THREADED = 2**18
-"""From this many cells on the transforms use two threads; on smaller maps starting them costs more than it gains."""
+"""From this many cells, transforms use two threads. On smaller maps, starting threads takes longer than it saves."""
 
 
 class Guess(NamedTuple):
-    """A flow that levels f up to rounding, and a potential with slopes of about 1."""
+    """A flow whose divergence is f up to rounding, and a dual potential with slopes of about 1."""
 
     right: Floats
     down: Floats
@@ -35,12 +40,12 @@ class Guess(NamedTuple):
 
 
 class Beckmann:
-    """The state of the iteration for one f, which has Σ f = 0 and Σ |f| = 2.
+    """The state of the iterative solver for one difference f of two maps, with Σ f = 0 and Σ |f| = 2.
 
     Args:
-        f: What each cell has too much.
-        metric: Whose length of the flow is minimised.
-        dtype: float32 halves the time of a step; it is enough for a gap of 1e-5 of the longer side.
+        f: The surplus of each cell; negative where mass is missing.
+        metric: The norm in which the length of the flow is minimised.
+        dtype: float32 halves the time of a step, and is enough for a gap of 1e-5 of the longer side.
     """
 
     def __init__(self, f: Floats, metric: Metric, dtype: type[np.floating[Any]]) -> None:
@@ -52,14 +57,14 @@ class Beckmann:
         self._inverse = _inverse_laplacian(f.shape)
         self._working_inverse = self._inverse.astype(dtype)
         self._right, self._down = np.zeros(f.shape, dtype), np.zeros(f.shape, dtype)
-        # The step is the mean of the flow that the Poisson equation alone gives: the size of what is shrunk.
+        # The step size t is the mean flow over a border in the least-squares solution, so t has the size of the flows.
         phi = _solve(f, self._inverse)
         t = sum(float(np.abs(np.diff(phi, axis=axis)).sum()) for axis in (0, 1)) / f.size
         self._t = max(t, float(np.finfo(np.float32).tiny))
         self.steps = 0
 
     def advance(self, steps: int) -> None:
-        """Take some steps."""
+        """Take some steps of Douglas–Rachford splitting."""
         kind = self._f.dtype.type
         rest = np.empty_like(self._f)
         for _ in range(steps):
@@ -69,7 +74,7 @@ class Beckmann:
         self.steps += steps
 
     def guess(self) -> Guess:
-        """The projection of the present state, in float64."""
+        """Project the present state to a flow with divergence f, in float64, and return it with the potential."""
         right, down = self._right.astype(np.float64), self._down.astype(np.float64)
         rest = np.empty_like(self._exact_f)
         self._unlevelled(right, down, self._exact_f, rest)
@@ -80,7 +85,7 @@ class Beckmann:
 
 
 def level(f: Floats) -> tuple[Floats, Floats]:
-    """The flow of least squares that levels f. It is not the cheapest flow, but takes one transform."""
+    """Find the flow with divergence f that has the least sum of squares; not the cheapest flow, but found fast."""
     phi = _solve(f, _inverse_laplacian(f.shape))
     right, down = np.zeros_like(f), np.zeros_like(f)
     right[:, :-1] = phi[:, :-1] - phi[:, 1:]
@@ -89,7 +94,10 @@ def level(f: Floats) -> tuple[Floats, Floats]:
 
 
 def _inverse_laplacian(shape: tuple[int, ...]) -> Floats:
-    """1 / eigenvalue, where those of a path of n cells are 2 − 2 cos(πk / n); the constant has none and is dropped."""
+    """Compute the inverse eigenvalues of the grid's Laplacian, for the Poisson equation.
+
+    A path of n cells has the eigenvalues 2 − 2 cos(πk / n). The constant has the eigenvalue 0; its inverse is set to 0.
+    """
     rows, cols = (2 - 2 * np.cos(np.pi * np.arange(n) / n) for n in shape)
     values = rows[:, None] + cols[None, :]
     values[0, 0] = np.inf
@@ -97,7 +105,7 @@ def _inverse_laplacian(shape: tuple[int, ...]) -> Floats:
 
 
 def _solve(right_side: Any, inverse: Any) -> Any:
-    """φ with Δφ = right side, without flow over the edge."""
+    """Solve the Poisson equation Δφ = right side by cosine transforms, without flow over the edge of the map."""
     from scipy.fft import dctn, idctn
 
     workers = 2 if right_side.size >= THREADED else 1

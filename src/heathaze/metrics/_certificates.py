@@ -1,8 +1,10 @@
-"""Bounds on W₁ in cells. They hold whatever the solver did: every function rounds to the safe side.
+"""Proven bounds on the earth mover's distance W₁, in units of cells, computed from a flow and a potential.
 
-f = p − q is known up to ‖error‖₁ ≤ ``blur`` (the rounding of the division by the sum and of the subtraction). Moving
-mass δ costs at most δ·D, where D is the largest distance on the grid. So every bound is widened by D times what is not
-accounted for: ``blur``, what a flow or plan leaves undone, and the rounding of the sums below.
+The bounds hold even if the solver did not converge, and every function rounds to the safe side. The difference
+f = p − q of the two maps is known up to an error of at most ``blur`` in ℓ1, which comes from the division by the sum
+and from the subtraction. Moving mass δ costs at most δ·D, where D is the largest distance on the grid. So every bound
+is widened by D times the mass that is not accounted for: ``blur``, the mass that a flow or plan does not move, and the
+rounding of sums.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ from heathaze.types import Floats, Integers
 
 EPS = 2.0**-52
 SUM = 128 * EPS
-"""Bound on the relative error of numpy's pairwise sum of products (blocks of 128 over 8 lanes, then a tree)."""
+"""A bound on the relative error of numpy's pairwise sum of products (blocks of 128 over 8 lanes, then a tree)."""
 
 GRAIN = 2**16
-"""Potentials are whole numbers of this part of a cell, so that their slopes are checked exactly."""
+"""The number of grains in a cell. Potentials are whole numbers of grains, so that their slopes are checked exactly."""
 
 FAR = 2**60
 MOST = 2**44
-"""Beyond every potential in grains: 2^28 cells."""
+"""Larger than every potential in grains: it is a distance of 2^28 cells."""
 
 
 class Potential(NamedTuple):
-    """A lower bound and the potential in grains that proves it: value = Σ f·grains / GRAIN / stretch."""
+    """A lower bound on the distance, and the dual potential that proves it: value = Σ f·grains / GRAIN / stretch."""
 
     value: float
     grains: Integers
@@ -37,33 +39,36 @@ class Potential(NamedTuple):
 
 
 def diameter(shape: tuple[int, ...], metric: Metric) -> float:
-    """D, the largest distance between two cells."""
+    """Compute D, the largest distance between two cells of the map."""
     rows, cols = shape[0] - 1, shape[1] - 1
     return float(rows + cols) if metric == "l1" else math.hypot(rows, cols)
 
 
 def upper_by_flow(f: Floats, right: Floats, down: Floats, blur: float) -> float:
-    """Σ |m|, plus D times what m does not level.
+    """Compute an upper bound on the distance from a flow m: Σ |m|, plus D times the mass that m does not move.
 
-    A flow that levels f decomposes into paths from cells with too much to cells with too little and cycles. A path over
-    k borders joins cells at ℓ1 distance at most k, hence Euclidean distance at most k: the paths are a plan that costs
-    no more than Σ |m|, in either metric.
+    A flow with divergence f consists of cycles and of paths from cells with a surplus to cells that lack mass. A path
+    over k borders joins cells whose ℓ1 distance, and therefore whose Euclidean distance, is at most k. So the paths are
+    a transport plan that costs at most Σ |m| in either metric.
     """
     from heathaze.metrics._kernels import unlevelled
 
     rest = np.empty_like(f)
     unlevelled(right, down, f, rest)
     cost = float(np.abs(right[:, :-1]).sum() + np.abs(down[:-1]).sum())
-    # Five terms are added in each cell, and each border is in two cells.
+    # For the rounding error: five terms are added in each cell, and each border belongs to two cells.
     undone = float(np.abs(rest).sum()) * (1 + SUM) + 5 * EPS * (float(np.abs(f).sum()) + 2 * cost)
     return cost * (1 + SUM) + diameter(f.shape, "l1") * (undone + blur)
 
 
 def upper_by_plan(f: Floats, guess: Guess, blur: float) -> float:
-    """The cost of a plan with straight lines, plus that of a flow that levels what the plan leaves undone.
+    """Compute an upper bound on the Euclidean distance: the cost of a plan along straight lines, plus a flow's cost.
 
-    The plan is a list of parts (from, to, mass) with mass > 0; what it takes and brings is summed part by part, so
-    f − taken + brought is what is left to level, up to the rounding of those sums (at most one for each part).
+    The flow moves the mass that the plan does not move.
+
+    The plan is a list of parts (from, to, mass) with mass > 0. The mass taken from each cell and the mass brought to
+    each cell are summed part by part. So f − taken + brought is the difference that the flow must still move, up to the
+    rounding of these sums (at most one rounding for each part).
     """
     from heathaze.metrics._kernels import carry
 
@@ -78,17 +83,20 @@ def upper_by_plan(f: Floats, guess: Guess, blur: float) -> float:
 
 
 def lower_l1(f: Floats, guess: Floats, blur: float) -> Potential:
-    """Σ f·φ for a φ that falls by at most 1 over a border, which no plan can undercut (Kantorovich–Rubinstein).
+    """Compute a lower bound on the ℓ1 distance from a potential φ: no plan costs less than Σ f·φ.
 
-        Σ f φ = Σ γ(x, y) (φ(x) − φ(y)) ≤ Σ γ(x, y) ‖x − y‖₁   for every plan γ, if |φ(x) − φ(y)| ≤ ‖x − y‖₁
+    A potential is feasible if |φ(x) − φ(y)| ≤ ‖x − y‖₁ for all cells x and y. Then for every plan γ
 
-    A slope of at most 1 over each border is enough, as a shortest path over borders joins any two cells. The cells with
-    too little keep their guess, or less, and the others get the largest feasible value: min over those y of
-    φ(y) + ‖x − y‖₁. Then the other way round. Neither lowers Σ f φ.
+        Σ f φ = Σ γ(x, y) (φ(x) − φ(y)) ≤ Σ γ(x, y) ‖x − y‖₁   (Kantorovich and Rubinstein)
 
-    For every θ, ⌊φ + θ⌋ has slopes of at most 1 too, and its mean over θ in [0, 1) is φ plus a constant: some θ is no
-    worse, and all are tried in one cumulative sum. As there are optimal potentials of whole cells, the bound often
-    becomes exact that way.
+    It is enough to check that φ changes by at most 1 over each border, since a shortest path over borders joins any two
+    cells. The guess is made feasible in two ways. In the first, the cells y that lack mass keep their guess (or get
+    less), and every other cell x gets the largest feasible value, the minimum over these y of φ(y) + ‖x − y‖₁. In the
+    second, the roles are exchanged. Neither way lowers Σ f φ.
+
+    The potential is then rounded to whole cells. For every θ, ⌊φ + θ⌋ is feasible too, and its mean over θ in [0, 1) is
+    φ plus a constant. So some θ does not lower the bound; all θ are tried in one cumulative sum. Some optimal potential
+    consists of whole cells, so rounding often makes the bound exact.
     """
     from heathaze.metrics._kernels import envelope_l1
 
@@ -103,17 +111,19 @@ def lower_l1(f: Floats, guess: Floats, blur: float) -> Potential:
 
 
 def value_l1(f: Floats, grains: Integers, blur: float) -> Potential:
-    """What a potential in grains proves; one that is too steep is divided by its steepness first."""
+    """Compute the lower bound that a potential in grains proves for ℓ1; a too steep potential is scaled down."""
     steep = max((int(np.abs(np.diff(grains, axis=axis)).max(initial=0)) for axis in (0, 1)), default=0)
     return _value(f, grains, max(1.0, steep / GRAIN), "l1", blur)
 
 
 def lower_l2(f: Floats, guess: Floats, blur: float, radius: int) -> Potential:
-    """The same with |φ(x) − φ(y)| ≤ ‖x − y‖₂ for all pairs of cells, by way of the rays of :func:`rays`.
+    """Compute a lower bound on the Euclidean distance from a potential φ: no plan costs less than Σ f·φ.
 
-    The distance along rays exceeds the Euclidean one by a factor of at most :func:`excess`; dividing by it makes a
-    potential that is 1-Lipschitz along the rays 1-Lipschitz for the Euclidean distance. Nothing is assumed about the
-    sweeps that build it: the slopes along all rays are measured, and divided by where they exceed 1.
+    The potential must satisfy |φ(x) − φ(y)| ≤ ‖x − y‖₂ for all cells x and y. Only the slopes along some directions,
+    the rays of :func:`rays`, are limited to 1. A path along rays is at most :func:`excess` times as long as the
+    straight line. So φ divided by this factor satisfies the condition for all pairs of cells. The bound does not trust
+    the code that builds φ: the slopes along all rays are measured, and if one exceeds 1, φ is divided by the largest
+    slope.
     """
     from heathaze.metrics._kernels import envelope_rays
 
@@ -126,7 +136,7 @@ def lower_l2(f: Floats, guess: Floats, blur: float, radius: int) -> Potential:
 
 
 def value_l2(f: Floats, grains: Integers, blur: float, radius: int) -> Potential:
-    """What a potential in grains proves about the Euclidean distance."""
+    """Compute the lower bound on the Euclidean distance that a potential in grains proves."""
     from heathaze.metrics._kernels import steepest
 
     steps, lengths = rays(radius)
@@ -135,11 +145,13 @@ def value_l2(f: Floats, grains: Integers, blur: float, radius: int) -> Potential
 
 
 def rays(radius: int) -> tuple[Integers, Integers]:
-    """The steps (down, across) without common divisor of at most ``radius`` cells along each axis, one of each ±pair.
+    """List the directions along which the slopes of a potential are limited, for the Euclidean lower bound.
+
+    A ray is a step (down, across) of at most ``radius`` cells along each axis, without a common divisor. Of a step and
+    its opposite, only one is listed.
 
     Returns:
-        The steps, and their lengths in grains. Lengths are rounded down, so that no slope is allowed that the true
-        length forbids.
+        The steps, and their lengths in grains. Lengths are rounded down, so the limit on slopes is never too weak.
     """
     steps = [
         (down, across)
@@ -152,11 +164,12 @@ def rays(radius: int) -> tuple[Integers, Integers]:
 
 
 def excess(shape: tuple[int, ...], radius: int) -> float:
-    """By what factor a path along rays may be longer than the straight line.
+    """Bound the factor by which a path along rays is longer than the straight line.
 
-    A vector between two neighbouring rays u, v is a·u + b·v with whole a, b ≥ 0 (neighbours in a Farey sequence span
-    the lattice), and the path stays between its ends. With an angle θ between the rays it is at most 1 / cos(θ/2) times
-    as long. The widest angle lies beside an axis: tan θ = 1 / radius. Rays as long as the map contain every direction.
+    A vector between two neighbouring rays u and v is a·u + b·v with whole numbers a, b ≥ 0, because neighbours in a
+    Farey sequence span the lattice. The path of a steps u and b steps v stays on the map. If the angle between u and v
+    is θ, the path is at most 1 / cos(θ/2) times as long as the vector. The widest angle is next to an axis, with
+    tan θ = 1 / radius. If rays may be as long as the map, every direction is a ray, and the factor is 1.
     """
     if radius >= max(shape) - 1:
         return 1.0
@@ -164,7 +177,10 @@ def excess(shape: tuple[int, ...], radius: int) -> float:
 
 
 def _transforms(f: Floats, guess: Floats, envelope: Callable[[Integers], None]) -> list[Integers]:
-    """From cells with too little to the rest and back, and the other way round; all in grains."""
+    """Make a guessed potential feasible in two ways: from the cells that lack mass, and from the cells with a surplus.
+
+    ``envelope`` extends the values of one kind of cells to all cells. The potentials are in grains.
+    """
     start = np.rint(np.clip(guess * GRAIN, -MOST, MOST)).astype(np.int64)
     found = []
     for first in (False, True):
@@ -179,7 +195,10 @@ def _transforms(f: Floats, guess: Floats, envelope: Callable[[Integers], None]) 
 
 
 def _value(f: Floats, grains: Integers, stretch: float, metric: Metric, blur: float) -> Potential:
-    """Σ f·φ less all rounding. φ is centred, which changes no difference, so that |φ| is small."""
+    """Compute the lower bound Σ f·φ, minus all rounding errors.
+
+    A constant is subtracted from φ, so that its values, and with them the rounding errors, are small.
+    """
     centred = (grains - (int(grains.max()) + int(grains.min())) // 2) / GRAIN
     products = f * centred
     slack = SUM * float(np.abs(products).sum()) + diameter(f.shape, metric) * blur

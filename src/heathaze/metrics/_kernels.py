@@ -1,11 +1,12 @@
 """Compiled loops (numba) of the metrics.
 
-Three parts: sweeps over the grid for the flow and the potential of :mod:`heathaze.metrics.emd`; the plan that follows a
-flow, for its Euclidean upper bound (:func:`carry`); and soft minima in logarithms for :mod:`heathaze.metrics.sinkhorn`.
+The file has three parts: sweeps over the grid for the flow and the potential of :mod:`heathaze.metrics.emd`; a
+transport plan that follows a flow, for the Euclidean upper bound (:func:`carry`); and sums of exponentials for
+:mod:`heathaze.metrics.sinkhorn`.
 
-A flow has two arrays of the shape of the map: ``right[i, j]`` is what crosses from cell (i, j) to (i, j + 1) and
-``down[i, j]`` what crosses to (i + 1, j). The last column of the one and the last row of the other are never used. A
-flow levels f when out − in = f in every cell.
+A flow has two arrays of the shape of the map: ``right[i, j]`` is the mass that crosses from cell (i, j) to (i, j + 1),
+and ``down[i, j]`` is the mass that crosses to (i + 1, j). The last column of ``right`` and the last row of ``down`` are
+never used. A flow moves the difference f of two maps if outflow − inflow = f in every cell.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from heathaze.types import Floats, Integers
 Reals = npt.NDArray[np.floating]
 
 ROOM = 8
-"""Parcels under way at one time, for each cell of the map; a parcel that does not fit stays where it began."""
+"""The most parcels of mass that move at one time, per cell of the map; further parcels stay at their origin."""
 
 CRUMB = 1e-15
-"""Parcels are not split to leave less than this."""
+"""A parcel of mass is not split if the rest would be less than this."""
 
 FAINT = 1e-9
-"""Flows below this part of all mass are the solver's rounding; following them would split the parcels endlessly."""
+"""Flows below this share of all mass are rounding errors; following them would split parcels endlessly."""
 
 _DOWN = np.array([0, 1, 0, -1])
 _ACROSS = np.array([1, 0, -1, 0])
@@ -35,7 +36,7 @@ _ACROSS = np.array([1, 0, -1, 0])
 
 @nb.njit(cache=True)
 def unlevelled(right: Reals, down: Reals, f: Reals, out: Reals) -> None:
-    """out = f − div(flow): what the flow leaves undone in each cell."""
+    """Compute f − div(flow), the surplus of each cell that the flow does not move."""
     rows, cols = f.shape
     for i in range(rows):
         for j in range(cols):
@@ -53,7 +54,10 @@ def unlevelled(right: Reals, down: Reals, f: Reals, out: Reals) -> None:
 
 @nb.njit(cache=True, fastmath=True)
 def step_l1(right: Reals, down: Reals, phi: Reals, t: np.floating, relax: np.floating) -> None:
-    """One Douglas–Rachford step: m = w + ∇φ, z = shrink(2m − w, t) border by border, w += relax·(z − m)."""
+    """Take one Douglas–Rachford step on the flow w = (right, down) for ℓ1.
+
+    For each border: m = w + ∇φ, z = 2m − w shrunk towards 0 by t, and then w += relax·(z − m).
+    """
     rows, cols = phi.shape
     zero = t - t
     for i in range(rows):
@@ -72,7 +76,10 @@ def step_l1(right: Reals, down: Reals, phi: Reals, t: np.floating, relax: np.flo
 
 @nb.njit(cache=True, fastmath=True)
 def step_l2(right: Reals, down: Reals, phi: Reals, t: np.floating, relax: np.floating) -> None:
-    """The same with the length of (right, down) in each cell: its shrinkage shortens the arrow."""
+    """Take one Douglas–Rachford step on the flow w = (right, down) for ℓ2: as step_l1, but vectors are shrunk.
+
+    The two flows of a cell form a vector, and shrinking shortens the vector by t.
+    """
     rows, cols = phi.shape
     zero = t - t
     for i in range(rows):
@@ -94,7 +101,10 @@ def step_l2(right: Reals, down: Reals, phi: Reals, t: np.floating, relax: np.flo
 
 @nb.njit(cache=True)
 def envelope_l1(g: Integers, one: int) -> None:
-    """g(x) ← min over y of g(y) + one·‖x − y‖₁, in place: four sweeps, since ‖·‖₁ is a sum over the axes."""
+    """Replace the potential g(x) by the minimum over all cells y of g(y) + one·‖x − y‖₁, in place.
+
+    Four sweeps over the map are enough, since ‖·‖₁ is a sum over the axes.
+    """
     rows, cols = g.shape
     for i in range(rows):
         for j in range(1, cols):
@@ -111,7 +121,7 @@ def envelope_l1(g: Integers, one: int) -> None:
 
 @nb.njit(cache=True)
 def envelope_rays(g: Integers, rays: Integers, lengths: Integers) -> None:
-    """g(x) ← min over x's neighbours y along the rays of g(y) + length, in place, one sweep down and one up."""
+    """Lower the potential g(x) to g(y) + length for neighbours y along rays, in place, in one sweep down and one up."""
     rows, cols = g.shape
     for i in range(rows):
         for j in range(cols):
@@ -133,7 +143,7 @@ def envelope_rays(g: Integers, rays: Integers, lengths: Integers) -> None:
 
 @nb.njit(cache=True)
 def steepest(g: Integers, rays: Integers, lengths: Integers) -> float:
-    """The largest |g(x) − g(y)| / length over all neighbours along the rays."""
+    """Find the largest slope |g(x) − g(y)| / length of a potential over all neighbours along rays."""
     rows, cols = g.shape
     steep = 0.0
     for k in range(len(lengths)):
@@ -148,7 +158,10 @@ def steepest(g: Integers, rays: Integers, lengths: Integers) -> float:
 
 @nb.njit(cache=True)
 def _outflow(i: int, j: int, right: Floats, down: Floats, phi: Floats, out: Floats) -> tuple[float, float, float]:
-    """Fills the flow out of a cell by direction, downhill only; returns its sum and its two components."""
+    """Compute the flow out of a cell in each direction in which the potential falls.
+
+    The flows are written to ``out``. Returned are their sum and the two components of the flow as a vector.
+    """
     rows, cols = phi.shape
     total, along, across = 0.0, 0.0, 0.0
     for d in range(4):
@@ -176,7 +189,7 @@ def _absorb(
     sink: float, cell: int, cols: int, origins: Integers, masses: Floats, drift: Floats, order: Integers,
     sent: Floats, got: Floats,
 ) -> float:  # fmt: skip
-    """The cell takes what it lacks, from the parcels with the least drift first; returns what that costs."""
+    """Give a cell the mass that it lacks, from the parcels with the least drift first; return the transport cost."""
     count = len(order)
     start = 0
     for c in range(count):
@@ -205,22 +218,24 @@ def _absorb(
 
 @nb.njit(cache=True)
 def carry(f: Floats, right: Floats, down: Floats, phi: Floats, order: Integers) -> tuple[float, Floats, Floats, int]:
-    """A plan from cell to cell that follows a flow: the mass of f > 0 is carried along the flow to f < 0.
+    """Make a transport plan that follows a flow: mass moves from cells with f > 0 along the flow to cells with f < 0.
 
-    Parcels of mass start in the cells that have too much and move along the flow, downhill on φ, until cells that have
-    too little take them. A parcel pays the straight line from its first cell to its last, however many borders it
-    crossed. Where parcels separate, those that have drifted to one side of the flow's direction take the border that
-    leads back to the other side, so a path stays within about a cell of a straight line.
+    Parcels of mass start in the cells with a surplus and move along the flow, in directions in which the potential
+    falls, until cells that lack mass take them. A parcel costs the length of the straight line from its first cell to
+    its last, not the number of borders that it crossed. Where parcels separate, a parcel that has drifted to one side
+    of the flow's direction takes the border that leads back to the other side. So the path of a parcel stays within
+    about one cell of a straight line.
 
     Args:
-        f: What each cell has too much.
+        f: The surplus of each cell; negative where mass is missing.
         right: Flow over the right borders.
         down: Flow over the lower borders.
-        phi: A potential; mass moves only to where it is lower, so nothing runs in circles.
+        phi: A potential. Mass moves only to cells of lower potential, so no parcel moves in a circle.
         order: The cells (row · cols + column) from the highest potential to the lowest.
 
     Returns:
-        Cost of the plan in cells, what it takes from each cell, what it brings to each, and how many parts were summed.
+        The cost of the plan in cells, the mass taken from each cell, the mass brought to each cell, and the number of
+        parts that were summed.
     """
     rows, cols = f.shape
     cells = rows * cols
@@ -248,12 +263,13 @@ def carry(f: Floats, right: Floats, down: Floats, phi: Floats, order: Integers) 
         if f[i, j] > 0:
             origins[c], masses[c] = cell, f[i, j]
         total, along, across = _outflow(i, j, right, down, phi, out)
-        # How far the parcel lies beside the line from its origin in the direction of the flow (times a constant).
+        # The drift is the distance of the cell from the line through the parcel's origin in the direction of the flow,
+        # times a constant.
         drift = np.empty(count)
         for c in range(count):
             drift[c] = across * (i - origins[c] // cols) - along * (j - origins[c] % cols)
         by_drift = np.argsort(drift) if count > 1 else np.zeros(1, np.int64)
-        for c in range(1, count):  # Parcels of one origin that meet again have the same drift, and become one.
+        for c in range(1, count):  # Parcels of the same origin have the same drift and are merged.
             p, before = by_drift[c], by_drift[c - 1]
             if origins[p] == origins[before]:
                 masses[p] += masses[before]
@@ -263,12 +279,12 @@ def carry(f: Floats, right: Floats, down: Floats, phi: Floats, order: Integers) 
             cost += _absorb(-f[i, j], cell, cols, origins, masses, drift, by_drift, sent, got)
         here = masses.sum()
         if total <= 0 or here <= 0:
-            continue  # Nothing leads on: what is left was never sent, so it counts as still lying at its origin.
+            continue  # No flow leaves this cell: the remaining mass counts as not moved from its origin.
         turn = np.empty(4)
         last = -1
         for d in range(4):
             turn[d] = along * _ACROSS[d] - across * _DOWN[d]
-        turns = np.argsort(turn)  # The least drift gets the border that adds most to it.
+        turns = np.argsort(turn)  # The parcels of least drift take the border that increases the drift most.
         for d in turns:
             if out[d] > 0:
                 last = d
@@ -304,9 +320,9 @@ def carry(f: Floats, right: Floats, down: Floats, phi: Floats, order: Integers) 
 
 @nb.njit(cache=True)
 def logsumexp_at(h: Floats, weight: float, rows: Integers, cols: Integers, out: Floats) -> None:
-    """out[i, j] = log Σ_k exp(h[i, k] − weight·(j − k)²) for the given (i, j), where products of floats underflow.
+    """Compute log Σ_k exp(h[i, k] − weight·(j − k)²) for some (i, j) where products of floats would underflow.
 
-    An h of −∞ adds nothing.
+    The results are written to ``out[i, j]``. A term with h = −∞ adds nothing.
     """
     for i, j in zip(rows, cols):  # noqa: B905 - numba knows no strict
         best = -np.inf

@@ -1,8 +1,8 @@
 """Metrics that compare two maps cell by cell.
 
-SIM, CC and KL are the measures that the study of saliency uses (Bylinskii et al., TPAMI 41(3), 2019, section 4). The
-paper on central heat maps reports them on maps smoothed with :meth:`heathaze.Density.smooth`. MSE, L1, MAPE, SMAPE and
-MAAPE are those of section 6 and table 3 of the paper on distributed heat maps.
+SIM, CC and KL are the usual metrics for saliency maps (Bylinskii et al., TPAMI 41(3), 2019, section 4). The paper on
+central heat maps reports them for maps smoothed with :meth:`heathaze.Density.smooth`. MSE, L1, MAPE, SMAPE and MAAPE
+are the metrics in section 6 and table 3 of the paper on distributed heat maps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KL_REGULARISER = 2.0**-52
 
 
 def similarity(truth: Map, estimate: Map) -> float:
-    """SIM, the mass that both maps share.
+    """Compute the similarity SIM of two maps: the share of mass that they have in common.
 
         SIM(p, q) = Σ min(p_i, q_i) = 1 − TV(p, q)
 
@@ -35,7 +35,7 @@ def similarity(truth: Map, estimate: Map) -> float:
 
 
 def total_variation(truth: Map, estimate: Map) -> float:
-    """TV, the mass that would have to move.
+    """Compute the total variation distance TV: the share of mass that would have to move to make the maps equal.
 
         TV(p, q) = ½ Σ |p_i − q_i|
 
@@ -54,7 +54,7 @@ def total_variation(truth: Map, estimate: Map) -> float:
 
 
 def pearson(truth: Map, estimate: Map) -> float:
-    """CC, Pearson's correlation of the two maps cell by cell.
+    """Compute Pearson's correlation CC of two maps, cell by cell.
 
         CC(p, q) = cov(p, q) / (sd(p) sd(q))
 
@@ -69,8 +69,8 @@ def pearson(truth: Map, estimate: Map) -> float:
     (1.0, -1.0)
     """
     p, q = pair(truth, estimate)
-    p, q = p - 1 / p.size, q - 1 / q.size  # Both sum to 1, so this is their mean.
-    flat = 1e-14 / p.size  # What rounding leaves of a map that is the same everywhere.
+    p, q = p - 1 / p.size, q - 1 / q.size  # Both maps sum to 1, so their mean is 1 / size.
+    flat = 1e-14 / p.size  # Smaller differences in a map are rounding errors.
     if np.abs(p).max() <= flat or np.abs(q).max() <= flat:
         return 0.0
     p, q = p / np.abs(p).max(), q / np.abs(q).max()
@@ -78,14 +78,13 @@ def pearson(truth: Map, estimate: Map) -> float:
 
 
 def kl(truth: Map, estimate: Map) -> float:
-    """KL, the Kullback–Leibler divergence of the truth from the estimate.
+    """Compute the Kullback–Leibler divergence KL of the truth p from the estimate q.
 
         KL(p ‖ q) = Σ p_i · ln(η + p_i / (η + q_i)),   η = 2^−52
 
-    It is not symmetric: a cell with truth and no estimate costs p_i·ln(p_i/η), a cell with estimate and no truth costs
-    nothing. η keeps the first kind finite. It is that of the saliency benchmark, so values are comparable with the
-    paper's. They depend on η wherever the estimate is nearly zero, for example in a Gaussian heat map far from its
-    mass.
+    KL is not symmetric. A cell with p_i > 0 and q_i = 0 adds p_i·ln(p_i/η), which is finite because of η. A cell with
+    p_i = 0 adds nothing. The saliency benchmark uses the same η, so values are comparable with those of the paper. The
+    value depends on η if the estimate is nearly zero somewhere, for example in a Gaussian heat map far from its mass.
 
     Args:
         truth: A density or an array of mass.
@@ -105,7 +104,7 @@ def kl(truth: Map, estimate: Map) -> float:
 
 
 def mse(truth: Map, estimate: Map) -> float:
-    """Mean squared error: (1/cells) Σ (p_i − q_i)².
+    """Compute the mean squared error of two maps: (1/cells) Σ (p_i − q_i)².
 
     Args:
         truth: A density or an array of mass.
@@ -122,7 +121,7 @@ def mse(truth: Map, estimate: Map) -> float:
 
 
 def l1(truth: Map, estimate: Map) -> float:
-    """Sum of absolute errors, Σ |p_i − q_i|: twice the total variation.
+    """Compute the sum of absolute errors of two maps, Σ |p_i − q_i|, which is twice the total variation distance.
 
     Args:
         truth: A density or an array of mass.
@@ -139,9 +138,9 @@ def l1(truth: Map, estimate: Map) -> float:
 
 
 def mape(truth: Map, estimate: Map) -> float:
-    """Mean absolute percentage error as a fraction: (1/cells) Σ |p_i − q_i| / p_i.
+    """Compute the mean absolute percentage error of two maps as a fraction: (1/cells) Σ |p_i − q_i| / p_i.
 
-    A cell without truth is divided by the smallest positive truth, as in the paper on distributed heat maps.
+    If p_i is 0, the smallest positive value of the truth p is the divisor, as in the paper on distributed heat maps.
 
     Args:
         truth: A density or an array of mass.
@@ -158,7 +157,9 @@ def mape(truth: Map, estimate: Map) -> float:
 
 
 def smape(truth: Map, estimate: Map) -> float:
-    """Symmetric percentage error as a fraction: (1/cells) Σ |p_i − q_i| / ((p_i + q_i)/2), where 0/0 counts as 0.
+    """Compute the symmetric percentage error of two maps as a fraction: (1/cells) Σ |p_i − q_i| / ((p_i + q_i)/2).
+
+    A cell that is empty in both maps counts as 0.
 
     Args:
         truth: A density or an array of mass.
@@ -179,10 +180,10 @@ def smape(truth: Map, estimate: Map) -> float:
 
 
 def maape(truth: Map, estimate: Map) -> float:
-    """Mean arctangent of the percentage error: (1/cells) Σ arctan(|p_i − q_i| / p_i).
+    """Compute the mean arctangent of the percentage error of two maps: (1/cells) Σ arctan(|p_i − q_i| / p_i).
 
-    The angle stays finite where the truth is 0: π/2 when the estimate is not, 0 when it is (Kim and Kim, Int. J. of
-    Forecasting 32(3), 2016).
+    The angle is finite even if the truth p_i is 0: it is then π/2 if the estimate q_i is positive, and 0 otherwise (Kim
+    and Kim, Int. J. of Forecasting 32(3), 2016).
 
     Args:
         truth: A density or an array of mass.

@@ -1,23 +1,24 @@
-"""The earth mover's distance between two maps, with a proof: a lower and an upper bound.
+"""The earth mover's distance between two maps, with a proven lower and upper bound.
 
     W₁(p, q) = min over γ ≥ 0 with marginals p, q of  Σ γ(x, y) · ‖x − y‖
 
-Distances are between the centres of cells, with ‖·‖₁ (the default, which the papers on heat maps report) or ‖·‖₂. Mass
-that both maps have in one cell may stay there, so only f = p − q matters.
+A transport plan γ(x, y) is the mass that moves from cell x to cell y. Distances are between the centres of cells, in
+the norm ‖·‖₁ (the default, which the papers on heat maps use) or ‖·‖₂. Mass that both maps have in the same cell may
+stay there, so only the difference f = p − q matters.
 
-A flow across the borders of cells that carries f away is improved step by step (_beckmann). The bounds do not rely on
-it being optimal. At every stop two certificates are made from it and checked against f (_certificates):
+The solver (_beckmann.py) improves step by step a flow across the borders of cells that moves f. The bounds do not
+require that the flow is optimal. After some steps, two certificates are computed from the flow and checked against f
+(_certificates.py):
 
-- **upper**: a way to move the mass. For ℓ1 it is the flow itself: mass that crosses k borders moved by at most k, so
-the
-  sum of |flow| is at least the cost of some plan. For ℓ2 it is a plan from cell to cell that follows the flow
-  (``_kernels.carry``) and pays straight lines; the flow's own Σ |m|₂ is only a discretisation of W₁ and is never
-  reported.
-- **lower**: Σ f·φ for a potential φ with |φ(x) − φ(y)| ≤ ‖x − y‖ for all pairs of cells, built by a distance transform
-  in whole numbers, so that this is checked exactly. No plan can cost less (Kantorovich and Rubinstein).
+- **upper**: the cost of a way to move the mass. For ℓ1 this is the sum of |flow|: mass that crosses k borders moves by
+  at most k, so some plan costs no more. For ℓ2 this is the cost of a plan from cell to cell that follows the flow along
+  straight lines (``_kernels.carry``). The Euclidean length of the flow itself is only an approximation of W₁ and is
+  never reported.
+- **lower**: Σ f·φ for a potential φ with |φ(x) − φ(y)| ≤ ‖x − y‖ for all cells x and y. No plan can cost less
+  (Kantorovich and Rubinstein). The potential consists of whole numbers, so the condition is checked exactly.
 
-Rounding is counted against the bounds: the exact value for the maps as given lies between them. Where few cells
-differ, a linear program over pairs of cells closes the gap that the flow leaves (sparse_transport).
+Rounding errors widen the bounds, so the exact distance of the given maps lies between them. If only few cells differ, a
+linear program over pairs of cells makes the gap smaller than the flow does (sparse_transport.py).
 
 Citations: M. Beckmann (1952) for the flow, L. V. Kantorovich and G. S. Rubinstein (1958) for the potential, P.-L. Lions
 and B. Mercier (1979) for the splitting.
@@ -38,28 +39,28 @@ from heathaze.metrics.pair import LengthUnit, Map, cells_in_unit, pair
 from heathaze.types import Floats
 
 MAX_CELLS = {"l1": 2**24, "l2": 2**20}
-"""Larger maps do not fit into a few GB; aggregate them first."""
+"""The most cells of a map; larger maps would need more than a few GB of memory."""
 
 MAX_STEPS = {"l1": 2000, "l2": 800}
-"""After this many steps the bounds are returned as they are."""
+"""The most steps of the solver; after them the bounds are returned even if the gap is larger than the tolerance."""
 
 FEW_STEPS = {"l1": 400, "l2": 100}
-"""After this many steps a linear program over pairs of cells takes over, where they are few."""
+"""If there are few pairs of cells, a linear program replaces the solver after this many steps."""
 
 SINGLE = 1e-5
-"""Down to this tolerance, steps in float32 are good enough; the bounds are in float64 and whole numbers always."""
+"""The smallest tolerance for which steps in float32 are enough; the bounds always use float64 and whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """What :func:`heathaze.metrics.emd` returns: two bounds between which the exact distance provably lies.
+    """The result of :func:`heathaze.metrics.emd`: two bounds between which the exact distance provably lies.
 
     Attributes:
-        lower: The value of a feasible dual potential; no plan costs less.
-        upper: The cost of a feasible plan.
-        steps: How many steps the solver took.
+        lower: The lower bound; no transport plan costs less.
+        upper: The upper bound, the cost of a transport plan.
+        steps: The number of steps that the solver took.
 
-    ``float(distance)`` is the middle of the two, so its error is at most half the gap.
+    ``float(distance)`` is the middle of the bounds, so its error is at most half the gap.
 
     >>> d = Distance(lower=0.25, upper=0.75, steps=50)
     >>> float(d), d.gap, f"{d:.2f}"
@@ -74,7 +75,7 @@ class Distance:
 
     @property
     def gap(self) -> float:
-        """How far apart the bounds are."""
+        """The difference between the upper and the lower bound."""
         return self.upper - self.lower
 
     def __float__(self) -> float:
@@ -90,36 +91,37 @@ class Distance:
 def emd(
     truth: Map, estimate: Map, *, tolerance: float = 1e-3, metric: Metric = "l1", unit: LengthUnit = "box"
 ) -> Distance:
-    """The least mean distance over which the mass of one map must travel to become the other, between two bounds.
+    """Compute the earth mover's distance: the least mean distance that mass must travel to turn one map into the other.
 
         lower ≤ W₁(p, q) ≤ upper,   upper − lower ≤ tolerance unless the steps ran out
 
-    Cells count as squares. In the unit ``"box"`` the longer side of the grid is 1 (not that of the square it is padded
-    to, errata E0-11), so values at different resolutions are comparable. In ``"cells"`` the side of a cell is 1.
+    Cells count as squares. In the unit ``"box"`` the longer side of the grid is 1, so values at different resolutions
+    are comparable. (The side of the padded square is not used, errata E0-11.) In the unit ``"cells"`` the side of a
+    cell is 1.
 
-    The tolerance is always in the unit ``"box"``: 1e-3 is a thousandth of the longer side, a quarter of a cell on
-    256 × 256. In ``"cells"`` the gap is at most tolerance · max(rows, cols).
+    The tolerance is always in the unit ``"box"``: 1e-3 is a thousandth of the longer side, which is a quarter of a cell
+    on 256 × 256. In the unit ``"cells"`` the gap is at most tolerance · max(rows, cols).
 
-    When 2000 steps (ℓ2: 800, or no more progress) have not reached the tolerance, the bounds are returned as they are:
-    still true, but wider. ``.gap`` says by how much.
+    The solver stops after 2000 steps (ℓ2: 800 steps, or no more progress), even if the tolerance is not reached. The
+    bounds are then wider than the tolerance, but they still hold; ``.gap`` is their difference.
 
     Args:
         truth: A density or an array of mass.
         estimate: Another of the same shape.
-        tolerance: The wanted gap, positive, as a part of the longer side.
+        tolerance: The wanted gap, positive, as a fraction of the longer side.
         metric: ``"l1"`` or ``"l2"``, the distance between the centres of two cells.
         unit: ``"box"`` or ``"cells"``.
 
     Returns:
-        A :class:`Distance`; ``float()`` of it is the middle. The same for (a, b) and (b, a).
+        A :class:`Distance`; ``float(distance)`` is the middle of its bounds. Exchanging the maps gives the same result.
 
     Raises:
-        InvalidInput: The maps cannot be compared, or an argument is none of the above.
-        TooLarge: More than 2^24 cells (2^20 for ``"l2"``).
+        InvalidInput: The maps cannot be compared, or an argument has none of the values above.
+        TooLarge: The maps have more than 2^24 cells (2^20 for ``"l2"``).
 
-    Cost: for ``"l1"`` 25 to 150 steps, each two cosine transforms: under 0.2 s on 256 × 256, some seconds on
-    1024 × 1024. For ``"l2"`` about ten times that on 256 × 256 and a minute on 1024 × 1024, because every parcel of
-    mass is followed from cell to cell.
+    Cost: ``"l1"`` takes 25 to 150 steps of two cosine transforms each: under 0.2 s on 256 × 256, some seconds on
+    1024 × 1024. ``"l2"`` takes about ten times as long on 256 × 256 and a minute on 1024 × 1024, because every parcel
+    of mass is followed from cell to cell.
 
     >>> distance = emd([[1, 0, 0, 0]], [[0, 0, 0, 1]], unit="cells")
     >>> round(float(distance), 3), distance.lower <= 3 <= distance.upper, distance.gap < 4e-3
@@ -140,11 +142,11 @@ def emd(
     if moved == 0:
         return Distance(0.0, 0.0, 0)
     side = max(p.shape)
-    # What normalising and subtracting may have changed.
+    # The largest rounding error of dividing by the sums and of subtracting.
     noise = abs(float(p.sum()) - 1) + abs(float(q.sum()) - 1) + 3 * SUM
     if moved <= noise:  # Equal up to rounding: there is nothing to solve.
         return Distance(0.0, diameter(p.shape, metric) * (moved + noise) * length, 0)
-    # (a, b) and (b, a) are one problem: the first cell that differs has too much.
+    # The sign is chosen so that the first cell that differs has a surplus. So (a, b) and (b, a) give the same problem.
     sign = math.copysign(1.0, float(difference.ravel()[np.flatnonzero(difference)[0]]))
     f = difference * (sign / moved)
     lower, upper, steps = _bounds(f, metric, tolerance * side / moved, noise / moved, tolerance)
@@ -152,7 +154,7 @@ def emd(
 
 
 def _bounds(f: Floats, metric: Metric, wanted: float, blur: float, tolerance: float) -> tuple[float, float, int]:
-    """Bounds in cells for f with Σ |f| = 2, and the steps that were taken."""
+    """Compute both bounds on the distance, in cells, for a difference f with Σ |f| = 2; also the number of steps."""
     from heathaze.metrics import _certificates, sparse_transport
 
     if sparse_transport.bare_points(f):
@@ -179,13 +181,16 @@ def _bounds(f: Floats, metric: Metric, wanted: float, blur: float, tolerance: fl
             lower, upper = max(lower, below), min(upper, above)
             break
         if metric == "l2" and upper - lower > 0.9 * gap:
-            break  # The rest of the gap comes from the grid, not from the iteration.
+            break  # More steps would not help: the rest of the gap comes from the grid, not from the iteration.
         gap = upper - lower
     return lower, upper, flow.steps
 
 
 def _stops(metric: Metric) -> Iterator[int]:
-    """Steps until the bounds are next computed, which costs as much as about 5 steps for ℓ1 and 500 for ℓ2."""
+    """Yield the number of solver steps until the bounds are computed next.
+
+    Computing the bounds takes as long as about 5 steps for ℓ1 and 500 steps for ℓ2.
+    """
     done, more = 0, 25 if metric == "l1" else 100
     while done < MAX_STEPS[metric]:
         yield more
@@ -194,9 +199,9 @@ def _stops(metric: Metric) -> Iterator[int]:
 
 
 def _ray_radius(shape: tuple[int, ...], distance: float, wanted: float) -> int:
-    """How long the rays of the lower bound are, so that they cost it at most a quarter of the gap that is wanted.
+    """Choose the radius of the rays for the Euclidean lower bound, so that they cost at most a quarter of the gap.
 
-    The factor is 1 / cos(½ atan(1 / radius)), about 1 + 1 / (8 radius²).
+    The rays lower the bound by the factor 1 / cos(½ atan(1 / radius)), which is about 1 + 1 / (8 radius²).
     """
     enough = math.ceil(math.sqrt(distance / (2 * wanted)))
     return max(1, min(max(enough, 4), 32, max(shape) - 1))

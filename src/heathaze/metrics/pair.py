@@ -1,4 +1,4 @@
-"""What every metric takes: two maps of one shape, each divided by its sum; and the units of length."""
+"""The arguments of every metric: two maps of the same shape, each divided by its sum, and the unit of length."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LengthUnit = Literal["box", "cells"]
 
 
 def pair(truth: Map, estimate: Map) -> tuple[Floats, Floats]:
-    """Both maps as arrays that sum to 1.
+    """Convert the two maps that a metric compares to arrays that sum to 1.
 
     Args:
         truth: A density or an array of mass.
@@ -30,7 +30,7 @@ def pair(truth: Map, estimate: Map) -> tuple[Floats, Floats]:
         Two arrays of the same shape, not negative, each summing to 1.
 
     Raises:
-        InvalidInput: The shapes or the places differ, or a map holds a negative or non-finite number or no mass.
+        InvalidInput: The shapes or the rectangles differ, or a map holds a negative or non-finite number, or no mass.
 
     >>> p, q = pair([[3, 1]], [[0, 5]])
     >>> p.tolist(), q.tolist()
@@ -47,14 +47,14 @@ def pair(truth: Map, estimate: Map) -> tuple[Floats, Floats]:
 
 
 def cells_in_unit(shape: tuple[int, ...], unit: LengthUnit) -> int:
-    """How many cells long a unit of length is.
+    """Compute the length of a metric's unit in cells.
 
     Args:
         shape: Rows and columns of a map.
         unit: ``"box"`` or ``"cells"``.
 
     Raises:
-        InvalidInput: The unit is neither.
+        InvalidInput: The unit is neither ``"box"`` nor ``"cells"``.
 
     >>> cells_in_unit((10, 20), "box"), cells_in_unit((10, 20), "cells")
     (20, 1)
@@ -66,7 +66,7 @@ def cells_in_unit(shape: tuple[int, ...], unit: LengthUnit) -> int:
 
 def _normalised(name: str, values: Map) -> Floats:
     if isinstance(values, Density | TreeDensity):
-        values = values.dense().values  # Sums to 1 within 1e-6 only, so it is normalised like everything else.
+        values = values.dense().values  # A density sums to 1 only within 1e-6, so it is normalised too.
     try:
         mass = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -82,13 +82,16 @@ def _normalised(name: str, values: Map) -> Floats:
     largest = mass.max()
     if largest <= 0:
         raise InvalidInput(f"The {name} holds no mass, so it cannot be compared; give at least one positive cell.")
-    # Divided by the largest first, so that neither very small nor very large masses leave the range of a float.
+    # The map is divided by its largest value first, so that the sum neither underflows nor overflows.
     scaled = mass / largest
     return np.asarray(scaled / scaled.sum(), dtype=np.float64)
 
 
 def _check_place(one: Grid, other: Grid) -> None:
-    """Refuse densities on different rectangles; a thousandth of a cell allows for files that round their bounds."""
+    """Refuse two densities on different rectangles.
+
+    A difference of a thousandth of a cell is allowed, because files may round the bounds of a grid.
+    """
     if one.shape != other.shape:
         raise InvalidInput(
             f"The truth has shape {one.shape}, the estimate has {other.shape}; bring both to one shape with resample."

@@ -1,6 +1,7 @@
-"""Entropic W₂ on large grids: the Gaussian kernel is a product of one along the rows and one along the columns.
+"""Sinkhorn's algorithm: the Wasserstein distance W₂ with entropic smoothing, on large grids.
 
-No certificate comes with it. For W₁ use :func:`heathaze.metrics.emd`; for exact W₂ on small grids,
+The Gaussian kernel is the product of a kernel along the rows and one along the columns, so a step is cheap. The result
+has no proven bounds. For W₁ with bounds use :func:`heathaze.metrics.emd`; for exact W₂ on small grids use
 :func:`heathaze.metrics.w2`.
 """
 
@@ -17,10 +18,10 @@ from heathaze.types import Floats
 MAX_CELLS = 2**20
 MAX_STEPS = 1000
 RELAXATION = 1.7
-"""Over-relaxation of the steps; below 2 it converges near the solution, and saves most of them."""
+"""The factor of over-relaxation. Below 2 the steps converge near the solution, and 1.7 saves most of the steps."""
 
 COARSE = 4.0
-"""While the blur is wider than this many cells, steps are taken on a map of half the side, where it looks the same."""
+"""While the blur is wider than this many cells, steps use a map of half the side, with nearly the same result."""
 
 
 def sinkhorn_w2(
@@ -32,26 +33,27 @@ def sinkhorn_w2(
     tolerance: float = 1e-2,
     unit: LengthUnit = "box",
 ) -> float:
-    """W₂ with the Euclidean metric, smoothed at the length ``blur``.
+    """Compute the Euclidean Wasserstein distance W₂ of two maps, smoothed at the length ``blur``.
 
         OT_ε(p, q) = min over γ of  Σ γ(x, y) ‖x − y‖² + ε KL(γ ‖ p ⊗ q),   ε = blur²
         S(p, q)    = OT_ε(p, q) − ½ OT_ε(p, p) − ½ OT_ε(q, q)
 
-    The result is √S, or √OT_ε with ``debiased=False``. The entropy makes OT_ε(p, p) positive: the distance of a map to
-    itself would not be 0, and maps that are too concentrated would have the smallest distance. Subtracting the two self
-    terms removes that: S(p, p) = 0 and S > 0 otherwise (Feydy et al. 2019, theorem 1). S is hardly sensitive to
-    differences finer than the blur; as blur → 0 it becomes W₂².
+    The result is √S, or √OT_ε with ``debiased=False``. The entropy makes OT_ε(p, p) positive. So the distance of a map
+    to itself would not be 0, and maps that are too concentrated would have the smallest distance. Subtracting the self
+    terms OT_ε(p, p) and OT_ε(q, q) removes this bias: S(p, p) = 0, and S > 0 otherwise (Feydy et al. 2019, theorem 1).
+    S is hardly sensitive to differences finer than the blur. As blur → 0, S converges to W₂².
 
-    Potentials are kept in logarithms (a kernel of exp(−‖x − y‖²/ε) underflows at 27 blurs). ε is lowered by a factor of
-    4 at a time from the size of the map, on a coarser map as long as the blur spans several of its cells.
+    Potentials are computed in logarithms, since the kernel exp(−‖x − y‖²/ε) underflows at a distance of 27 blurs. The
+    smoothing starts at the size of the map, and ε decreases by a factor of 4 until it is blur². While the blur is
+    several cells wide, a coarser map is used.
 
     Args:
         truth: A density or an array of mass.
         estimate: Another of the same shape.
-        blur: √ε as a part of the longer side, whatever the unit.
-        debiased: Subtract the self terms.
-        tolerance: When to stop: the share of the mass that the plan still brings to a wrong place. 0.01 leaves a
-            relative error of about 1e-4. The iteration stops after 1000 steps in any case.
+        blur: √ε as a fraction of the longer side, in either unit.
+        debiased: Whether the self terms are subtracted.
+        tolerance: The iteration stops if the plan brings at most this share of the mass to a wrong place. 0.01 leaves a
+            relative error of about 1e-4. The iteration also stops after 1000 steps.
         unit: ``"box"`` (the longer side is 1) or ``"cells"``.
 
     Returns:
@@ -59,7 +61,7 @@ def sinkhorn_w2(
 
     Raises:
         InvalidInput: The maps cannot be compared, or an argument is out of range.
-        TooLarge: More than 2^20 cells.
+        TooLarge: The maps have more than 2^20 cells.
 
     Cost: a step is a product of matrices, rows·cols·(rows + cols) operations, and the number of steps grows with
     1 / blur²: seconds on 256 × 256, minutes on 1024 × 1024.
@@ -88,7 +90,10 @@ def sinkhorn_w2(
 
 
 def _cost(p: Floats, q: Floats, epsilon: float, tolerance: float) -> float:
-    """OT_ε in cells², by the dual: Σ p f + Σ q g, with f and g at the fixed point of each other's soft minimum."""
+    """Compute the entropic transport cost OT_ε in cells², as the dual value Σ p f + Σ q g.
+
+    The potentials f and g are at a fixed point: each is the soft minimum of the other.
+    """
     levels = [(p, q)]  # From fine to coarse.
     while min(levels[-1][0].shape) > 8 and all(side % 2 == 0 for side in levels[-1][0].shape):
         one, other = levels[-1]
@@ -102,20 +107,23 @@ def _cost(p: Floats, q: Floats, epsilon: float, tolerance: float) -> float:
             level -= 1
             f, g = _spread(f, 2), _spread(g, 2)
         last = present <= epsilon and level == 0
-        size = 4.0**level  # One cell of this level, squared, in cells of the full map.
+        size = 4.0**level  # The squared side of a cell of this level, in cells² of the full map.
         f, g = _iterate(*levels[level], f / size, g / size, present / size, tolerance if last else 0.1)
         f, g = f * size, g * size
         if last:
             return float((p * f).sum() + (q * g).sum())
         present = max(epsilon, present / 4)
         if present <= epsilon and level > 0 and math.sqrt(present) >= 2 * COARSE * 2**level:
-            # The blur is wide enough for the coarse map, but the answer is wanted on the full one.
+            # The blur is wide enough for the coarse map, but the last steps must be taken on the full map.
             f, g = _spread(f, 2**level), _spread(g, 2**level)
             level = 0
 
 
 def _iterate(p: Floats, q: Floats, f: Floats, g: Floats, epsilon: float, tolerance: float) -> tuple[Floats, Floats]:
-    """f ← softmin(g), g ← softmin(f), until neither changes. For p with itself f = g, and half steps soon converge."""
+    """Take Sinkhorn steps, f ← softmin(g) and g ← softmin(f), until the potentials f and g hardly change.
+
+    If p and q are the same map, f = g, and half steps converge quickly.
+    """
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(p), np.log(q)
     itself = p is q
@@ -128,24 +136,24 @@ def _iterate(p: Floats, q: Floats, f: Floats, g: Floats, epsilon: float, toleran
         g = new_g if itself else g + longer * (new_g - g)
         if change <= tolerance * epsilon:
             break
-    # A last step in turn, so that the plan has the mass of q exactly.
+    # A last full step of each potential, so that the plan brings exactly the mass of q.
     f = _softmin(g, log_q, epsilon)
     return f, _softmin(f, log_p, epsilon)
 
 
 def _softmin(g: Floats, log_q: Floats, epsilon: float) -> Floats:
-    """−ε log Σ_y q(y) exp((g(y) − ‖x − y‖²) / ε), one axis after the other."""
+    """Compute the soft minimum −ε log Σ_y q(y) exp((g(y) − ‖x − y‖²) / ε), one axis after the other."""
     across = _logsumexp(g / epsilon + log_q, 1 / epsilon)
     down = _logsumexp(np.ascontiguousarray(across.T), 1 / epsilon)
     return np.ascontiguousarray(-epsilon * down.T)
 
 
 def _logsumexp(h: Floats, weight: float) -> Floats:
-    """log Σ_k exp(h[i, k] − weight·(j − k)²) for all i, j: a product of matrices wherever that does not underflow.
+    """Compute log Σ_k exp(h[i, k] − weight·(j − k)²) for all i and j, by a product of matrices if nothing underflows.
 
-    With the largest h of each row taken out, both factors of a term are at most 1. Factors below 1e-150 are set to 0,
-    so that no product is denormal (those take a hundred times as long); a sum above 1e-130 does not miss the terms lost
-    that way. The other sums are done one by one in logarithms.
+    The largest h of each row is subtracted first, so both factors of a term are at most 1. Factors below 1e-150 are set
+    to 0, because products of denormal numbers take a hundred times as long. If a sum is above 1e-130, the lost terms do
+    not matter. All other sums are computed one by one in logarithms.
     """
     from heathaze.metrics._kernels import logsumexp_at
 

@@ -1,4 +1,7 @@
-"""Exact transport where few cells differ: a linear program over pairs of cells, solved by column generation."""
+"""Earth mover's distance of maps that differ in few cells: a linear program over pairs of cells.
+
+The program is solved by column generation. A source is a cell with a surplus, and a sink is a cell that lacks mass.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,27 @@ from heathaze.metrics._certificates import EPS, SUM, diameter
 from heathaze.types import Floats
 
 MAX_PAIRS = 2**18
-"""Cells with too much times cells with too little; above it only the flow on the grid is used."""
+"""The most pairs of a source and a sink; with more pairs, only the flow on the grid is used."""
 
 QUICK_PAIRS = 2**14
-"""Up to this many pairs the program takes less time than some more steps on the grid."""
+"""Up to this many pairs, the program takes less time than some more steps of the solver on the grid."""
 
 BARE_PAIRS = 2**10
-"""Up to this many pairs the program is solved before any step on the grid."""
+"""Up to this many pairs, the program is solved before the solver takes any step on the grid."""
 
 NEAR = 6
-"""Pairs of least reduced cost that each cell brings into the first program."""
+"""The number of pairs with the least reduced cost that each cell adds to the first program."""
 
 ROUNDS = 40
 
 
 def bare_points(f: Floats) -> bool:
-    """Whether so few cells differ that the program is solved before any step on the grid."""
+    """Check whether so few cells differ that the linear program is solved before any step of the solver on the grid."""
     return 0 < int((f > 0).sum()) * int((f < 0).sum()) <= min(BARE_PAIRS, f.size // 16)
 
 
 def patience(f: Floats, steps: int) -> float:
-    """After how many steps on the grid to solve the program: at the first stop (0), after ``steps``, or never (∞)."""
+    """Choose after how many solver steps on the grid the linear program is solved: 0, ``steps``, or never (∞)."""
     pairs = int((f > 0).sum()) * int((f < 0).sum())
     if pairs == 0 or pairs > MAX_PAIRS:
         return math.inf
@@ -39,18 +42,20 @@ def patience(f: Floats, steps: int) -> float:
 
 
 def transport(f: Floats, guess: Floats, metric: Metric, tolerance: float, blur: float) -> tuple[float, float]:
-    """Lower and upper bound in cells, closer than the tolerance if the program can be solved.
+    """Compute a lower and an upper bound on the distance, in cells, by a linear program over pairs of cells.
 
-    The program begins with the pairs of least reduced cost under a potential, and gains those that its own dual finds
-    cheaper. The bounds do not rely on the solver: negative parts of its plan are cut off, what the plan then leaves
-    undone is paid for with D, and its dual is made feasible for all pairs, v(y) = min over x of d(x, y) − u(x).
+    The program starts with the pairs of least reduced cost under the guessed potential. Pairs whose reduced cost under
+    the dual solution is negative are added, and the program is solved again. The bounds do not trust the solver.
+    Negative masses of its plan are set to zero, and mass that the plan then does not move costs D, the largest distance
+    on the map. Its dual solution u, v is made feasible for all pairs: v(y) = min over x of d(x, y) − u(x), where d is
+    the distance.
 
     Args:
-        f: What each cell has too much.
+        f: The surplus of each cell; negative where mass is missing.
         guess: A potential.
         metric: ``"l1"`` or ``"l2"``.
         tolerance: The wanted gap in cells.
-        blur: How much of f may be rounding, in ℓ1.
+        blur: A bound on the rounding error of f, in ℓ1.
     """
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -98,7 +103,7 @@ def transport(f: Floats, guess: Floats, metric: Metric, tolerance: float, blur: 
 
 
 def add_corners(chosen: np.ndarray, here: Floats, there: Floats) -> None:
-    """Choose the pairs of the north-west corner rule, so that the first program is feasible.
+    """Add the pairs of the north-west corner rule to the linear program, so that a feasible plan exists.
 
     Args:
         chosen: (sources, sinks) marks of the pairs in the program; changed in place.
@@ -117,15 +122,15 @@ def add_corners(chosen: np.ndarray, here: Floats, there: Floats) -> None:
 
 
 def add_best(chosen: np.ndarray, reduced: Floats, count: int) -> bool:
-    """Choose the pairs of least reduced cost of each row and column.
+    """Add the pairs with the least reduced cost of each source and of each sink to the linear program.
 
     Args:
         chosen: (sources, sinks) marks of the pairs in the program; changed in place.
         reduced: Reduced cost of each pair; infinite for pairs that must not be chosen.
-        count: How many pairs of each row and column.
+        count: The number of pairs for each source and each sink.
 
     Returns:
-        Whether there was a new pair.
+        Whether a new pair was added.
     """
     before = int(chosen.sum())
     for values, grid in ((reduced, chosen), (reduced.T, chosen.T)):

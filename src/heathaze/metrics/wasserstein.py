@@ -1,7 +1,7 @@
 """Wasserstein distances with the Euclidean ground metric: exact on small grids, and sliced at any size.
 
-W₁ and W₂ use POT's network simplex. The sliced distance is the mean over directions of transport along a line, which
-needs no solver.
+W₁ and W₂ use the network simplex of the package POT. The sliced distance projects the maps on lines in many directions
+and averages the distances, which needs no solver.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from heathaze.metrics.pair import LengthUnit, Map, cells_in_unit, pair
 from heathaze.types import Floats
 
 MAX_PAIRS = 2**24
-"""Costs are held for every pair of cells with mass: 128 MB of float64 at this limit (64 × 64 full cells)."""
+"""The most pairs of cells with mass. The costs of all pairs then take 128 MB (two maps of 64 × 64 full cells)."""
 
 
 def w1(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
-    """The least mean Euclidean distance over which the mass must travel.
+    """Compute the exact Wasserstein distance W₁: the least mean Euclidean distance that the mass must travel.
 
-        W₁(p, q) = min over γ of  Σ γ(x, y) · ‖x − y‖₂
+        W₁(p, q) = min over plans γ of  Σ γ(x, y) · ‖x − y‖₂
 
     For larger grids use :func:`heathaze.metrics.emd`.
 
@@ -38,7 +38,7 @@ def w1(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
 
     Raises:
         InvalidInput: The maps cannot be compared, or there is no such unit.
-        TooLarge: More than 2^24 pairs of cells with mass.
+        TooLarge: The maps have more than 2^24 pairs of cells with mass.
         MissingExtra: POT is not installed.
 
     >>> a = [[1, 0], [0, 0]]
@@ -49,11 +49,11 @@ def w1(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
 
 
 def w2(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
-    """The root of the least mean squared Euclidean distance (with the root, which the paper leaves out: errata E1-9).
+    """Compute the exact Wasserstein distance W₂: the root of the least mean squared Euclidean distance of transport.
 
-        W₂(p, q) = √ min over γ of  Σ γ(x, y) · ‖x − y‖₂²
+        W₂(p, q) = √ min over plans γ of  Σ γ(x, y) · ‖x − y‖₂²
 
-    Arguments, unit and errors are those of :func:`w1`.
+    The paper leaves out the root (errata E1-9). The errors are the same as in :func:`w1`.
 
     Args:
         truth: A density or an array of mass.
@@ -70,28 +70,29 @@ def w2(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
 
 
 def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, unit: LengthUnit = "box") -> float:
-    """How far the mass must travel when it is projected on a line, on average over the directions of the line.
+    """Compute the sliced Wasserstein distance: the distance of the maps projected on lines, averaged over directions.
 
-        SW_k(p, q)^k = mean over angles of W_k(p_θ, q_θ)^k,   p_θ = p projected on the line with angle θ
+        SW_k(p, q)^k = mean over angles θ of W_k(p_θ, q_θ)^k,   p_θ = p projected on the line with angle θ
 
-    On a line the best plan keeps the order, so W₁ is the area between the two cumulative sums and W₂ compares equal
-    quantiles; both are exact for the centres of cells. Angles are spread evenly over half a turn, π(i + ½)/directions;
-    the mean over finitely many is the only approximation.
+    On a line the best plan keeps the order of the mass. So W₁ is the area between the two cumulative sums, and W₂
+    compares equal quantiles; both are exact for the centres of cells. The angles are π(i + ½)/directions, spread evenly
+    over half a turn. The only approximation is the mean over finitely many angles.
 
-    It is at most W_k with the Euclidean metric (2/π of it for a shift with k = 1), and cheap at any size.
+    The sliced distance is at most W_k with the Euclidean metric (2/π of W_1 if one map is the other shifted), and cheap
+    at any size.
 
     Args:
         truth: A density or an array of mass.
         estimate: Another of the same shape.
         order: k, 1 or 2.
-        directions: How many angles, at least 1.
+        directions: The number of angles, at least 1.
         unit: ``"box"`` (the longer side is 1) or ``"cells"``.
 
     Returns:
         The distance in that unit.
 
     Raises:
-        InvalidInput: The maps cannot be compared, or an argument is none of the above.
+        InvalidInput: The maps cannot be compared, or an argument is out of range.
 
     Cost: a sort of the cells for each direction; 0.5 s on 256 × 256.
 
@@ -137,7 +138,7 @@ def _to_one(mass: Floats) -> Floats:
 
 
 def network_simplex() -> Any:
-    """POT's ``emd2``: the cost of the cheapest plan between two weighted sets of points.
+    """Import POT's function ``emd2``, which computes the exact cost of transport between two weighted sets of points.
 
     Raises:
         MissingExtra: POT is not installed.
@@ -153,7 +154,7 @@ def network_simplex() -> Any:
 
 
 def _on_a_line(place: Floats, here: Floats, there: Floats, order: int) -> float:
-    """W_k^k of two masses at the same places of a line."""
+    """Compute W_k^k (k = ``order``) of two distributions of mass on the same points of a line."""
     along = np.argsort(place, kind="stable")
     place, here, there = place[along], here[along], there[along]
     if order == 1:
