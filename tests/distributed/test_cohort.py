@@ -161,7 +161,7 @@ def test_noise_shaped_on_those_invited_has_no_price(monkeypatch: pytest.MonkeyPa
         ({"people": 10, "shards": 3}, "Ask 9 or 12"),
         (
             {"people": 4, "shards": 2},
-            "4 people in 2 shards leave fewer than 3 in some, and a sum over fewer than 3 hides no one",
+            "4 people in 2 shards leave fewer than 3 in a shard, and a sum over fewer than 3 hides no one",
         ),
         ({"people": 100, "dropout": 0.5}, "opened with 50 people; more than half must be left"),
         ({"people": 100, "dropout": 1}, "dropout is 1; give a share"),

@@ -237,7 +237,7 @@ def test_bad_sums_are_refused(values: np.ndarray, variance: float, people: float
 
 
 def test_no_rounds_make_no_map() -> None:
-    with pytest.raises(InvalidInput, match="no sums to make a map from"):
+    with pytest.raises(InvalidInput, match="no noisy regions to make a map from; give at least one round"):
         region_map([])
 
 

@@ -1,8 +1,9 @@
-"""Maps by secure sums: devices add noise to their vectors and mask them, and the server learns nothing but noisy sums.
+"""The distributed model: devices add noise to masked vectors, and the server learns only noisy sums of the vectors.
 
-A :class:`Survey` asks a :class:`Cohort` of devices in a few rounds, as a mechanism such as :class:`AdaptiveQuadtree`
-decides. A :class:`Device` answers :class:`Question` s and pays from its own budget. :func:`simulate` runs a whole
-survey on a made-up population; :func:`run_survey` runs one with real devices and real secure sums in one process.
+A :class:`Survey` asks a :class:`Cohort` of devices in a few rounds. A mechanism such as :class:`AdaptiveQuadtree`
+chooses the question of each round. A :class:`Device` answers :class:`Question` s and pays from its own budget.
+:func:`simulate` runs a whole survey on a made-up population; :func:`run_survey` runs one with real devices and real
+secure sums in one process.
 """
 
 from heathaze.distributed.adaptive_grid import AdaptiveGrid

@@ -1,4 +1,4 @@
-"""AdaptiveGrid: two rounds, a coarse grid and pieces of its blocks (AG of Qardaji, Yang, Li 2013; section 6.2)."""
+"""AdaptiveGrid: count people in coarse blocks, then in pieces of the blocks (AG of Qardaji, Yang, Li 2013)."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from heathaze.types import Floats
 
 @dataclass(frozen=True, eq=False, init=False)
 class AdaptiveGrid:
-    """Count blocks in a first round and pieces of them in a second, more where people are; see ``adaptive_grid.md``.
+    """Count people in blocks, then in pieces of blocks, with more pieces where people are; see ``adaptive_grid.md``.
 
     Args:
         grid: The public grid, of at most 2^24 cells.
-        epsilon: What both rounds together cost one person.
-        blocks: Blocks on a side in the first round, 1 to 1024 and at most one for each cell. The paper has 10.
+        epsilon: Privacy loss of one person over both rounds.
+        blocks: Number of blocks on a side of the map in the first round, 1 to 1024. The paper has 10.
         alpha: Share of ε for the first round, between 0 and 1 (the paper's α).
         people_a_piece: About how many people a piece of a block holds at ε = 1 (the paper's c2).
-        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place.
+        mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
 
     Raises:
         InvalidInput: An argument is out of range.
@@ -74,11 +74,11 @@ class AdaptiveGrid:
             mass=check_mass(mass),
         )
         if not 0 < alpha < 1:
-            raise InvalidInput(f"alpha is {alpha}; give a part of the budget between 0 and 1.")
+            raise InvalidInput(f"alpha is {alpha}; give a share of the budget between 0 and 1.")
         if self.grid.cells > MAX_DENSE_CELLS:
             raise TooLarge(
-                f"{self.grid.rows} × {self.grid.cols} cells are too many for pieces that are no squares of the "
-                "quadtree; use AdaptiveQuadtree or a coarser grid."
+                f"{self.grid.rows} × {self.grid.cols} cells are too many, because AdaptiveGrid stores one number per "
+                "cell; use AdaptiveQuadtree or a coarser grid."
             )
         self._budgets()
 
@@ -86,14 +86,14 @@ class AdaptiveGrid:
         return divide_budget(self.epsilon, [self.alpha, 1 - self.alpha])
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:
-        """The blocks first, then their pieces.
+        """Ask about the blocks in the first round, and about the pieces of the blocks in the second.
 
         Args:
             cohort: The people who will be asked.
-            rounds: The rounds so far.
+            rounds: The rounds that were answered so far.
 
         Returns:
-            The next question, or None when nothing is left to ask.
+            The next question, or None when the survey is complete.
         """
         first, second = self._budgets()
         if not rounds:
@@ -105,12 +105,13 @@ class AdaptiveGrid:
         return NextQuestion((Part(self._cut(rounds[0], cohort, second), second),), True, self.mass)
 
     def _cut(self, found: Round, cohort: Cohort, epsilon: Fraction) -> Mesh:
-        """n × n pieces of every block, n = √(N' (1 − α) ε / c2).
+        """Cut every block into n × n pieces for the second round, n = √(N' · (√2 / σ) / c2).
 
-        (1 − α) ε stands for how small the noise of a piece will be, √2 / σ, which shards and shapes change.
+        N' is the noisy count of the block, σ the standard deviation of the noise of a piece, and c2 is
+        ``people_a_piece``. The paper has (1 − α) ε instead of √2 / σ, which holds for a single shard.
         """
         noise = math.sqrt(cohort.people * cohort.shape) * share_deviation(laplace_scale(self.mass, epsilon)) / self.mass
-        # Scaled up to all who were asked. Without noise every piece may be one cell.
+        # Counts are scaled up to all people who were asked. Without noise every piece may be one cell.
         counts = np.maximum(found.counts(), 0.0) * (cohort.people / found.people)
         quiet = math.sqrt(2) / max(noise, 1e-9)
         wanted = np.sqrt(counts * quiet / self.people_a_piece)
@@ -124,7 +125,7 @@ class AdaptiveGrid:
             wanted = wanted / 2
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """The pieces after reconciliation: negative ones count as 0, and the density is even within each piece.
+        """The map of the reconciled pieces: negative counts become 0, and the density is constant within each piece.
 
         Args:
             rounds: All rounds of the survey.
@@ -138,11 +139,11 @@ class AdaptiveGrid:
         return Estimate(density, people_in(values.sum(), rounds[-1].people))
 
     def reconciled(self, rounds: Sequence[Round]) -> Floats:
-        """Pieces that sum to the best estimate of their block, in people of the second round.
+        """Reconcile the counts of the pieces with the counts of their blocks, in people of the second round.
 
         A block of k pieces has two estimates: its own count, of variance σ1², and the sum of its pieces, of variance
-        k σ2². The best one is their mean weighted by inverse variances. Its difference to the sum is divided evenly
-        among the pieces.
+        k σ2². The best estimate is the mean of both, weighted by inverse variances. The difference between this mean
+        and the sum of the pieces is divided evenly among the pieces.
 
         Args:
             rounds: The first round, or both.
@@ -154,7 +155,7 @@ class AdaptiveGrid:
         scale = second.people / first.people
         fine, coarse = second.counts(), scale * first.counts()
         pieces = np.bincount(blocks)
-        # w = k σ2² / (σ1² + k σ2²); without any noise the pieces are right.
+        # Weight of the block's own count: k σ2² / (σ1² + k σ2²). Without any noise, the counts of the pieces are exact.
         variance = pieces * second.deviation() ** 2
         together = (scale * first.deviation()) ** 2 + variance
         weight = np.divide(variance, together, out=np.zeros(len(pieces)), where=together > 0)

@@ -1,4 +1,4 @@
-"""A map that finds its own resolution in a few rounds of secure sums (Bagdasaryan et al. 2022, errata part 4)."""
+"""AdaptiveQuadtree: ask about regions that are split or merged from round to round (Bagdasaryan et al. 2022)."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ from heathaze.types import Integers
 
 @dataclass(frozen=True, eq=False, init=False)
 class AdaptiveQuadtree:
-    """A map that finds its resolution in a few rounds of secure sums; see ``adaptive_quadtree.md``.
+    """Ask about regions of a quadtree that are split or merged after every round; see ``adaptive_quadtree.md``.
 
     Each round asks how many people each region holds. Regions with many people are split into quarters; regions with
-    almost no people are merged into the square around them. Early rounds spend little budget, only what they need to
-    find where people are; the last round spends the rest.
+    almost no people are merged into the square around them. Early rounds spend a small part of the
+    budget to find where people are, and the last round spends the remaining budget.
 
     Args:
         grid: The public grid; no region is smaller than a cell.
-        epsilon: What all rounds together cost one person.
-        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place, 10,000 if
-            they have several.
+        epsilon: Privacy loss of one person over all rounds.
+        mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place, for
+            example 10,000 if people have several places.
         start: Regions of the first round; the quarters of the map if left out (see :meth:`starting_from`).
-        split_above: A region is split if it holds more people than this many standard deviations of the noise to come;
-            at 8, each quarter holds two on average. The paper has 2.
+        split_above: A region is split if it holds more people than this many standard deviations of the noise of the
+            next round. At 8, each quarter holds two standard deviations of people on average. The paper has 2.
         early_noise: Standard deviation of the noise of an early round, as a share of the people per region. The paper
             has 0.1.
-        reserve: A round is the last one if its cost times this number is more than the budget that is left.
-        max_rounds: The most rounds, 1 or more.
+        reserve: A round is the last one if its cost times this number exceeds the remaining budget.
+        max_rounds: The largest number of rounds, 1 or more.
         flagged: Also ask for the share of people with a flag (:func:`~heathaze.distributed.proportions`).
         interval: With a flag: split as long as the 90 % interval of the share in each quarter is at most this wide,
             between 0 and 1.
-        disjoint: Ask other people in every round. Every round may then spend all of ε, and needs its own people.
+        disjoint: Ask different people in every round. Every round may then spend all of ε.
 
     Raises:
         InvalidInput: An argument is out of range.
@@ -122,14 +122,14 @@ class AdaptiveQuadtree:
     # ── asking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:
-        """The next question: regions chosen from the last round, and a budget chosen from the regions.
+        """Ask the next question: the regions follow from the last round, and the budget from the number of regions.
 
         Args:
             cohort: The people who will be asked.
-            rounds: The rounds so far.
+            rounds: The rounds that were answered so far.
 
         Returns:
-            The next question, or None when nothing is left to ask.
+            The next question, or None when the survey is complete.
         """
         if rounds and rounds[-1].question.final:
             return None
@@ -144,7 +144,7 @@ class AdaptiveQuadtree:
         return NextQuestion((part,), final, self.mass, self.flagged)
 
     def starting_from(self, earlier: Density | TreeDensity | Release, cohort: Cohort) -> AdaptiveQuadtree:
-        """The same mechanism, started with regions that suit an earlier map: fewer rounds, more budget for the last.
+        """The same mechanism with first regions that suit an earlier map, so that fewer rounds are needed.
 
         Args:
             earlier: A public map on the same grid.
@@ -158,7 +158,8 @@ class AdaptiveQuadtree:
         density = earlier.estimate.density if isinstance(earlier, Release) else earlier
         if density.grid != self.grid:
             raise InvalidInput("The earlier map lies on another grid; make both with the same Grid.")
-        # As many regions as make the first round the last one, and none from a square that would not be split.
+        # The regions are as many as make the first round the last one. A square is divided only if `ask` would split
+        # it.
         noise = self._noise(cohort, self.epsilon / Fraction(self.reserve))
         most = min(self.early_noise * cohort.people / max(noise, 1e-300), self.grid.cells)
         least = self._limits(cohort, self.epsilon)[0] / cohort.people
@@ -173,14 +174,17 @@ class AdaptiveQuadtree:
         return self.epsilon - sum((one.question.epsilon for one in rounds), Fraction(0))
 
     def _schedule(self, partition: Partition, cohort: Cohort) -> Fraction:
-        """The ε whose noise is ``early_noise`` times the people per region (errata E3-6)."""
+        """The budget of an early round: its noise is ``early_noise`` times the people per region (errata E3-6)."""
         wanted = self.early_noise * cohort.people / len(partition)
         shape = self._shape(cohort)
         epsilon = epsilon_from_sigma(self.mass * wanted / math.sqrt(shape), self.mass)
         return max(Fraction(math.floor(epsilon * GRAIN), GRAIN), SMALLEST_EPSILON)
 
     def _shape(self, cohort: Cohort) -> float:
-        """Shape of the noise of one region's count: shards add up, and with a flag a count is a sum of two numbers."""
+        """Total shape of the noise of one region's count, over all shards.
+
+        With a flag, a count is the sum of two numbers.
+        """
         return float(cohort.people * cohort.shape) * (2 if self.flagged else 1)
 
     def _noise(self, cohort: Cohort, epsilon: Fraction) -> float:
@@ -188,19 +192,19 @@ class AdaptiveQuadtree:
         return math.sqrt(self._shape(cohort)) * share_deviation(laplace_scale(self.mass, epsilon)) / self.mass
 
     def _limits(self, cohort: Cohort, left: Fraction) -> tuple[float, float]:
-        """Regions with more people than the first number are split, with fewer than the second merged.
+        """Limits for regions, in people: above the first limit a region is split, below the second it is merged.
 
-        Both are multiples of the noise that the next question can have at best (errata E3-7).
+        Both are multiples of the noise of a question that spends the whole remaining budget (errata E3-7).
         """
         noise = self._noise(cohort, left)
         if self.interval is not None:
-            enough = people_needed(self.interval, noise / math.sqrt(2))  # of each of the two numbers
+            enough = people_needed(self.interval, noise / math.sqrt(2))  # noise of each of the two counts
             return 4 * enough, enough
         return self.split_above * noise, self.split_above * noise / 4
 
     def _next(self, last: Round, cohort: Cohort, left: Fraction) -> Partition:
         upper, lower = self._limits(cohort, left)
-        # Scaled up to all who were asked.
+        # Counts are scaled up to all people who were asked.
         counts = last.counts() * (cohort.people / last.people)
         split = counts > upper
         # A device sends at most LONGEST numbers, so the regions with the most people are split first.
@@ -211,7 +215,7 @@ class AdaptiveQuadtree:
     # ── estimating ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:
-        """One density from all rounds (:mod:`heathaze.distributed.region_map`), in people of the last round.
+        """Fit one map to the regions of all rounds, by :func:`heathaze.distributed.region_map.region_map`.
 
         Args:
             rounds: All rounds of the survey.
@@ -243,7 +247,7 @@ class AdaptiveQuadtree:
 
 
 def _asked(partition: Partition, shape: tuple[int, ...]) -> Integers:
-    """Level of the region to which the first cell of each of some squares belongs."""
+    """The quadtree level of the region that contains the first cell of each square of a coarser map."""
     side = 2 ** round(math.log2(max(partition.grid.shape) / max(shape)))
     rows, cols = np.indices(shape) * side
     entries = partition.locate(interleave(rows.ravel(), cols.ravel()))

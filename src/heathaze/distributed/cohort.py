@@ -1,4 +1,4 @@
-"""The cohort of a survey: how many people are asked, in how many shards, and how many may be lost or collude."""
+"""Cohort of a survey: how many people are asked, in how many shards, and how many may drop out or collude."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ FAILURE_PROBABILITY = Fraction(1, 2**40)
 """Bound on the probability that, in one round, some shard holds more colluders than are planned for."""
 
 _UNIT = 2**128
-"""The number one, in the fixed-point numbers of :func:`most_in_a_shard`."""
+"""The integer that stands for a weight of 1 in :func:`most_in_a_shard`, which computes in fixed-point numbers."""
 
 _LARGEST = 2**20
-"""For larger shards, which no secure sum takes, a formula replaces the sum of many terms."""
+"""For shards of more people, Hoeffding's inequality replaces the exact sum. No secure sum takes such a shard."""
 
 
 @dataclass(frozen=True, init=False)
 class Cohort:
     """The people who are asked one question: disjoint shards of equal size, each summed separately.
 
-    The *threshold* is t = shard − ⌈dropout · shard⌉. A shard of which fewer people deliver is given up unopened:
-    clients reveal nothing about a smaller set of survivors.
+    The *threshold* of a shard is t = shard − ⌈dropout · shard⌉, where shard is its number of people. If fewer than t
+    people deliver their vectors, the shard is given up and its sum is not opened: clients reveal nothing about a
+    smaller set of survivors.
 
-    The *colluders* of a shard are at most c. With one shard, c = K = ⌈colluding · people⌉. Several shards are drawn at
-    random from one list, so a shard may hold more colluders than its even part K/shards. The number X of corrupt people
-    in one shard is hypergeometric, and c is the least number with shards · Pr[X > c] ≤ 2^−40: the union bound over all
-    shards of a round (:func:`most_in_a_shard`).
+    The number of *colluders* of a shard is at most c. In all, K = ⌈colluding · people⌉ people may collude, and with one
+    shard c = K. Several shards are drawn at
+    random from one list, so a shard may hold more colluders than its even part K/shards. The number X of colluders
+    in one shard is hypergeometric, and c is the smallest number with shards · Pr[X > c] ≤ 2^−40: the union bound over
+    all shards of a round (:func:`most_in_a_shard`).
 
-    | people | corrupt | shards | people of a shard | even part | c |
+    | people | colluders K | shards | people of a shard | even part K/shards | c |
     |---|---|---|---|---|---|
     | 10,000 | 500 | 1 | 10,000 | 500 | 500 |
     | 10,000 | 500 | 2 | 5,000 | 250 | 327 |
@@ -48,17 +50,18 @@ class Cohort:
     | 1,000,000 | 50,000 | 100 | 10,000 | 500 | 674 |
 
     The *shape* of one device's share of the noise is 1/(t − c), so the shares of the remaining honest people add up to
-    shape 1 or more, which is discrete Laplace noise or more (errata E3-2, E3-5). The price: if no one is lost and no
-    one colludes, the noise of a shard has shape shard/(t − c). That is 1.18 for the defaults and one shard, so its
-    standard deviation is 8 % larger than with a curator; 1.20 for ten shards of 10,000, and 1.26 for ten shards of
-    1,000.
+    shape 1 or more, which is discrete Laplace noise or more (errata E3-2, E3-5). If nobody drops out or colludes, the
+    noise of a shard has shape shard/(t − c), which is more than needed. With the defaults the shape is 1.18 for one
+    shard, so the standard deviation is 8 % larger than with a curator. The shape is 1.20 for ten shards of 10,000
+    people, and 1.26 for ten shards of 1,000.
 
-    The server draws the shards and is trusted to draw them at random. Who colludes must not depend on the draw.
+    The server draws the shards and is trusted to draw them at random. The proof needs that who colludes does not depend
+    on the draw.
 
     Args:
-        people: How many people are asked; a multiple of ``shards``, and at least 3 for each.
-        shards: Into how many sums they are divided. Each sum has its own noise, so fewer shards are better.
-        dropout: Share of a shard that may be lost, from 0 to below 1/2.
+        people: Number of people who are asked: a multiple of ``shards``, and at least 3 for each shard.
+        shards: Number of shards. Each shard has its own sum with its own noise, so fewer shards are more accurate.
+        dropout: Share of a shard that may drop out, from 0 to below 1/2.
         colluding: Share of all people asked that may tell the server all they know, from 0 to below 1.
 
     Raises:
@@ -83,8 +86,8 @@ class Cohort:
         assign(self, people=whole(people, "people"), shards=whole(shards, "shards"))
         if self.people < 3 * self.shards:
             raise InvalidInput(
-                f"{self.people} people in {self.shards} shards leave fewer than 3 in some, and a sum over fewer than 3 "
-                f"hides no one. Ask at least {3 * self.shards} people, or use fewer shards."
+                f"{self.people} people in {self.shards} shards leave fewer than 3 in a shard, and a sum over fewer "
+                f"than 3 hides no one. Ask at least {3 * self.shards} people, or use fewer shards."
             )
         if self.people % self.shards:
             raise InvalidInput(
@@ -95,13 +98,13 @@ class Cohort:
         assign(self, dropout=_share("dropout", dropout), colluding=_share("colluding", colluding))
         if 2 * self.threshold <= self.shard:
             raise InvalidInput(
-                f"A shard of {self.shard} would be opened with {self.threshold} people; more than half must be left: "
-                "tolerate a smaller dropout."
+                f"A shard of {self.shard} would be opened with {self.threshold} people; more than half must be left, "
+                "so give a smaller dropout."
             )
         if self.threshold - self.colluders < 2:
             raise InvalidInput(
                 f"Of the {self.threshold} people a shard is opened with, {self.colluders} may collude; at least 2 "
-                "honest ones must be left: tolerate fewer."
+                "honest ones must be left; give a smaller share colluding."
             )
 
     @property
@@ -111,25 +114,25 @@ class Cohort:
 
     @property
     def threshold(self) -> int:
-        """The fewest people of a shard with which its sum is opened."""
+        """The smallest number of people of a shard with which its sum is opened."""
         return self.shard - math.ceil(self.shard * self.dropout)
 
     @property
     def corrupt(self) -> int:
-        """The most people of the whole cohort who may collude with the server."""
+        """The largest number of people of the whole cohort who may collude with the server."""
         return math.ceil(self.people * self.colluding)
 
     @property
     def colluders(self) -> int:
-        """The most people of one shard who may collude with the server."""
+        """The largest number of people of one shard who may collude with the server."""
         return most_in_a_shard(self.people, self.corrupt, self.shards)
 
     @property
     def failure_probability(self) -> Fraction:
         """Bound on the probability that, in one round, some shard holds more than :attr:`colluders`.
 
-        It does not depend on any person's data, and it is not part of δ. A reader who prefers one number may read the
-        guarantee as (ε, δ) with this probability as δ.
+        This probability does not depend on any person's data, and it is not part of δ. A reader who prefers a single
+        statement may read the guarantee as (ε, δ)-differential privacy with this probability as δ.
         """
         return FAILURE_PROBABILITY if self.colluders < min(self.corrupt, self.shard) else Fraction(0)
 
@@ -139,17 +142,17 @@ class Cohort:
         return share_shape(self.threshold, self.colluders)
 
     def guarantee(self, loss: PrivacyLoss, rounds: int = 1) -> Guarantee:
-        """The guarantee of answers by this cohort.
+        """The guarantee for the people of this cohort who answer.
 
         Args:
             loss: The privacy loss of all answers of one person.
-            rounds: How many rounds were asked. Shards are drawn anew in every round, and each draw may fail.
+            rounds: Number of rounds. Shards are drawn anew in every round, and the failure probabilities add up.
         """
         trust = (Adjacency.ZERO_OUT, Trust.SECURE_SUM, self.colluders)
         return Guarantee(loss, Unit.PERSON, *trust, failure_probability=rounds * self.failure_probability)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for questions and releases."""
+        """The cohort as plain numbers and texts, for questions and releases."""
         return {
             "people": self.people,
             "shards": self.shards,
@@ -191,18 +194,19 @@ def _share(name: str, value: Number) -> Fraction:
 
 @functools.lru_cache(maxsize=64)
 def most_in_a_shard(people: int, corrupt: int, shards: int) -> int:
-    """The least c with  shards · Pr[X > c] ≤ 2^−40,  where X is the number of colluders in one shard.
+    """The largest number c of colluders to plan for in one shard: the smallest c with shards · Pr[X > c] ≤ 2^−40.
 
         Pr[X = x] = C(corrupt, x) · C(people − corrupt, shard − x) / C(people, shard),   shard = people / shards
 
-    X is hypergeometric: the people of one shard are drawn without replacement. Shards depend on each other, and the
-    union bound over them holds all the same. The sum is in integers, rounded up, and is divided by an integer that is
-    rounded down, so c is never too small. Above 2^20 people in a shard, Hoeffding's inequality replaces the exact tail.
+    X is the number of colluders in one shard. It is hypergeometric, because the people of a shard are drawn without
+    replacement. Shards depend on each other, but the union bound holds nevertheless. The tail is a sum of integers that
+    are rounded up, and it is compared with a total that is rounded down, so c is never too small. Above 2^20 people in
+    a shard, Hoeffding's inequality replaces the exact tail.
 
     Args:
         people: How many people are asked.
-        corrupt: How many of them collude.
-        shards: Into how many shards they are divided.
+        corrupt: How many of these people collude.
+        shards: Into how many shards the people are divided.
 
     >>> most_in_a_shard(people=10_000, corrupt=500, shards=10), most_in_a_shard(10_000, 500, 2)
     (104, 327)
@@ -213,7 +217,7 @@ def most_in_a_shard(people: int, corrupt: int, shards: int) -> int:
         return last
     if shard > _LARGEST:
         return min(last, _hoeffding(people, corrupt, shards))
-    # Weights relative to that of the mode, where they are largest: away from it they only fall.
+    # Weights are relative to the weight of the mode, which is the largest.
     mode = (shard + 1) * (corrupt + 1) // (people + 2)
     above = [_UNIT]
     for x in range(mode, last):
@@ -221,7 +225,7 @@ def most_in_a_shard(people: int, corrupt: int, shards: int) -> int:
         ways, of = (corrupt - x) * (shard - x), (x + 1) * (people - corrupt - shard + x + 1)
         above.append(-(-above[-1] * ways // of))
         if above[-1] == 1:
-            # Rounded up, it stays at 1 from here on.
+            # Because of rounding up, all further weights are 1.
             above += [last - x - 1]
             break
     total = _total_weight(people, corrupt, shard, mode)
@@ -234,7 +238,7 @@ def most_in_a_shard(people: int, corrupt: int, shards: int) -> int:
 
 
 def _total_weight(people: int, corrupt: int, shard: int, mode: int) -> int:
-    """The sum of all weights relative to that of the mode, rounded down."""
+    """The sum of the weights of all possible numbers of colluders, relative to the mode's weight, rounded down."""
     total = weight = _UNIT
     for x in itertools.count(mode):
         weight = weight * (corrupt - x) * (shard - x) // ((x + 1) * (people - corrupt - shard + x + 1))
@@ -251,7 +255,10 @@ def _total_weight(people: int, corrupt: int, shard: int, mode: int) -> int:
 
 
 def _hoeffding(people: int, corrupt: int, shards: int) -> int:
-    """mean + √(shard · ln(shards · 2^40) / 2), rounded up (Hoeffding 1963, Theorem 2 and Section 6)."""
+    """Hoeffding's bound on the colluders in a shard: mean + √(shard · ln(shards · 2^40) / 2), rounded up.
+
+    See Hoeffding 1963, Theorem 2 and Section 6.
+    """
     shard = people // shards
     # ln 2 < 0.6932
     bits = FAILURE_PROBABILITY.denominator.bit_length() + shards.bit_length()

@@ -1,4 +1,4 @@
-"""CountMin: the levels of Hierarchical in sketches, for maps with more squares than people (section 5.1)."""
+"""CountMin: ask for count-min sketches of quadtree levels, for maps with more squares than people (section 5.1)."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ class CountMin:
 
     Args:
         grid: The public grid.
-        epsilon: What all sketches together cost one person.
-        width: Entries of each row of a sketch, 2 to 2^20.
-        depth: Rows of each sketch, 1 or more. A place touches one entry in each row, so noise grows with the depth.
-        level: The finest level; that of the cells if left out.
-        split_above: A square is replaced by its quarters if it holds more than this many standard deviations of their
-            noise; at 8, each quarter holds two on average.
-        least: Take the smallest entry of a square over all rows, which is best without noise. Otherwise take their
-            mean, less what other squares add to it on average.
+        epsilon: Privacy loss of one person over all sketches.
+        width: Number of entries of each row of a sketch, 2 to 2^20.
+        depth: Number of rows of each sketch, 1 or more. A place touches one entry in each row, so noise grows with
+            depth.
+        level: The finest level; the level of the cells if left out.
+        split_above: A square is replaced by its quarters if its count exceeds this many standard deviations of the
+            quarters' noise. At 8, each quarter holds two standard deviations of people on average.
+        least: Take the smallest entry of a square over all rows, which is best without noise. Otherwise take the mean
+            of the entries, minus the average contribution of other squares.
         seed: Chooses the hash functions. It is public and chosen before any data is seen.
-        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place.
+        mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
 
     Raises:
         InvalidInput: An argument is out of range.
@@ -94,7 +95,7 @@ class CountMin:
             mass=check_mass(mass),
         )
         check_length(self.width * self.depth * len(self._levels))
-        self.sketch  # noqa: B018 - looks at its own limits
+        self.sketch  # noqa: B018 - the constructor of Sketch checks its limits
 
     @property
     def _levels(self) -> tuple[int, ...]:
@@ -103,25 +104,25 @@ class CountMin:
 
     @functools.cached_property
     def sketch(self) -> Sketch:
-        """What devices are asked for. Its keys are public constants that are sent in the question."""
+        """The sketch that devices are asked for. Its hash keys are public constants that are sent in the question."""
         words = iter(Simulation(self.seed).words(2 * self.depth * len(self._levels)).tolist())
         keys = tuple(tuple((next(words), next(words)) for _ in range(self.depth)) for _ in self._levels)
         return Sketch(self.grid, self._levels, self.width, keys)
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:  # noqa: ARG002
-        """All sketches at once: one part, whose sensitivity is depth × levels.
+        """Ask for the sketches of all levels in one round; the sensitivity is mass × depth × levels.
 
         Args:
             cohort: The people who will be asked.
-            rounds: The rounds so far.
+            rounds: The rounds that were answered so far.
 
         Returns:
-            The next question, or None when nothing is left to ask.
+            The next question, or None when the survey is complete.
         """
         return None if rounds else NextQuestion((Part(self.sketch, self.epsilon),), True, self.mass)
 
     def counts(self, totals: Floats, level: int, codes: Integers) -> Floats:
-        """Noisy numbers of people in squares of one level.
+        """Read the sketches: the noisy number of people in squares of one level.
 
         Args:
             totals: All entries of the sketches, in people.
@@ -131,13 +132,13 @@ class CountMin:
         rows = totals[self.sketch.named(level, codes)]
         if self.least:
             return np.asarray(rows.min(axis=1))
-        # An entry holds the people of the square and 1/width of all others: E[v] = x + (n − x)/width.
+        # An entry v counts the x people of the square and 1/width of the others: E[v] = x + (n − x)/width of n people.
         first = self._levels.index(level) * self.depth * self.width
         everyone = totals[first : first + self.depth * self.width].sum() / self.depth
         return np.asarray((rows.mean(axis=1) - everyone / self.width) / (1 - 1 / self.width))
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """From the quarters of the map downwards, as far as noise and collisions allow.
+        """The map from the sketches: squares are divided as far as noise and hash collisions allow.
 
         Args:
             rounds: All rounds of the survey.
@@ -155,12 +156,13 @@ class CountMin:
         return Estimate(at_most_dense(density), people_in(totals.sum() / self.sketch.touched, last.people))
 
     def deviation(self, found: Round) -> float:
-        """Standard deviation of the number of people in a square: noise, and collisions in its entries.
+        """Standard deviation of the estimated people in a square, from noise and from hash collisions.
 
         Args:
             found: The round that was answered.
         """
-        # Every other person falls into an entry with probability 1/width, independently if squares are small.
+        # Every other person falls into a given entry with probability 1/width, nearly independently if squares are
+        # small.
         chance = found.people / self.width
         rows = 1 if self.least else self.depth
         return math.sqrt((found.deviation() ** 2 + chance) / rows)

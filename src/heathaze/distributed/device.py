@@ -1,7 +1,7 @@
-"""The device of a survey: it takes a question and returns a vector for the secure sum. Nothing else leaves it.
+"""Device of a survey: it answers a question with a vector for the secure sum, and only this vector leaves the device.
 
-The vector holds the person's mass in the entries of their places, and a share of the noise. One vector alone hides
-little, so it may only go into a :class:`heathaze.secagg.Client`, which sends it masked.
+The vector holds the person's mass in the entries of their places, plus a share of the noise. The share is too small to
+protect a single vector. So the vector may only be given to a :class:`heathaze.secagg.Client`, which sends it masked.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from heathaze.types import Floats, Integers, Words
 class Device(Secret):
     """The device of one person. It answers questions about their places until their budget is spent.
 
-    A question is first compared with all questions answered before, then the budget is charged, then places are encoded
-    and noise is added. A refused question costs nothing. A crash may waste budget and never overspends it.
+    The device first compares a question with all questions it answered before, then charges the budget, then encodes
+    the places and adds noise. A refused question costs nothing. A crash may waste budget, but never overspends it.
 
     A device refuses
 
-    - a round that it answered: a second answer, summed with other people, could be subtracted from the first;
-    - a round before the last one that it answered, and any round after the final one;
+    - a round that it answered before, because the server could compare the two sums;
+    - a round earlier than the latest round that it answered, and any round after the final one;
     - another grid, mass or flag within one survey;
     - a second round of a survey that promised to ask no person twice;
     - a sum over fewer honest people than ``crowd``;
-    - a cost above what is left of the budget.
+    - a question that costs more than the remaining budget.
 
     Args:
         places: Rows (x, y) in the coordinates of the map; longitude first. A place that was visited several times may
-            occur several times. Places outside the map do not count; a person without a place on the map sends noise
-            alone, and the server cannot tell the difference.
-        budget: ε that all answers of this device may cost together, kept in memory. Give this or a ledger.
+            occur several times. Places outside the map do not count. A person without a place on the map sends only
+            noise, and the server cannot tell the difference.
+        budget: Largest total ε of all answers of this device, kept in memory. Give either a budget or a ledger.
         ledger: The person's budget on disk. It also remembers which rounds were answered.
         flag: Whether the person has the flag, for surveys that also ask for a share.
-        crowd: The fewest honest people that the person's vector may be summed with, 2 or more.
-        plane: The places lie on a plane with its own unit of length, not on the globe. Questions about longitude and
-            latitude are then refused.
+        crowd: Smallest number of honest people in a sum that contains the person's vector, 2 or more.
+        plane: Whether the places lie on a plane with its own unit of length, not on the globe. If so, the device
+            refuses questions about longitude and latitude.
 
     Raises:
         InvalidInput: A place is not two finite numbers, or is not on the globe (most often latitude was given first, or
@@ -95,27 +95,28 @@ class Device(Secret):
 
     @property
     def remaining(self) -> Fraction:
-        """The ε that is left."""
+        """The remaining budget of this device, as ε."""
         return self._ledger.remaining
 
     def answer(self, question: Question, *, randomness: Randomness | None = None) -> Words:
-        """Check a question, pay for it, encode the places and add a share of the noise.
+        """Answer a question: check it, pay for it, encode the places, and add a share of the noise.
 
-        The vector must not be sent unmasked. :meth:`join` also checks that all devices of the shard answer the same
-        question; this method cannot.
+        The vector must not be sent unmasked. This method cannot check that all devices of the shard answer the same
+        question; :meth:`join` does.
 
         Args:
             question: What is asked.
-            randomness: Where the noise comes from; the operating system's if left out.
+            randomness: The source of the noise; the operating system's if left out.
 
         Returns:
             ``question.length`` integers modulo 2^bits.
 
         Raises:
-            PromiseBroken: The question must not be answered; nothing was paid and nothing leaves.
+            PromiseBroken: The device must not answer the question. Nothing was paid, and nothing left the device.
             InvalidInput: The map has longitude and latitude and the places lie on a plane, or the flag is missing;
                 nothing was paid.
-            BudgetExceeded: The answer costs more than is left; nothing was paid and nothing leaves.
+            BudgetExceeded: The answer costs more than the remaining budget. Nothing was paid, and nothing left the
+                device.
         """
         self._check(question)
         source = self._pay(question, randomness).randomness
@@ -137,27 +138,28 @@ class Device(Secret):
         *,
         randomness: Randomness | None = None,
     ) -> Client:
-        """Take part in the secure sum of a shard.
+        """Answer a question through the secure sum of a shard.
 
-        The parameters of the sum name the hash of the question, and all keys depend on the parameters. If devices of a
-        shard got different questions, no sum comes out.
+        The parameters of the secure sum contain the hash of the question, and all keys depend on the parameters. If
+        devices of a shard received different questions, the secure sum fails.
 
         Args:
             question: What is asked.
             parameters: The parameters of the secure sum.
-            index: The number of this device among the clients of the shard.
+            index: The index of this device among the clients of the shard, from 0.
             identity: The device's long-lived keys.
-            directory: Public identities of all clients by number.
+            directory: Public identities of all clients, by their index.
             server_key: The server's public identity.
-            randomness: Where noise and keys come from; the operating system's if left out.
+            randomness: The source of noise and keys; the operating system's if left out.
 
         Returns:
             The client that carries the answer, masked.
 
         Raises:
-            PromiseBroken: The question must not be answered, or the sum keeps less than the question promises.
+            PromiseBroken: The device must not answer the question, or the secure sum is weaker than the question
+                promises.
             InvalidInput: The parameters, the directory or a key does not fit.
-            BudgetExceeded: The answer costs more than is left.
+            BudgetExceeded: The answer costs more than the remaining budget.
         """
         expect(Question, question, "The question")
         question.check_parameters(parameters)
@@ -168,7 +170,7 @@ class Device(Secret):
         return Client(parameters, index, identity, directory, server_key, vector, source)
 
     def _check(self, question: Question) -> None:
-        """Compare a question with all that were answered before."""
+        """Refuse a question that this device must not answer, given the questions that it answered before."""
         expect(Question, question, "The question")
         if question.flagged and self._flag is None:
             raise InvalidInput("The survey also asks for a share; give flag=True or flag=False for this person.")
@@ -209,7 +211,7 @@ class Device(Secret):
             raise PromiseBroken(f"Round {before.number} was announced as the last; no other is answered.")
 
     def _last(self, survey: str) -> _Answered | None:
-        """The latest round of a survey that was answered by this device, or earlier on the same ledger."""
+        """The latest round of a survey that this device answered, or another device that used the same ledger."""
         notes = [_Answered.read(entry.note) for entry in self._ledger.entries()]
         rounds = [found for found in notes if found is not None and found.survey == survey]
         return max(rounds, key=lambda found: found.number, default=None)
@@ -231,7 +233,7 @@ class Device(Secret):
 
 @dataclass(frozen=True)
 class _Answered:
-    """What a device remembers of a question that it answered, as the note of the ledger's entry."""
+    """A question that a device answered, as the device notes it in the ledger."""
 
     survey: str
     number: int
@@ -244,7 +246,7 @@ class _Answered:
 
     @classmethod
     def read(cls, note: str) -> _Answered | None:
-        """Read :attr:`note`; None for a note about something else."""
+        """Parse the :attr:`note` of a ledger entry; None if the entry is not about a survey."""
         found = re.fullmatch(r"survey ([0-9a-f]{32}) round ([0-9]{1,18}) frame ([0-9a-f]{32})( last)?", note)
         return found and cls(found[1], int(found[2]), found[3], bool(found[4]))
 
@@ -267,7 +269,7 @@ def _frame(question: Question) -> str:
 
 
 def codes_of(grid: Grid, places: Floats) -> Integers:
-    """The codes of the cells that hold the places; places outside the map are left out.
+    """The quadtree codes of the cells that contain the places of a person; places outside the map are left out.
 
     Args:
         grid: The public grid.
@@ -278,16 +280,16 @@ def codes_of(grid: Grid, places: Floats) -> Integers:
 
 
 def encode(question: Question, codes: Integers, flag: bool, randomness: Randomness) -> Integers:
-    """The vector of one person without noise.
+    """Encode the places of one person as a vector for the secure sum, without noise.
 
     Args:
         question: What is asked.
-        codes: Codes of the cells of the person's places, one for each visit; none gives a vector of zeros.
+        codes: Codes of the cells of the person's places, one for each visit. Without codes the vector is zero.
         flag: Whether the person has the flag; ignored unless the question is flagged.
-        randomness: Where the rounding of the mass comes from.
+        randomness: The source of randomness for rounding the mass.
 
     Raises:
-        SensitivityExceeded: The vector weighs more than the noise is made for.
+        SensitivityExceeded: The sum of the vector exceeds the sensitivity for which the noise is made.
     """
     vector = np.zeros(question.length, dtype=np.int64)
     start = 0
@@ -301,23 +303,24 @@ def encode(question: Question, codes: Integers, flag: bool, randomness: Randomne
                 touched, counts = np.unique(column, return_counts=True)
                 np.add.at(here, touched, split_mass(question.mass, counts, randomness))
         if here.sum() > question.sensitivity(part) or (here < 0).any():
-            raise SensitivityExceeded("A person weighs more than the noise is made for; nothing leaves.")
+            raise SensitivityExceeded("A vector exceeds the sensitivity that its noise is made for; nothing leaves.")
         start += length
     return vector
 
 
 def split_mass(mass: int, counts: Integers, randomness: Randomness) -> Integers:
-    """Split an integer mass in proportion to counts by systematic rounding (errata E3-8).
+    """Divide a person's integer mass over the entries of their places by systematic rounding (errata E3-8).
 
         z_i = ⌊(mass · C_i + u)/n⌋ − ⌊(mass · C_(i−1) + u)/n⌋
 
-    C_i are the cumulative counts, n is the last of them, and u is uniform in 0 … n − 1. The z_i add up to ``mass``
-    exactly, for every u. Each z_i is mass · count_i / n on average, and less than 1 away from it.
+    z_i is the mass of entry i, C_i are the cumulative counts, n is the total count, and u is uniform in 0 … n − 1. The
+    z_i add up to ``mass`` exactly, for every u. Each z_i has the expectation mass · count_i / n, and differs from it by
+    less than 1.
 
     Args:
         mass: The mass of one person.
         counts: How often the person was in each entry; at least one is positive.
-        randomness: Where u comes from.
+        randomness: The source of u.
 
     >>> from heathaze.privacy.randomness import Simulation
     >>> split_mass(10, np.array([1, 2]), Simulation(1)).sum()
@@ -343,7 +346,7 @@ def _rows(places: npt.ArrayLike) -> Floats:
 
 
 def _check_on_globe(places: Floats) -> None:
-    """Refuse positions that cannot exist: most often latitude stands first, or they are metres."""
+    """Refuse places that are not on the globe: most often latitude was given first, or metres were given."""
     if (np.abs(places) > (180, 90)).any():
         raise InvalidInput(
             "A place of this device is not on the globe; give longitude from -180 to 180 and latitude from -90 to 90, "

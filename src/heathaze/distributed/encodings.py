@@ -1,17 +1,17 @@
-"""Encodings: which entries of the vector a place belongs to.
+"""Encodings: which entries of a device's vector a place belongs to.
 
-An encoding has a length, and every place touches the same number of entries, ``touched``. The sensitivity of a part of
-a question is therefore mass · touched, whatever the data.
+An encoding has ``length`` entries, and every place belongs to the same number of entries, ``touched``. The sensitivity
+of a part of a question is therefore mass · touched for any data.
 
 | encoding | entries | touched | asked by |
 |---|---|---|---|
-| `Regions` | regions of a partition: the deepest node that holds the cell | 1 | `AdaptiveQuadtree` |
+| `Regions` | regions of a partition; a cell belongs to the deepest node that contains it | 1 | `AdaptiveQuadtree` |
 | `Squares` | squares of one level of the quadtree, row by row | 1 | mechanisms of `levels` |
 | `Mesh` | the grid cut into blocks, and each block into pieces | 1 | `AdaptiveGrid` |
 | `Sketch` | `depth` rows of `width` entries for some levels, by public hashes | depth · levels | `CountMin` |
 
-A question comes from a server, so every field of an encoding is checked, and its length is known before a vector is
-made.
+A question comes from a server that may be hostile. So every field of an encoding is checked, and the length is known
+before a vector is made.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Integers, Words
 
 MOST_BLOCKS = 2**20
-"""The most blocks of a mesh: a device reads every one."""
+"""The largest number of blocks of a mesh; a device reads every block."""
 
 MOST_HASHES = 2**12
-"""The most rows of a sketch: a place touches an entry of each, so noise grows with them."""
+"""The largest number of rows of a sketch over all levels. A place touches one entry of each row."""
 
 WIDEST = 2**20
-"""The largest width of a sketch: its hashes have 25 bits, and places must be spread evenly."""
+"""The largest width of a sketch. Its hashes have 25 bits, so a larger width would be filled unevenly."""
 
 
 class Encoding(Protocol):
-    """Which entries of the vector a place belongs to: exactly ``touched`` of them for every place."""
+    """Which entries of a device's vector a place belongs to: exactly ``touched`` entries for every place."""
 
     @property
     def grid(self) -> Grid:
@@ -56,22 +56,22 @@ class Encoding(Protocol):
         """How many entries one place belongs to."""
 
     def entries(self, codes: Integers) -> Integers:
-        """The entries of cells, given by their codes at the finest level: a row of ``touched`` numbers for each.
+        """The entries of the vector to which each cell belongs.
 
         Args:
-            codes: Codes of cells.
+            codes: Quadtree codes of cells at the finest level.
 
         Returns:
-            A row of ``touched`` entries for each cell.
+            The indices of ``touched`` entries, as one row for each cell.
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for questions."""
+        """The encoding as plain numbers and texts, for questions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """One entry for each region of a partition. A place belongs to the deepest node that holds it.
+    """Encoding with one entry for each region of a partition. A place belongs to the deepest node that contains it.
 
     >>> regions = Regions(Partition.whole_level(Grid.plane(x=(0, 4), y=(0, 4), size=4), 1))
     >>> regions.length, regions.entries(np.array([0, 15])).tolist()
@@ -93,19 +93,19 @@ class Regions:
         return len(self.partition)
 
     def entries(self, codes: Integers) -> Integers:
-        """The region of each cell."""
+        """The index of the region of each cell."""
         return self.partition.locate(codes)[:, None]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for questions."""
+        """The encoding as plain numbers and texts, for questions."""
         return {"kind": "regions", **self.partition.to_dict()}
 
 
 @dataclass(frozen=True)
 class Squares:
-    """One entry for each square of one level of the quadtree, row by row.
+    """Encoding with one entry for each square of one level of the quadtree, row by row.
 
-    The entries are those of ``Partition.whole_level`` in another order.
+    ``Partition.whole_level`` has the same squares in another order.
 
     >>> squares = Squares(Grid.plane(x=(0, 4), y=(0, 4), size=4), 1)
     >>> squares.shape, squares.entries(np.array([0, 7, 15])).tolist()
@@ -133,24 +133,27 @@ class Squares:
         return rows * cols
 
     def entries(self, codes: Integers) -> Integers:
-        """The square of each cell."""
+        """The index of the square of each cell."""
         return self.named(codes >> (2 * (self.grid.depth - self.level)))[:, None]
 
     def named(self, codes: Integers) -> Integers:
-        """The entries of squares of this level, by their own codes."""
+        """The index of each square of this level, given the code of the square."""
         row, col = deinterleave(codes)
         return row * self.shape[1] + col
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for questions."""
+        """The encoding as plain numbers and texts, for questions."""
         return {"kind": "squares", "level": self.level}
 
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """The grid cut into rows × cols blocks, and block k into parts[k] × parts[k] pieces: one entry for each piece.
+    """Encoding with one entry for each piece of a block of the grid.
 
-    Borders lie at whole cells, ⌊k · cells / parts⌋. If a block has fewer cells than parts, a piece is one cell.
+    The grid is cut into rows × cols blocks, and block k into parts[k] × parts[k] pieces.
+
+    Piece j along a side begins at cell ⌊j · cells / parts⌋, so borders lie between whole cells. If a side has fewer
+    cells than parts, a piece is one cell long.
 
     >>> mesh = Mesh(Grid.plane(x=(0, 4), y=(0, 4), size=4), 1, 2, np.array([1, 2]))
     >>> mesh.length, mesh.areas.tolist(), mesh.entries(np.array([0, 4, 15])).tolist()
@@ -183,14 +186,14 @@ class Mesh:
 
     @property
     def borders(self) -> tuple[Integers, Integers]:
-        """Where the blocks begin and end, down and across, in cells."""
+        """The borders between blocks, in cells: of the rows of blocks and of the columns of blocks."""
         down = np.arange(self.rows + 1) * self.grid.rows // self.rows
         across = np.arange(self.cols + 1) * self.grid.cols // self.cols
         return down, across
 
     @functools.cached_property
     def _pieces(self) -> tuple[Integers, Integers, Integers]:
-        """Of every block: pieces down, pieces across, and the entry of the first."""
+        """For every block: the number of pieces down, the number of pieces across, and the index of its first piece."""
         down, across = self.borders
         tall = np.minimum(self.parts, np.repeat(np.diff(down), self.cols))
         wide = np.minimum(self.parts, np.tile(np.diff(across), self.rows))
@@ -204,13 +207,13 @@ class Mesh:
 
     @functools.cached_property
     def blocks(self) -> Integers:
-        """The block that each piece lies in."""
+        """The index of the block that contains each piece."""
         tall, wide, _ = self._pieces
         return np.repeat(np.arange(len(tall)), tall * wide)
 
     @functools.cached_property
     def areas(self) -> Integers:
-        """Cells of each piece."""
+        """The number of cells of each piece."""
         down, across = self.borders
         tall, wide, first = self._pieces
         row, col = np.divmod(np.arange(self.length) - first[self.blocks], wide[self.blocks])
@@ -222,28 +225,29 @@ class Mesh:
         )
 
     def entries(self, codes: Integers) -> Integers:
-        """The piece of each cell."""
+        """The index of the piece of each cell."""
         down, across = self.borders
         row, col = deinterleave(codes)
         block_row = np.searchsorted(down, row, side="right") - 1
         block_col = np.searchsorted(across, col, side="right") - 1
         block = block_row * self.cols + block_col
         tall, wide, first = self._pieces
-        # Piece k begins at ⌊k·h/n⌋, so cell i lies in the largest k with k·h < (i + 1)·n.
+        # Piece k of n begins at ⌊k·h/n⌋ of h cells, so cell i lies in the largest k with k·h < (i + 1)·n.
         piece_row = ((row - down[block_row] + 1) * tall[block] - 1) // np.diff(down)[block_row]
         piece_col = ((col - across[block_col] + 1) * wide[block] - 1) // np.diff(across)[block_col]
         return np.asarray(first[block] + piece_row * wide[block] + piece_col)[:, None]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for questions."""
+        """The encoding as plain numbers and texts, for questions."""
         return {"kind": "mesh", "rows": self.rows, "cols": self.cols, "parts": self.parts.tolist()}
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Count-min sketches of some levels: a place belongs to one of ``width`` entries in every row of every level.
+    """Encoding as count-min sketches of quadtree levels: a place has one entry in every row of every level.
 
-    Row k of a level hashes the code x of the place's square there, with the row's public keys a and b:
+    Each row of a level hashes the code x of the square that contains the place, with the public keys a and b of the
+    row:
 
         entry = ⌊width · h / 2^25⌋,   h = the highest 25 of the 64 bits of a·x + b
 
@@ -252,9 +256,9 @@ class Sketch:
 
     Args:
         grid: The public grid.
-        levels: Levels of the quadtree that are sketched.
-        width: Entries of a row.
-        keys: For every level, as many pairs (a, b) below 2^64 as a sketch has rows.
+        levels: The levels of the quadtree that have a sketch.
+        width: Number of entries of a row.
+        keys: For every level, one pair (a, b) of numbers below 2^64 for each row of its sketch.
 
     >>> sketch = Sketch(Grid.plane(x=(0, 4), y=(0, 4), size=4), (1, 2), 8, (((3 << 60, 0),), ((5 << 58, 7),)))
     >>> sketch.length, sketch.touched, sketch.entries(np.array([5])).tolist()
@@ -286,12 +290,12 @@ class Sketch:
 
     @property
     def depth(self) -> int:
-        """Rows of each level."""
+        """The number of rows of each level's sketch."""
         return len(self.keys[0])
 
     @property
     def length(self) -> int:
-        """levels × depth × width."""
+        """The number of entries: levels × depth × width."""
         return self.touched * self.width
 
     @property
@@ -304,11 +308,11 @@ class Sketch:
         return np.array(self.keys, dtype=np.uint64)
 
     def entries(self, codes: Integers) -> Integers:
-        """The entries of each cell, level by level."""
+        """The indices of the entries of each cell, level by level."""
         return np.concatenate([self.named(level, codes >> (2 * (self.grid.depth - level))) for level in self.levels], 1)
 
     def named(self, level: int, codes: Integers) -> Integers:
-        """The entries of squares of one level, by their own codes: a row of ``depth`` numbers each.
+        """The indices of the ``depth`` entries of each square of one level, given the code of the square.
 
         Args:
             level: The level of the squares.
@@ -321,17 +325,17 @@ class Sketch:
         return np.asarray(entry + (place * self.depth + np.arange(self.depth)) * self.width)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, for questions."""
+        """The encoding as plain numbers and texts, for questions."""
         keys = [[list(pair) for pair in rows] for rows in self.keys]
         return {"kind": "sketch", "levels": list(self.levels), "width": self.width, "keys": keys}
 
 
 def encoding_from_dict(grid: Grid, fields: Mapping[str, Any]) -> Encoding:
-    """Read what ``to_dict`` of an encoding wrote.
+    """Rebuild an encoding from the fields that its ``to_dict`` returned.
 
     Args:
         grid: The public grid.
-        fields: They come from a server, so every one is checked.
+        fields: The fields, from a server that may be hostile; every field is checked.
 
     Raises:
         InvalidInput: The kind is unknown or a field is out of range.

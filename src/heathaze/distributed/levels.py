@@ -1,7 +1,7 @@
 """Mechanisms that ask about whole levels of the quadtree in one round: Flat, Hierarchical and SpatialDecomposition.
 
-A level holds squares of one size, 2^level on a side of the map. These mechanisms are the baselines of section 5.1 and
-section 6.2 of the paper. Each has its page beside this file.
+A level of the quadtree consists of squares of one size, 2^level of them on a side of the map. These mechanisms are the
+baselines of sections 5.1 and 6.2 of Bagdasaryan et al. Each mechanism has a page beside this file.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Flat:
 
     Args:
         grid: The public grid.
-        epsilon: What the round costs one person.
-        level: Which squares: 2^level on a side of the map; the cells themselves if left out.
-        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place.
+        epsilon: Privacy loss of one person in the round.
+        level: The level of the squares, which are 2^level on a side of the map; the cells if left out.
+        mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
 
     Raises:
         InvalidInput: An argument is out of range.
@@ -70,19 +70,19 @@ class Flat:
         return Squares(self.grid, check_level(self.grid, self.level, coarsest=0))
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:  # noqa: ARG002
-        """All squares at once, for the whole budget.
+        """Ask about all squares of the level in one round that spends the whole budget.
 
         Args:
             cohort: The people who will be asked.
-            rounds: The rounds so far.
+            rounds: The rounds that were answered so far.
 
         Returns:
-            The next question, or None when nothing is left to ask.
+            The next question, or None when the survey is complete.
         """
         return None if rounds else NextQuestion((Part(self._squares, self.epsilon),), True, self.mass)
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """The noisy counts as a map: negative counts count as 0, and the density is even within each square.
+        """The map of the noisy counts: negative counts become 0, and the density is constant within each square.
 
         Args:
             rounds: All rounds of the survey.
@@ -102,7 +102,7 @@ class Flat:
 
 @dataclass(frozen=True, eq=False, init=False)
 class EveryLevel:
-    """What Hierarchical and SpatialDecomposition share: parameters, budgets of the levels, and the only question."""
+    """Base class of Hierarchical and SpatialDecomposition, which ask about every level of the quadtree in one round."""
 
     grid: Grid
     epsilon: Fraction
@@ -112,7 +112,7 @@ class EveryLevel:
 
     disjoint: ClassVar[bool] = False
     ratio: ClassVar[float]
-    """The budget of a level divided by the budget of the level above."""
+    """The budget of a level divided by the budget of the next coarser level."""
 
     def __init__(
         self, grid: Grid, epsilon: Number, level: int | None = None, split_above: float = 8.0, mass: int = 1
@@ -124,7 +124,7 @@ class EveryLevel:
 
     @property
     def _levels(self) -> list[Squares]:
-        """All levels but the root, whose count is the total; a grid of one cell has only the root."""
+        """All levels except the root, whose count is the total. A grid of one cell has only the root."""
         finest = check_level(self.grid, self.level)
         return [Squares(self.grid, level) for level in range(min(1, finest), finest + 1)]
 
@@ -132,14 +132,14 @@ class EveryLevel:
         return divide_budget(self.epsilon, [self.ratio**place for place in range(len(self._levels))])
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:  # noqa: ARG002
-        """All levels at once.
+        """Ask about all levels of the quadtree in one round.
 
         Args:
             cohort: The people who will be asked.
-            rounds: The rounds so far.
+            rounds: The rounds that were answered so far.
 
         Returns:
-            The next question, or None when nothing is left to ask.
+            The next question, or None when the survey is complete.
         """
         if rounds:
             return None
@@ -151,7 +151,7 @@ class EveryLevel:
         return public_parameters(self)
 
     def _map(self, last: Round, counts: Sequence[Floats], deviations: Sequence[float]) -> Estimate:
-        """The map of all levels: counts row by row, from the quarters of the map downwards."""
+        """The map from the counts of all levels: a square is divided as far as the noise allows."""
         levels = self._levels
         density = descend(
             self.grid,
@@ -169,11 +169,11 @@ class Hierarchical(EveryLevel):
 
     Args:
         grid: The public grid.
-        epsilon: What all levels together cost one person.
-        level: The finest level; that of the cells if left out.
-        split_above: A square is replaced by its quarters if it holds more than this many standard deviations of their
-            noise; at 8, each quarter holds two on average.
-        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place.
+        epsilon: Privacy loss of one person over all levels.
+        level: The finest level; the level of the cells if left out.
+        split_above: A square is replaced by its quarters if its count exceeds this many standard deviations of the
+            quarters' noise. At 8, each quarter holds two standard deviations of people on average.
+        mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
 
     Raises:
         InvalidInput: An argument is out of range, or ε is too small for so many levels.
@@ -186,7 +186,7 @@ class Hierarchical(EveryLevel):
     ratio = 1.0
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """From the quarters of the map downwards, as far as the noise allows.
+        """The map from the noisy counts: a square is replaced by its quarters as far as the noise allows.
 
         Args:
             rounds: All rounds of the survey.
@@ -200,15 +200,15 @@ class Hierarchical(EveryLevel):
 class SpatialDecomposition(EveryLevel):
     """Count every level in one round, with geometric budgets and least squares over the tree (Cormode et al. 2012).
 
-    Each level has 2^(1/3) times the budget of the one above; see ``spatial_decomposition.md``.
+    Each level has 2^(1/3) times the budget of the next coarser level; see ``spatial_decomposition.md``.
 
     Args:
         grid: The public grid.
-        epsilon: What all levels together cost one person.
-        level: The finest level; that of the cells if left out.
-        split_above: A square is replaced by its quarters if it holds more than this many standard deviations of their
-            noise; at 8, each quarter holds two on average.
-        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place.
+        epsilon: Privacy loss of one person over all levels.
+        level: The finest level; the level of the cells if left out.
+        split_above: A square is replaced by its quarters if its count exceeds this many standard deviations of the
+            quarters' noise. At 8, each quarter holds two standard deviations of people on average.
+        mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
 
     Raises:
         InvalidInput: An argument is out of range, or ε is too small for so many levels.
@@ -221,7 +221,7 @@ class SpatialDecomposition(EveryLevel):
     ratio = 2 ** (1 / 3)
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """The consistent tree, from the quarters of the map downwards as far as the noise allows.
+        """The map from the consistent counts: a square is replaced by its quarters as far as the noise allows.
 
         Args:
             rounds: All rounds of the survey.
@@ -232,7 +232,7 @@ class SpatialDecomposition(EveryLevel):
         return self._map(last, [values.ravel() for values in self.consistent(last)], deviations)
 
     def consistent(self, found: Round) -> list[Floats]:
-        """Every level after least squares, as rows and columns of squares: quarters add up to their square.
+        """The counts of every level after least squares: the counts of quarters add up to the count of their square.
 
         Args:
             found: The round that was answered.
@@ -245,18 +245,19 @@ class SpatialDecomposition(EveryLevel):
 
 
 def least_squares(levels: Sequence[Floats], variances: Sequence[float]) -> list[Floats]:
-    """The x that minimises Σ (x − y)² / variance for noisy levels y, where quarters add up to their square.
+    """Make noisy counts of quadtree levels consistent by least squares: quarters add up to their square.
 
-    Upwards, a square becomes the weighted mean of its own number and the sum of its quarters. Downwards, the difference
-    to the sum of the quarters is divided among them in proportion to their variances. Two passes are exact for every
-    tree.
+    The result x minimises Σ (x − y)² / variance for the noisy counts y. On the way up, a square gets the weighted mean
+    of its own count and the sum of its quarters. On the way down, the difference between a square and the sum of its
+    quarters is divided among the quarters in proportion to their variances. These two passes give the exact minimum.
 
     Args:
-        levels: Rows and columns of squares, from coarse to fine; each square has one to four quarters in the next.
-        variances: Variance of the noise of every level; all zero for no noise.
+        levels: The counts of each level as rows and columns of squares, from coarse to fine. Each square has one to
+            four quarters in the next level.
+        variances: Variance of the noise of every level; all 0 if there is no noise.
 
     Returns:
-        The levels, consistent.
+        The consistent counts of each level.
 
     >>> found = least_squares([np.array([[10.0]]), np.array([[1.0, 1.0], [1.0, 1.0]])], [1.0, 1.0])
     >>> found[0].tolist(), found[1].tolist()  # (10 · 4 + 4 · 1) / 5, and an equal share of it
@@ -267,7 +268,7 @@ def least_squares(levels: Sequence[Floats], variances: Sequence[float]) -> list[
     best, spread = [np.array(levels[-1])], [np.full(levels[-1].shape, float(variances[-1]))]
     for values, variance in zip(levels[-2::-1], variances[-2::-1], strict=True):
         below, noise = _summed(best[0], values.shape), _summed(spread[0], values.shape)
-        # 1/V = 1/v + 1/ΣV, and the mean weighs each by the other's variance.
+        # The mean of two estimates weights each by the variance of the other.
         best.insert(0, (values * noise + below * variance) / (noise + variance))
         spread.insert(0, noise * variance / (noise + variance))
     for place in range(1, len(best)):
@@ -278,7 +279,7 @@ def least_squares(levels: Sequence[Floats], variances: Sequence[float]) -> list[
 
 
 def consistent_deviations(variances: Sequence[float]) -> list[float]:
-    """Standard deviation of every level after :func:`least_squares`, for squares that have all four quarters.
+    """Standard deviation of the counts of every level after :func:`least_squares`, for squares with four quarters.
 
     Args:
         variances: Variance of the noise of every level, from coarse to fine.
@@ -290,18 +291,19 @@ def consistent_deviations(variances: Sequence[float]) -> list[float]:
         up.insert(0, 4 * up[0] * variance / (4 * up[0] + variance))
     final = [up[0]]
     for own in up[1:]:
-        # x = z + (X − Σz)/4, where X has the variance of the level above and is independent of how quarters differ.
+        # x = z + (X − Σz)/4, where X, the count of the parent square, is independent of the differences of its
+        # quarters.
         final.append(own * 3 / 4 + final[-1] / 16)
     return [float(np.sqrt(variance)) for variance in final]
 
 
 def _summed(values: Floats, shape: tuple[int, ...]) -> Floats:
-    """The sum of the quarters of every square."""
+    """Add the values of the quarters of every square of the next coarser level."""
     padded = np.zeros((2 * shape[0], 2 * shape[1]))
     padded[: values.shape[0], : values.shape[1]] = values
     return np.asarray(padded.reshape(shape[0], 2, shape[1], 2).sum(axis=(1, 3)))
 
 
 def _handed_down(values: Floats, shape: tuple[int, ...]) -> Floats:
-    """The value of every square, repeated for its quarters."""
+    """Repeat the value of every square for each of its quarters in the next finer level."""
     return values.repeat(2, axis=0).repeat(2, axis=1)[: shape[0], : shape[1]]

@@ -1,7 +1,7 @@
-"""What the mechanisms of a survey share: the protocol that they implement, the rounds that they see, and their tools.
+"""Common parts of all survey mechanisms: their protocol, the rounds that they see, and helpers for budgets and maps.
 
-A mechanism (:class:`Questioner`) decides what to ask next in view of the rounds so far, and makes a map of all rounds.
-A :class:`Round` is a question together with the noisy sums that came back.
+A mechanism (:class:`Questioner`) chooses the next question from the rounds so far, and makes a map from all rounds. A
+:class:`Round` is a question together with the noisy sums that answer it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from heathaze.privacy.noise_shares import share_deviation
 from heathaze.types import Floats, Integers
 
 GRAIN = 10**6
-"""Budgets of levels are multiples of a millionth, rounded down: exact, and short in files."""
+"""Budgets are rounded down to multiples of 1/GRAIN, so that they are exact fractions and short in files."""
 
 
 @dataclass(frozen=True, eq=False)
 class NextQuestion:
-    """What a mechanism wants to ask next; a survey makes a :class:`~heathaze.distributed.Question` of it.
+    """The next question of a mechanism. The survey turns it into a :class:`~heathaze.distributed.Question`.
 
     Args:
-        parts: What is asked.
-        final: No round comes after this one.
-        mass: Integer mass of one person.
-        flagged: Every entry exists twice, for people without and with the flag.
+        parts: The parts of the question: encodings, and the budget of each.
+        final: Whether this is the last round.
+        mass: Integer weight of one person.
+        flagged: Whether every entry exists twice, for people without and with the flag.
     """
 
     parts: tuple[Part, ...]
@@ -53,7 +53,7 @@ class NextQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """A question and the noisy sums of all shards that were opened, added up. Public.
+    """One round of a survey: a question, and the noisy sum over all opened shards. Public.
 
     Args:
         question: What was asked.
@@ -62,7 +62,7 @@ class Round:
 
     Raises:
         InvalidInput: The sums do not fit the question.
-        PromiseBroken: A sum is over fewer people than the threshold.
+        PromiseBroken: Fewer people than the threshold delivered in some shard.
     """
 
     question: Question
@@ -89,20 +89,20 @@ class Round:
         return sum(self.delivered)
 
     def values(self, part: int = 0) -> Floats:
-        """Sums of one part in people; with a flag, two columns: without and with it.
+        """The noisy sums of one part, in people; with a flag, two columns: people without it and people with it.
 
         Args:
-            part: Which part of the question, from 0.
+            part: Index of the part of the question, from 0.
         """
         start = sum(self.question.lengths[:part])
         found = self.totals[start : start + self.question.lengths[part]] / self.question.mass
         return found.reshape(-1, 2) if self.question.flagged else found
 
     def counts(self, part: int = 0) -> Floats:
-        """Sums of one part in people, with and without the flag together.
+        """The noisy sums of one part, in people; with a flag, people without it and with it are added.
 
         Args:
-            part: Which part of the question, from 0.
+            part: Index of the part of the question, from 0.
         """
         values = self.values(part)
         return np.asarray(values.sum(axis=1)) if self.question.flagged else values
@@ -111,16 +111,16 @@ class Round:
         """Standard deviation of the noise of each number of :meth:`values`, in people.
 
         Args:
-            part: Which part of the question, from 0.
+            part: Index of the part of the question, from 0.
         """
         shape = float(self.people * self.question.cohort.shape)
         return math.sqrt(shape) * share_deviation(self.question.scales[part]) / self.question.mass
 
     def density(self, part: int = 0) -> TreeDensity:
-        """The map of these sums alone: negative sums count as 0, and the density is even within each region.
+        """The map of only this round: negative sums become 0, and the density is constant within each region.
 
         Args:
-            part: Which part of the question, from 0.
+            part: Index of the part of the question, from 0.
 
         Raises:
             InvalidInput: The part does not ask about regions.
@@ -129,12 +129,12 @@ class Round:
 
     @functools.cached_property
     def event(self) -> Event:
-        """The privacy event of one person's data, in the shard of which the fewest people delivered."""
+        """The privacy event of one person in this round, for the shard in which the fewest people delivered."""
         return self.question.event(min(self.delivered))
 
 
 class Questioner(Protocol):
-    """A mechanism of a survey. It holds parameters only; what it asks next depends on nothing but noisy sums."""
+    """A mechanism of a survey. It holds only parameters, and its next question depends only on noisy sums."""
 
     @property
     def grid(self) -> Grid:
@@ -142,25 +142,25 @@ class Questioner(Protocol):
 
     @property
     def epsilon(self) -> Fraction:
-        """What all rounds together cost one person."""
+        """The privacy loss of one person over all rounds."""
 
     @property
     def disjoint(self) -> bool:
         """Whether no person is asked in more than one round. A person then pays for one round only."""
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:
-        """The next question in view of the rounds so far, or None when nothing is left to ask.
+        """Choose the next question from the rounds so far.
 
         Args:
             cohort: The people who will be asked.
-            rounds: The rounds so far.
+            rounds: The rounds that were answered so far.
 
         Returns:
-            The next question, or None when nothing is left to ask.
+            The next question, or None when the survey is complete.
         """
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:
-        """The map that follows from all rounds together.
+        """Estimate the map from all rounds of the survey.
 
         Args:
             rounds: All rounds of the survey.
@@ -172,7 +172,7 @@ class Questioner(Protocol):
 
 
 def public_parameters(mechanism: Any) -> dict[str, Any]:
-    """All fields of a mechanism but its grid, as plain values for the release's provenance."""
+    """The fields of a survey mechanism except its grid, as plain values for the release's provenance."""
     values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism) if field.name != "grid"}
     plain = {name: value.to_dict() for name, value in values.items() if isinstance(value, Partition)}
     return values | plain | {"epsilon": str(mechanism.epsilon)}
@@ -182,11 +182,11 @@ def public_parameters(mechanism: Any) -> dict[str, Any]:
 
 
 def check_level(grid: Grid, level: int | None, coarsest: int = 1) -> int:
-    """The finest level to ask about; the level of the grid's cells if None.
+    """Check the finest quadtree level of a survey mechanism; None stands for the level of the grid's cells.
 
     Args:
         grid: The public grid.
-        level: What the caller gave.
+        level: The level that the caller gave, or None.
         coarsest: The coarsest level that is allowed.
 
     Raises:
@@ -198,13 +198,13 @@ def check_level(grid: Grid, level: int | None, coarsest: int = 1) -> int:
 
 
 def check_length(length: int) -> None:
-    """Refuse questions that ask a device for too many integers.
+    """Refuse survey mechanisms that ask a device for too many integers.
 
     Args:
-        length: How many integers a device would send.
+        length: The number of integers that a device would send.
 
     Raises:
-        TooLarge: More than 2^21.
+        TooLarge: A device would send more than 2^21 integers.
     """
     if length > LONGEST:
         raise TooLarge(
@@ -214,14 +214,14 @@ def check_length(length: int) -> None:
 
 
 def partition_of(found: Round, part: int = 0) -> Partition:
-    """The regions that a round asked about.
+    """The partition of regions that a round of a survey asked about.
 
     Args:
         found: The round.
-        part: Which part of its question, from 0.
+        part: Index of the part of its question, from 0.
 
     Raises:
-        InvalidInput: The round asked about something else.
+        InvalidInput: The round did not ask about regions.
     """
     encoding = found.question.parts[part].encoding
     if not isinstance(encoding, Regions):
@@ -233,7 +233,9 @@ def partition_of(found: Round, part: int = 0) -> Partition:
 
 
 def divide_budget(epsilon: Fraction, weights: Sequence[float]) -> list[Fraction]:
-    """Divide a budget in proportion to weights: millionths, rounded down, and the rest to the last.
+    """Divide the budget of a survey among its parts in proportion to weights.
+
+    Each part is rounded down to whole millionths, and the last part gets the remaining budget.
 
     Args:
         epsilon: The budget.
@@ -266,18 +268,18 @@ def descend(
     deviation: Callable[[int], float],
     split_above: float,
 ) -> TreeDensity:
-    """The map of noisy levels: a square is replaced by its quarters where it holds enough people for their noise.
+    """Make a map from noisy counts of quadtree levels: a square with enough people is replaced by its quarters.
 
-    Enough means more than ``split_above`` standard deviations of the noise of its quarters: the rule of
-    AdaptiveQuadtree (errata E3-7), applied to numbers that are private already. The density is even within each square
-    that is left; negative counts count as 0.
+    A square has enough people if its count exceeds ``split_above`` standard deviations of the noise of its quarters.
+    This is the rule of AdaptiveQuadtree (errata E3-7). The counts are already private, so the division is
+    post-processing. The density is constant within each square that is not replaced, and negative counts become 0.
 
     Args:
         grid: The public grid.
         level: The finest level that was asked about.
-        counts: A function of a level and codes of squares there, which gives the noisy people in each of them.
-        deviation: A function of a level, which gives the standard deviation of that noise.
-        split_above: How many standard deviations are enough.
+        counts: A function that takes a level and codes of its squares, and returns the noisy count of each square.
+        deviation: A function that takes a level, and returns the standard deviation of the noise of its counts.
+        split_above: The number of standard deviations above which a square is replaced.
     """
     if level == 0:  # a grid of one cell
         return TreeDensity.from_mass(grid, [0], [0], [1.0])
@@ -296,15 +298,15 @@ def descend(
         if not len(here):
             break
     partition = Partition(grid, np.concatenate(levels), np.concatenate(codes))
-    # A square whose quarters are all there is no region, so only the last squares reached count.
+    # A square that is fully covered by its quarters is no region, so only undivided squares count.
     return partition.density(np.concatenate(values)[partition.regions])
 
 
 def at_most_dense(density: TreeDensity) -> Density | TreeDensity:
-    """One number for each cell if the grid is small enough, the tree otherwise."""
+    """The map with one number for each cell if the grid is small enough, and as a tree otherwise."""
     return density if density.grid.cells > MAX_DENSE_CELLS else density.dense()
 
 
 def people_in(total: float, people: int) -> float:
-    """A noisy number of people, clipped to 1 … the number who delivered."""
+    """Clip a noisy total of people to the range from 1 to the number of people who delivered."""
     return float(np.clip(total, 1.0, people))

@@ -1,15 +1,17 @@
 """The share of people with a flag (an infection, a vote) in each region, with an interval (appendix B of the paper).
 
-Every entry of the vector exists twice, with and without the flag. A person is in one of the two, so the sensitivity
-does not change. Let a be the noisy number of people with the flag, n the noisy number of all people, σ² the variance of
-the noise of each of the two entries, and p the true share. Then a − p·n is zero on average, with variance
+Every entry of a device's vector exists twice, for people with and without the flag. A person is counted in one of the
+two entries, so the sensitivity does not change. Let a be the noisy number of people with the flag, n the noisy number
+of all people, σ² the variance of the noise of each of the two entries, and p the true share. Then a − p·n is zero on
+average, with variance
 
-    n·p(1 − p) + σ²((1 − p)² + p²)
+    n·p(1 − p) + σ²((1 − p)² + p²).
 
-from the sampling of people and from the noise. The interval holds all p for which (a − p·n)² is at most z² times that:
-the solutions of one quadratic inequality. Without noise it is Wilson's interval for a proportion; without sampling it
-is Fieller's interval for a ratio of noisy numbers. If the parabola opens downwards or n is not positive, the region
-holds too few people for the noise, and the interval is [0, 1].
+The first term is the variance of sampling people, and the second is the variance of the noise. The interval consists of
+all p for which (a − p·n)² is at most z² times this variance, where z is the normal quantile of the confidence. These p
+solve one quadratic inequality. Without noise this is Wilson's interval for a proportion, and without sampling it is
+Fieller's interval for a ratio of noisy numbers. If the parabola opens downwards or n is not positive, the region holds
+too few people compared with the noise, and the interval is [0, 1].
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ CONFIDENCE = 0.9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Proportions:
-    """The share of people with the flag and its interval, for every region of a partition. Public.
+    """The share of people with the flag in every region of a partition, with intervals. Public.
 
     Attributes:
         partition: The regions.
@@ -58,8 +60,8 @@ class Proportions:
     def to_table(self) -> dict[str, list[Any]]:
         """A table with a row for each region, as columns that pandas or a CSV writer accept.
 
-        A region is a square less the squares that are cut out of it: x and y are the sides of the square, and ``cells``
-        is the number of cells that belong to the region.
+        A region is a square without the smaller squares that are regions of their own. x and y are the bounds of the
+        square, and ``cells`` is the number of cells that belong to the region.
         """
         grid, nodes = self.partition.grid, self.partition.regions
         rows = np.empty((len(nodes), 4), dtype=np.int64)
@@ -87,9 +89,9 @@ class Proportions:
 
 
 def proportions(survey: Survey, confidence: float = CONFIDENCE) -> Proportions:
-    """The share of people with the flag in every region of the last round.
+    """Estimate the share of people with the flag in every region of the last round of a survey.
 
-    Earlier rounds that asked about the same region are combined with it by inverse variance.
+    If earlier rounds asked about the same region, their counts are combined, weighted by inverse variances.
 
     Args:
         survey: A survey of regions with at least one round, whose mechanism has ``flagged=True``.
@@ -123,15 +125,15 @@ def proportions(survey: Survey, confidence: float = CONFIDENCE) -> Proportions:
 
 
 def combined(rounds: Sequence[Round]) -> tuple[Floats, Floats]:
-    """Numbers of the last round's regions and the variance of their noise, combined with earlier rounds.
+    """Combine the noisy counts of the last round's regions with those of earlier rounds, by inverse variance.
 
-    A region of an earlier round is the same if it consists of the same squares.
+    Two regions of different rounds are the same if they consist of the same squares.
 
     Args:
         rounds: Rounds of regions; the last one decides the regions.
 
     Returns:
-        A row of one or two numbers for each region, and the variance of their noise.
+        A row of one or two counts for each region, and the variance of their noise.
     """
     last = rounds[-1]
     values, weight = last.values().copy(), np.full(len(last.values()), _weight(last.deviation()))
@@ -143,7 +145,7 @@ def combined(rounds: Sequence[Round]) -> tuple[Floats, Floats]:
         if not same:
             continue
         here, there = np.array(same).T
-        # Another number of people delivered in that round.
+        # The number of people who delivered may differ between rounds, so counts are scaled to the last round.
         scaled = one.values().reshape(len(earlier), -1)[there] * (last.people / one.people)
         trust = _weight(one.deviation() * last.people / one.people)
         values[here] += trust * scaled
@@ -152,16 +154,16 @@ def combined(rounds: Sequence[Round]) -> tuple[Floats, Floats]:
 
 
 def interval(flagged: Floats, people: Floats, variance: Floats | float, confidence: float) -> tuple[Floats, Floats]:
-    """Ends of the interval of a share.
+    """The confidence interval of the share of people with a flag, from two noisy counts.
 
     Args:
         flagged: Noisy numbers of people with the flag.
         people: Noisy numbers of all people.
-        variance: Variance of the noise of each of the two numbers, with and without the flag.
+        variance: Variance of the noise of each of the two counts, with and without the flag.
         confidence: The probability that an interval holds the true share.
 
     Returns:
-        Lower and upper ends.
+        Lower and upper ends of the intervals.
 
     >>> low, high = interval(np.array([30.0]), np.array([100.0]), 0.0, 0.95)
     >>> round(float(low[0]), 4), round(float(high[0]), 4)  # Wilson's
@@ -184,11 +186,11 @@ def interval(flagged: Floats, people: Floats, variance: Floats | float, confiden
 
 
 def people_needed(width: float, noise: float, confidence: float = CONFIDENCE) -> float:
-    """The number of people for which the interval of a share of 1/2 has this width, with noise of this deviation.
+    """The number of people in a region for which the interval of a share of 1/2 has the given width.
 
     Args:
         width: The width of the interval, between 0 and 1.
-        noise: Standard deviation of the noise of each of the two numbers, in people.
+        noise: Standard deviation of the noise of each of the two counts, in people.
         confidence: The probability that the interval holds the true share.
     """
     from scipy.special import ndtri
@@ -199,12 +201,12 @@ def people_needed(width: float, noise: float, confidence: float = CONFIDENCE) ->
 
 
 def _weight(deviation: float) -> float:
-    """Inverse variance; a smaller deviation than a billionth of a person counts as that."""
+    """The inverse variance of a noisy count. A deviation below a billionth of a person is raised to a billionth."""
     return max(deviation, 1e-9) ** -2
 
 
 def _names(partition: Partition) -> list[bytes]:
-    """A name for every region; regions that consist of the same squares have the same name."""
+    """A key for every region of a partition; regions that consist of the same squares have the same key."""
     levels, codes, entries = partition.squares()
     order = np.lexsort((codes, levels, entries))
     pairs = np.stack([levels, codes], axis=1)[order]

@@ -1,7 +1,7 @@
-"""A question: what a server asks all devices of a cohort in one round of a survey. Everything in it is public.
+"""Question: the message that a server sends to all devices of a cohort in one round of a survey. It is public.
 
-A device derives everything it needs from the question: the scale of the noise, the shape of its noise share, and the
-bits of the modulus. A server therefore cannot ask for less noise than the question declares.
+A device computes the scale of the noise, the shape of its noise share and the bits of the modulus from the question. A
+server therefore cannot ask for less noise than the declared ε needs.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ VERSION = 1
 """Version of the format in which questions are sent; raised when an older device could not read them."""
 
 LONGEST = 2**21
-"""The most integers that a device sends in one round."""
+"""The largest number of integers that a device sends in one round."""
 
 MOST_PARTS = 64
-"""The most parts of a question: each costs a device time, and no mechanism needs more."""
+"""The largest number of parts of a question. Each part costs a device time, and no mechanism needs more parts."""
 
 LARGEST_MASS = 2**30
-"""The largest integer mass of one person."""
+"""The largest integer mass (weight) of one person."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Part:
-    """A block of consecutive entries of the vector, and the ε that its noise is made for.
+    """A part of a question: consecutive entries of the vector, and the ε for which their noise is made.
 
     Args:
         encoding: Which entries a place belongs to.
-        epsilon: What this part costs one person.
+        epsilon: Privacy loss of one person in this part.
 
     Raises:
         InvalidInput: ε is not a positive number, or its denominator has more than 20 digits.
@@ -64,17 +64,18 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One round of a survey.
+    """The question of one round of a survey.
 
     Args:
         survey: Name of the survey: 32 hexadecimal digits. A device answers each round of a survey once.
-        number: Number of the round, from 1.
-        parts: What is asked. The vector holds the parts one after the other.
+        number: Index of the round, from 1.
+        parts: The parts of the question. The vector of a device holds the parts one after the other.
         cohort: How many people are asked, and how many must deliver before a sum is opened.
-        mass: Integer mass of one person, 1 to 2^30, split over their places; 1 if each person has one place.
-        flagged: Every entry exists twice, for people without and with the flag.
-        final: No round comes after this one.
-        disjoint: No person is asked in more than one round of the survey. A device then answers one round only.
+        mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
+        flagged: Whether every entry exists twice, for people without and with the flag.
+        final: Whether this is the last round.
+        disjoint: Whether no person is asked in more than one round of the survey. If so, a device answers one round
+            only.
 
     Raises:
         InvalidInput: A field is out of range, or the noise cannot be drawn.
@@ -115,17 +116,17 @@ class Question:
 
     @property
     def lengths(self) -> list[int]:
-        """Entries of every part; with a flag, twice those of its encoding."""
+        """The number of entries of every part; with a flag, twice the length of its encoding."""
         return [part.encoding.length * (2 if self.flagged else 1) for part in self.parts]
 
     @property
     def length(self) -> int:
-        """How many integers a device sends."""
+        """The number of integers that a device sends."""
         return sum(self.lengths)
 
     @property
     def epsilon(self) -> Fraction:
-        """What an answer costs one person: the sum over the parts."""
+        """The privacy loss of one person who answers: the sum over the parts."""
         return sum((part.epsilon for part in self.parts), Fraction(0))
 
     @property
@@ -134,7 +135,7 @@ class Question:
         return [laplace_scale(self.sensitivity(part), part.epsilon) for part in self.parts]
 
     def sensitivity(self, part: Part) -> int:
-        """ℓ1 sensitivity of a part: the mass of one person in each of the entries that a place touches.
+        """ℓ1 sensitivity of a part: the mass of one person times the number of entries that a place touches.
 
         Args:
             part: One of the parts.
@@ -143,10 +144,10 @@ class Question:
 
     @functools.cached_property
     def bits(self) -> int:
-        """Sums are modulo 2^bits.
+        """The number of bits of the modulus: secure sums are computed modulo 2^bits.
 
-        The smallest number for which the noisy sum of a whole shard wraps around in some entry with probability at most
-        2^−40. Wrapping around would cost accuracy, not privacy: the reduction is post-processing.
+        ``bits`` is the smallest number for which the noisy sum of a shard wraps around in any entry with probability at
+        most 2^−40. Wrapping around would cost accuracy, not privacy, because the reduction is post-processing.
         """
         shape = self.cohort.shard * self.cohort.shape
         return max(
@@ -155,7 +156,7 @@ class Question:
         )
 
     def event(self, delivered: int | None = None) -> Event:
-        """The privacy event of one person's data.
+        """The privacy event of one person who answers this question.
 
         Args:
             delivered: How many people of the shard delivered their vector; the threshold if left out.
@@ -175,7 +176,7 @@ class Question:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised to a person who answers."""
+        """The guarantee for a person who answers this question."""
         return self.cohort.guarantee(PrivacyLoss(self.epsilon))
 
     @functools.cached_property
@@ -186,13 +187,13 @@ class Question:
     # ── the secure sum of a shard ───────────────────────────────────────────────────────────────────────────────────
 
     def plan_parameters(self, randomness: Randomness | None = None) -> Parameters:
-        """Plan the secure sum of one shard so that it keeps what this question promises.
+        """Plan a secure sum of one shard that is as safe as this question promises.
 
         Args:
-            randomness: Names the round of the secure sum; the operating system's if left out.
+            randomness: The source of the random name of the secure sum; the operating system's if left out.
 
         Returns:
-            Parameters with a new name; every shard needs its own.
+            Parameters with a new name. Every shard needs its own parameters.
 
         Raises:
             InvalidInput: No secure sum of a shard of this size is safe.
@@ -209,7 +210,7 @@ class Question:
             cohort.shard,
             self.length,
             self.bits,
-            # In whole people, which both sides round alike.
+            # The shares are whole numbers of people, so that question and secure sum round alike.
             dropout=(cohort.shard - cohort.threshold) / cohort.shard,
             corruption=cohort.colluders / cohort.shard,
             survivors_at_least=cohort.threshold,
@@ -218,14 +219,15 @@ class Question:
         )
 
     def check_parameters(self, parameters: Parameters) -> None:
-        """Check that a secure sum keeps what this question promises.
+        """Check that the parameters of a secure sum are as safe as this question promises.
 
         Args:
             parameters: The parameters of the secure sum of one shard.
 
         Raises:
-            InvalidInput: They do not fit the vector or the shard.
-            PromiseBroken: They belong to another question, or tolerate fewer survivors or more colluders.
+            InvalidInput: The parameters do not fit the vector or the shard.
+            PromiseBroken: The parameters belong to another question, allow fewer survivors, or tolerate fewer
+                colluders.
         """
         expect(Parameters, parameters, "The parameters")
         for name, found, expected in (
@@ -253,7 +255,7 @@ class Question:
     # ── the format in which it is sent ──────────────────────────────────────────────────────────────────────────────
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts, to be sent to devices as JSON."""
+        """The question as plain numbers and texts, to be sent to devices as JSON."""
         return {
             "heathaze question": VERSION,
             "survey": self.survey,
@@ -269,10 +271,10 @@ class Question:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Question:
-        """Read what :meth:`to_dict` wrote.
+        """Rebuild a question from the fields that :meth:`to_dict` returned.
 
         Args:
-            fields: They come from a server, so every one is checked.
+            fields: The fields, from a server that may be hostile; every field is checked.
 
         Returns:
             The question.
@@ -310,9 +312,9 @@ class Question:
 
 
 def check_mass(mass: int) -> int:
-    """The integer mass of one person, 1 to 2^30.
+    """Check the integer mass (weight) of one person in a survey, 1 to 2^30.
 
     Raises:
-        InvalidInput: It is out of range.
+        InvalidInput: The mass is out of range.
     """
     return whole(mass, "mass", "the integer mass of one person", most=LARGEST_MASS)

@@ -1,14 +1,14 @@
-"""One map from the noisy sums over regions of all rounds of a survey.
+"""Region map: fit one map to the noisy counts of regions from all rounds of a survey.
 
-Each round divides the map into other regions and learns how many people each holds, with noise. All sums are
+Each round divides the map into different regions and counts the people in each region, with noise. All counts y are
 measurements of one density, which is fitted by :mod:`heathaze.inference.linear_map`:
 
     y ~ N(n·F, σ² + n·F(1 − F)),   F = share of the density in a region, n = people asked, σ² = variance of the noise.
 
-The second part of the variance is that of sampling: the people asked are a sample of those that the map describes.
-Rounds with little noise have more weight, and neighbouring regions inform each other. If a sum of the last round
-differs from the fit by more than its error explains, the sum is believed. Everything is post-processing of numbers that
-are private already.
+The term n·F(1 − F) is the variance of sampling: the people asked are a sample of the people that the map describes.
+Rounds with less noise have more weight, and the prior connects neighbouring regions. If a count of the last round
+differs from the fit by much more than its standard deviation, the fit is corrected towards the count. The counts are
+already private, so everything here is post-processing.
 """
 
 from __future__ import annotations
@@ -31,27 +31,30 @@ from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.types import Booleans, Floats, Integers
 
 _FALLS = (0.5, 0.6, 0.65, 0.7)
-"""How quickly detail loses height in the prior; the best of these is learned."""
+"""Candidates for the factor by which detail shrinks from one level of the prior to the next; the counts choose one."""
 
 _COARSE = 6
-"""The level on which the roughness is learned and maps are drawn: 64 squares a side."""
+"""The quadtree level on which the prior is learned and maps are drawn: 64 squares on a side."""
 
 _FINE = 8
-"""The level that is always fitted, if the grid is fine enough: 256 squares a side."""
+"""The level up to which the map is always fitted, if the grid is fine enough: 256 squares on a side."""
 
 _FINEST = 9
-"""The finest level that is fitted, if regions are small. Smaller regions divide their square by their sums."""
+"""The finest level to which the map is fitted, if regions are small.
+
+A square of this level that contains smaller regions is divided in proportion to their counts.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyRegions:
-    """The result of one round: the noisy number of people in every region of a partition. Public.
+    """The noisy counts of one round: the number of people in every region of a partition. Public.
 
     Args:
         partition: The regions.
-        values: One noisy number for each region.
-        variance: Variance of the noise of each number.
-        people: How many people were asked and answered.
+        values: One noisy count for each region.
+        variance: Variance of the noise of each count.
+        people: Number of people who answered.
 
     Raises:
         InvalidInput: A value is missing or not finite, or variance or people are out of range.
@@ -73,13 +76,13 @@ class NoisyRegions:
 
 
 def region_map(rounds: Sequence[NoisyRegions]) -> SmoothMap[TreeDensity]:
-    """Fit one map to the sums of all rounds of a survey.
+    """Fit one map to the noisy counts of regions from all rounds of a survey.
 
     Args:
-        rounds: The noisy sums of each round, the last of them the most detailed.
+        rounds: The noisy counts of each round. The last round is the most detailed.
 
     Returns:
-        The map. Its draws have at most 64 squares a side.
+        The map. The maps drawn from it have at most 64 squares on a side.
 
     Raises:
         InvalidInput: There are no rounds.
@@ -90,7 +93,7 @@ def region_map(rounds: Sequence[NoisyRegions]) -> SmoothMap[TreeDensity]:
     [[0.1, 0.2], [0.3, 0.4]]
     """
     if not rounds:
-        raise InvalidInput("There are no sums to make a map from.")
+        raise InvalidInput("There are no noisy regions to make a map from; give at least one round.")
     grid = rounds[-1].partition.grid
     deepest = max(int(regions.partition.levels.max()) for regions in rounds)
     coarse = min(grid.depth, _COARSE)
@@ -116,9 +119,9 @@ def region_map(rounds: Sequence[NoisyRegions]) -> SmoothMap[TreeDensity]:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """One round on the squares of a level: which region each square belongs to.
+    """The noisy regions of one round, seen on the squares of one quadtree level: each square belongs to one region.
 
-    A square that contains smaller regions counts as one region, with the sum of what they hold.
+    A square that contains smaller regions counts as one region, with the sum of their counts.
     """
 
     labels: Integers
@@ -136,7 +139,7 @@ class _View:
         inner = levels > level
         levels, names, entries = levels[inner], names[inner], entries[inner]
         cut, square = np.unique(names >> (2 * (levels - level)), return_inverse=True)
-        # A region that lies partly in such a square has the same part of its people there as of its area.
+        # If a region lies partly in such a square, its people are divided in proportion to area.
         pairs, pair = np.unique(entries * len(cut) + square, return_inverse=True)
         part = np.bincount(pair, node_areas(grid, levels, names) / partition.region_areas[entries])
         region, into = np.divmod(pairs, max(len(cut), 1))
@@ -151,7 +154,11 @@ class _View:
         return cls(number[labels], values[kept], noise[kept], regions.people)
 
     def misfit(self, likely: Floats | None) -> Cost:
-        """Σ (y − n·F)² / 2v, and its gradient; v is taken from the likely density, at first from the values."""
+        """The misfit Σ (y − n·F)² / 2v of a density, and its gradient.
+
+        y are the counts, n·F the expected counts, and v their variance under the likely density. Without a likely
+        density, v is computed from the counts.
+        """
         weight = 1 / self.variance(self.values if likely is None else self.expected(likely))
 
         def cost(density: Floats) -> tuple[float, Floats]:
@@ -162,7 +169,7 @@ class _View:
         return cost
 
     def repeated(self, density: Floats, randomness: Randomness) -> _View:
-        """Every value with another error of its variance added."""
+        """The same regions with a new random error added to every count."""
         deviation = np.sqrt(self.variance(self.expected(density)))
         return replace(self, values=self.values + deviation * _normals(randomness, len(self.values)))
 
@@ -171,13 +178,13 @@ class _View:
         return np.asarray(self.people * np.bincount(self.labels, density.ravel(), len(self.values)))
 
     def variance(self, expected: Floats) -> Floats:
-        """The variance of every value: that of the noise and that of sampling."""
+        """The variance of every count: the variance of the noise plus the variance of sampling."""
         inside = np.clip(expected, 0.0, self.people)
         return self.noise + np.maximum(inside * (1 - inside / self.people), 1.0)
 
 
 def _trials(views: Sequence[_View]) -> list[tuple[list[_View], Callable[[Floats], float]]]:
-    """Two trials for :func:`learn_prior`: fit half of the last regions and all rounds before, score the rest."""
+    """Two trials to learn the prior: fit all earlier rounds and half of the last regions, and score the other half."""
     *before, last = views
     coin = Simulation(0).words(len(last.values)) & np.uint64(1) == 0
 
@@ -186,7 +193,7 @@ def _trials(views: Sequence[_View]) -> list[tuple[list[_View], Callable[[Floats]
         variance = last.noise[judged] + np.maximum(expected, 1.0)
         return -float(((last.values[judged] - expected) ** 2 / variance + np.log(variance)).sum())
 
-    # Values that are left out get a noise so large that they do not matter.
+    # Counts that are left out of a trial get so large a variance that they have no influence.
     blind = [replace(last, noise=np.where(kept, last.noise, 1e12 * last.people**2)) for kept in (coin, ~coin)]
     return [
         ([*before, view], functools.partial(score, judged=judged))
@@ -195,15 +202,17 @@ def _trials(views: Sequence[_View]) -> list[tuple[list[_View], Callable[[Floats]
 
 
 def _settled(last: _View, density: Floats) -> Floats:
-    """Correct the fit by the last round, in regions where it differs by more than two standard deviations.
+    """Correct the fitted map in regions where the last round differs by more than two standard deviations.
 
-    Such a difference is added in part, by 1 − 4v/difference² (after James and Stein). In regions with many people the
-    noise is small and the part is nearly 1; in regions with few people the fit stays.
+    The fit moves by the share 1 − 4v/difference² of the difference, where v is the variance of the count (after James
+    and Stein). In regions with many people the noise is small and the share is nearly 1. In regions with few people the
+    fit does not change.
     """
     expected = last.expected(density)
     miss = last.values - expected
     sure = np.maximum(0.0, 1 - 4 * last.variance(expected) / np.maximum(miss**2, 1e-300))
-    # Half a standard deviation of the noise cannot be told from zero; without this bound, unlucky regions become empty.
+    # A count of half a standard deviation cannot be told from 0. Without this lower bound, regions with negative noise
+    # would become empty.
     least = np.minimum(expected, 0.5 * np.sqrt(last.noise))
     factor = np.maximum(expected + sure * miss, least) / np.maximum(expected, 1e-300)
     settled = density * factor[last.labels].reshape(density.shape)
@@ -212,7 +221,7 @@ def _settled(last: _View, density: Floats) -> Floats:
 
 
 def _with_detail(last: NoisyRegions, level: int, shares: Floats) -> TreeDensity:
-    """The shares of squares as a density; a square that contains smaller regions is divided by their sums."""
+    """Make a map from the shares of squares; a square with smaller regions is divided in proportion to their counts."""
     grid = last.partition.grid
     codes = _square_codes(grid, level)
     order = np.argsort(codes)
@@ -226,7 +235,7 @@ def _with_detail(last: NoisyRegions, level: int, shares: Floats) -> TreeDensity:
     areas = node_areas(grid, levels, names)
     weight = (np.maximum(last.values, 0.0) / last.partition.region_areas)[entries] * areas
     whole = np.bincount(square, weight, len(codes))
-    # A square in which all sums are zero is flat.
+    # A square in which all counts are 0 gets a constant density.
     flat = np.bincount(square, areas, len(codes))
     part = np.where(whole[square] > 0, weight / np.maximum(whole[square], 1e-300), areas / flat[square])
     cut = np.zeros(len(codes), dtype=np.bool_)
@@ -245,7 +254,7 @@ def _square_shape(grid: Grid, level: int) -> tuple[int, int]:
 
 
 def _square_codes(grid: Grid, level: int) -> Integers:
-    """The codes of the squares of a level, row by row."""
+    """The codes of all squares of a quadtree level, row by row."""
     return cell_codes(grid.resized(_square_shape(grid, level)))
 
 

@@ -1,12 +1,12 @@
-"""Run a whole survey in one process, on a made-up or public population or with real devices.
+"""Simulate a whole survey in one process, with a made-up population or with real devices.
 
-:func:`simulate` is for planning, before a device is asked. The noise of a shard is drawn at once, as the difference of
-two Pólya numbers of shape survivors/(t − c): exactly the law of the sum of its devices' shares. Places are encoded by
-the code that devices run. Masks cancel, so none are made. The result is marked as simulated and cannot be saved as a
-release.
+:func:`simulate` is for planning, before any device is asked. The noise of a shard is drawn in one step, as the
+difference of two Pólya numbers of shape survivors/(t − c), where t is the threshold and c the number of colluders. This
+is exactly the distribution of the sum of the devices' noise shares. Places are encoded by the same code as on devices.
+Masks would cancel in the sum, so none are made. The result is marked as simulated and cannot be saved as a release.
 
-:func:`run_survey` is for small cohorts of real devices: every round, every shard runs the protocol of
-:mod:`heathaze.secagg`. Over a network, a service carries the same messages between the same classes.
+:func:`run_survey` is for small cohorts of real devices. In every round, every shard runs the protocol of
+:mod:`heathaze.secagg`. Over a network, a service would carry the same messages between the same classes.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from heathaze.types import Booleans, Integers, Words
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Population:
-    """People and their places. Secret, unless made up.
+    """The people of a simulated survey and their places. Secret, unless made up.
 
     Attributes:
         grid: The public grid.
-        codes: Codes of the cells of all places. Those of person k are ``codes[first[k] : first[k + 1]]``.
-        first: Where the places of each person begin; one number more than people.
+        codes: Codes of the cells of all places. Person k has the places ``codes[first[k] : first[k + 1]]``.
+        first: The index at which the places of each person begin, followed by the number of all places.
         flags: Whether each person has the flag, or None.
     """
 
@@ -58,13 +58,13 @@ class Population:
 
     @classmethod
     def from_raster(cls, grid: Grid, raster: npt.ArrayLike, people: int, randomness: Randomness) -> Population:
-        """People with one place each, drawn from a raster.
+        """Draw a population from a raster: people with one place each.
 
         Args:
             grid: The public grid.
-            raster: A density or count for each cell; none negative, not all 0.
+            raster: A density or count for each cell; no number is negative, and not all are 0.
             people: How many people to draw.
-            randomness: Where the draws come from.
+            randomness: The source of the draws.
 
         Raises:
             InvalidInput: The raster does not fit the grid, or has a negative number.
@@ -86,14 +86,14 @@ class Population:
     def from_table(
         cls, grid: Grid, person: npt.ArrayLike, x: npt.ArrayLike, y: npt.ArrayLike, flags: npt.ArrayLike | None = None
     ) -> Population:
-        """The people of a table of visits, each with all their places.
+        """Make a population from a table of visits: each person has all their places.
 
         Args:
             grid: The public grid.
             person: The person of each visit.
             x: x or longitude of each visit.
             y: y or latitude of each visit.
-            flags: Whether each person has the flag, in ascending order of the persons; None for no flags.
+            flags: Whether each person has the flag, in ascending order of the names of persons; None for no flags.
 
         Raises:
             InvalidInput: The columns have different lengths.
@@ -112,7 +112,7 @@ class Population:
         return cls(grid, codes_of(grid, places[order]), first, _flags(flags, len(known)))
 
     def flagged(self, flags: npt.ArrayLike) -> Population:
-        """The same people with a flag for each.
+        """The same population with a flag for each person.
 
         Args:
             flags: Whether each person has the flag, in order.
@@ -132,19 +132,17 @@ def simulate(
     fresh: bool = True,
     colluding: int = 0,
 ) -> Survey:
-    """Run a survey to its end on a population.
+    """Simulate a survey to its end on a population.
 
     Args:
         survey: The mechanism, the cohort and the rounds so far; the simulation continues from there.
         population: The people to ask.
-        randomness: Where all draws come from; ``Simulation(0)`` if left out.
-        dropout: Probability that a person is lost before their vector arrives, from 0 to below 1.
-        fresh: Draw people anew for each round; otherwise the same people are asked in all rounds. A disjoint survey
-            never
-            asks a person twice.
-        colluding: How many people of each shard tell the server their noise. It is subtracted, so that the sums are
-            what
-            an adversary sees.
+        randomness: The source of all draws; ``Simulation(0)`` if left out.
+        dropout: Probability that a person drops out before their vector arrives, from 0 to below 1.
+        fresh: Whether to draw people anew for each round; otherwise the same people are asked in all rounds. A disjoint
+            survey never asks a person twice.
+        colluding: How many people of each shard tell the server their noise. This noise is left out of the sums, as if
+            an adversary had subtracted it.
 
     Returns:
         The survey with all its rounds, marked as simulated.
@@ -186,9 +184,9 @@ def simulate(
 def _round(
     question: Question, population: Population, asked: Integers, source: Randomness, dropout: float, colluding: int
 ) -> Round:
-    """The sum of all shards that would be opened.
+    """Simulate one round of a survey: the noisy sum of all shards that would be opened.
 
-    That a sum wraps around, which has a probability below 2^−40, is left out.
+    The simulation ignores that a sum may wrap around, which has a probability below 2^−40.
     """
     cohort = question.cohort
     there = (source.uniforms(len(asked)) >= dropout).reshape(cohort.shards, cohort.shard)
@@ -211,13 +209,13 @@ def _round(
 
 
 def true_sum(question: Question, population: Population, people: Integers, source: Randomness) -> Integers:
-    """The sum of some people's vectors without noise.
+    """Add the vectors of people in a simulated survey, without noise.
 
     Args:
         question: What is asked.
         population: People and places.
-        people: Numbers of the people.
-        source: Where the rounding of masses comes from.
+        people: Indices of the people in the population.
+        source: The source of randomness for rounding masses.
     """
     if question.flagged and population.flags is None:
         raise InvalidInput("The survey also asks for a share; give the population flags (Population.flagged).")
@@ -226,7 +224,7 @@ def true_sum(question: Question, population: Population, people: Integers, sourc
     total = np.zeros(question.length, dtype=np.int64)
     single = last - first == 1
     start = 0
-    # Most people have one place, and all of their mass is in its entries.
+    # Most people have one place, and the entries of that place get all of their mass.
     codes, flag = population.codes[first[single]], flags[people[single]]
     for part, length in zip(question.parts, question.lengths, strict=True):
         entries = part.encoding.entries(codes)
@@ -240,9 +238,9 @@ def true_sum(question: Question, population: Population, people: Integers, sourc
 
 
 def _some(size: int, count: int, source: Randomness) -> Integers:
-    """Distinct people in random order: numbers are drawn, and repeated ones are skipped.
+    """Draw distinct people of a population in random order; people who were drawn before are skipped.
 
-    If all people are asked, they stay in order: who is in which shard makes no difference to the sums.
+    If all people are asked, they keep their order, because the shard of a person makes no difference to the sums.
     """
     if count == size:
         return np.arange(size)
@@ -279,12 +277,12 @@ def run_survey(
     """Run a survey to its end with real devices and real secure sums.
 
     Every round draws devices at random and divides them into shards. A device that refuses (for example because its
-    budget is spent) counts as lost; a shard that loses too many is given up.
+    budget is spent) counts as dropped out. A shard with too few devices left is given up.
 
     Args:
         survey: The mechanism, the cohort and the rounds so far.
-        devices: At least as many as the cohort has people; for a disjoint survey, that many for every round.
-        dropout: Probability that a device is lost in each of the five phases of a secure sum, from 0 to below 1.
+        devices: At least as many devices as the cohort has people; a disjoint survey needs as many for every round.
+        dropout: Probability that a device drops out in each of the five phases of a secure sum, from 0 to below 1.
         randomness: Leave it out. ``Simulation(seed)`` is for tests, and its maps cannot be saved.
 
     Returns:
@@ -331,7 +329,7 @@ def run_survey(
 def _sum(
     question: Question, devices: Sequence[Device], dropout: float, source: Randomness, refusals: list[str]
 ) -> Sum | None:
-    """The secure sum of a shard, or None if it was given up; the sentences of devices that refuse are collected."""
+    """Run the secure sum of one shard; None if the shard is given up. Errors of devices are added to ``refusals``."""
     lost: dict[Phase, list[int]] = {phase: [] for phase in Phase}
     vectors: list[Words] = []
     for index, device in enumerate(devices):
@@ -351,7 +349,7 @@ def _sum(
 
 @dataclass(frozen=True, eq=False)
 class BestLevel:
-    """The level whose map of a sample has the smallest mean squared error, that map, and the error."""
+    """The quadtree level whose map has the smallest mean squared error, the map of this level, and its error."""
 
     level: int
     density: Density
@@ -359,14 +357,14 @@ class BestLevel:
 
 
 def best_level(population: Population, truth: npt.ArrayLike, people: Integers | None = None) -> BestLevel:
-    """The best map of one resolution that some people's places allow, chosen by the truth (section 6.2).
+    """NOT PRIVATE: the quadtree level whose map of a population is closest to the truth (section 6.2).
 
-    For comparison in papers and tests. It reads places and the truth, so its result is not a release.
+    This function is for comparison in papers and tests. It reads places and the truth, so its result is not a release.
 
     Args:
         population: The people and their places. A person with several places has an equal share of 1 in each.
         truth: The density to compare with: one number for each cell.
-        people: Numbers of the people to use; all if left out.
+        people: Indices of the people to use; all people if left out.
 
     Returns:
         The level with the smallest mean squared error, and its map.

@@ -1,6 +1,6 @@
-"""The server of a survey: questions go out, secure sums come in, and a release is made of them.
+"""Survey: the server sends questions, receives secure sums, and makes a release from them.
 
-This module never sees a place. It imports neither the device nor :mod:`heathaze.ingest`.
+This module never handles a place. It imports neither the device nor :mod:`heathaze.ingest`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ from heathaze.secagg import Sum
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Survey:
-    """A survey: rounds of questions and secure sums, and the map that follows from them.
+    """A survey: its mechanism, its cohort, and the rounds of questions and noisy sums so far.
 
-    A survey is immutable; :meth:`answered` returns the survey after one more round. What is asked next is a function of
-    the noisy sums so far, so anyone who has the sums can check it. If a shard is given up, the others still make a
-    round. If no shard is opened, the survey ends: devices that answered have paid, and do not answer the round again.
+    A survey is immutable; :meth:`answered` returns the survey after one more round. The next question is a function of
+    the noisy sums so far, so anyone who has the sums can verify the question. If a shard is given up, the other shards
+    still make a round. If no shard is opened, the survey ends: devices that answered have paid, and they do not answer
+    the same round again.
 
     Args:
-        mechanism: What to ask, for example ``hz.distributed.AdaptiveQuadtree(grid, epsilon=1)``.
+        mechanism: The mechanism that chooses the questions, for example ``hz.distributed.AdaptiveQuadtree(grid,
+            epsilon=1)``.
         cohort: How many people are asked in each round.
         name: 32 hexadecimal digits by which devices tell surveys apart; drawn at random if left out.
         rounds: The rounds so far.
-        simulated: The survey was made with simulated randomness, so its release cannot be saved.
+        simulated: Whether the survey was made with simulated randomness; its release then cannot be saved.
 
     >>> from heathaze.distributed import Flat
     >>> from heathaze.domain.grid import Grid
@@ -78,10 +80,10 @@ class Survey:
         )
 
     def answered(self, sums: Sequence[Sum]) -> Survey:
-        """The survey after one more round.
+        """Add a round to the survey from the secure sums of its shards.
 
-        Each sum names the parameters of the secure sum, and through them the question. Sums are decoded as signed
-        numbers shard by shard before they are added (errata E3-9).
+        Each sum contains the parameters of its secure sum, and the parameters contain the hash of the question. The sum
+        of each shard is decoded to signed numbers before the sums are added (errata E3-9).
 
         Args:
             sums: One secure sum for each shard that was opened.
@@ -90,9 +92,9 @@ class Survey:
             The survey with the round added.
 
         Raises:
-            ShardAborted: No shard was opened. Devices have paid all the same.
+            ShardAborted: No shard was opened. The devices have paid nevertheless.
             InvalidInput: The survey is over, a sum does not fit the question, or a sum occurs twice.
-            PromiseBroken: A sum belongs to another question, or to fewer people than the threshold.
+            PromiseBroken: A sum belongs to another question, or has fewer people than the threshold.
         """
         question = self.ask()
         if question is None:
@@ -115,30 +117,30 @@ class Survey:
         return self.with_round(Round(question, totals, tuple(len(found.survivors) for found in sums)))
 
     def with_round(self, last: Round) -> Survey:
-        """The survey after one more round.
+        """Add a round to the survey.
 
         Args:
-            last: The answer to the question of :meth:`ask`.
+            last: The round that answers the question of :meth:`ask`.
 
         Raises:
             InvalidInput: The round answers another question.
         """
         question = self.ask()
         if question is None or (question is not last.question and question.fingerprint != last.question.fingerprint):
-            raise InvalidInput("The round answers another question than the one this survey asks next.")
+            raise InvalidInput("The round answers another question than the one this survey asks next; answer ask().")
         return dataclasses.replace(self, rounds=(*self.rounds, last))
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the rounds so far promise, computed from the people who delivered.
+        """The guarantee of the rounds so far, computed from the number of people who delivered.
 
-        The event of a round has the shape of the smallest shard that was opened, less the colluders.
+        For each round, the noise is that of the honest people in the smallest shard that was opened.
         """
         return self.cohort.guarantee(compose([self.event]), len(self.rounds))
 
     @property
     def event(self) -> Event:
-        """The privacy event of one person in all rounds; in the most expensive one if no person is asked twice."""
+        """The privacy event of one person: all rounds, or the most expensive round if no person is asked twice."""
         events = [one.event for one in self.rounds]
         if self.mechanism.disjoint and events:
             return max(events, key=lambda event: compose([event]).epsilon)
@@ -146,18 +148,18 @@ class Survey:
 
     @property
     def numbers_sent(self) -> int:
-        """How many integers a person sends who is asked in every round."""
+        """The number of integers sent by a person who is asked in every round."""
         return sum(one.question.length for one in self.rounds)
 
     def estimate(self, *, draws: int = 24) -> Release:
-        """The map that follows from all rounds together.
+        """Estimate the map from all rounds of the survey.
 
         Args:
-            draws: How many maps to draw beside it for its error bars, 2 or more; 0 for none, which is quicker.
+            draws: How many maps to draw for the error bars: 2 or more, or 0 for no error bars, which is quicker.
 
         Returns:
-            The release. Its provenance lists for each round what it cost, how many numbers a person sent, and how many
-            people delivered.
+            The release. Its provenance lists for each round its ε, how many integers a person sent, and how many people
+            delivered.
 
         Raises:
             InvalidInput: No round was answered yet, or ``draws`` is 1 or negative.
