@@ -37,7 +37,7 @@ def test_the_page_has_its_sections() -> None:
         "Promise",
         "Assumptions",
         "Protocol",
-        "Carrying it",
+        "Sending the messages",
         "Theorem",
         "Neighbours",
         "Departures from the paper",

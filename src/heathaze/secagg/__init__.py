@@ -1,7 +1,7 @@
-"""Secure sums: a server learns the sum of its clients' vectors, and nothing else about any one vector.
+"""Secure sums: a server learns the sum of its clients' vectors, and nothing else about the vectors.
 
-Client and server are state machines without network, clock or disk: bytes in, bytes out. The page ``secagg.md`` states
-and proves the promise.
+Client and server are state machines that take bytes and return bytes. They use no network, clock or disk. The page
+``secagg.md`` states and proves the promise.
 """
 
 from heathaze.secagg.client import Client

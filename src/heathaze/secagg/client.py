@@ -1,13 +1,14 @@
-"""The client of a secure sum: it masks its vector, keeps its neighbours' shares, and reveals one kind of each.
+"""Client of a secure sum: it masks its vector, stores shares of its neighbours' secrets, and reveals one share of each.
 
     begin()        ──► Advertise
-    Neighbours     ──► Shares        draws a seed, splits seed and mask key among its neighbours
-    Forwarded      ──► Masked        keeps its neighbours' shares, adds the masks
+    Neighbours     ──► Shares        draws a seed, splits seed and mask key into shares for its neighbours
+    Forwarded      ──► Masked        stores its neighbours' shares, adds the masks to its vector
     Survivors      ──► Agreed        confirms to its neighbours the set of survivors that the server announced
-    Agreement      ──► Revealed      if enough neighbours confirm the same set: a survivor's seed or a lost one's key
+    Agreement      ──► Revealed      if enough neighbours confirm the same set: shares of survivors' seeds and lost keys
 
-Bytes that are not from this server, to this client, under these parameters are refused and change nothing. An authentic
-message that breaks the rules stops the client for good: it deletes its secrets and never answers again.
+The left column is the message that the client receives, and the right column is its answer. Bytes that are not from
+this server, for this client and under these parameters are refused and change nothing. An authentic message that breaks
+the rules stops the client for good: the client deletes its secrets and never answers again.
 """
 
 from __future__ import annotations
@@ -42,18 +43,19 @@ _ORDER = (Neighbours, Forwarded, Survivors, Agreement)
 
 
 class Client(Secret):
-    """A client's state machine for one round: bytes in, bytes out.
+    """The state machine of one client in one secure sum. It takes bytes and returns bytes.
 
     Args:
         parameters: The parameters of the round. The client checks that they are safe.
-        index: The client's number, 0 to clients − 1.
+        index: The client's index, 0 to clients − 1.
         identity: The client's long-lived keys; ``directory[index]`` is their public half.
-        directory: Public identities of all clients by number. The client trusts it: a server that writes it can invent
-            clients.
+        directory: Public identities of all clients, by index. The client has to trust the directory: a server that
+            could write it could invent clients.
         server_key: The server's public identity.
         vector: ``length`` integers from 0 to 2^bits − 1.
-        randomness: Where keys, seeds and shares come from.
-        breach: Parameters are refused if the server learns more than the sum with a larger probability.
+        randomness: The source of keys, seeds and shares.
+        breach: Largest acceptable probability that the server learns more than the sum. The client refuses parameters
+            with a larger one.
 
     Raises:
         InvalidInput: The vector or a key does not fit.
@@ -112,11 +114,11 @@ class Client(Secret):
 
     @property
     def stopped(self) -> bool:
-        """Whether the client saw the rules broken and stopped for good."""
+        """Whether the client stopped for good, because a message broke the rules."""
         return self._why is not None
 
     def begin(self) -> tuple[bytes, ...]:
-        """The first message; every call returns the same bytes."""
+        """Begin the secure sum: the client's first message. Every call returns the same bytes."""
         if self._why is not None:
             raise StoppedForGood(self._why)
         if not self._begun:
@@ -128,14 +130,15 @@ class Client(Secret):
         """Answer one message of the server. A repeated message gets the same answer again.
 
         Args:
-            message: Bytes from anywhere.
+            message: The bytes of the message, from an untrusted sender.
 
         Returns:
-            The messages to carry to the server.
+            The messages to send to the server.
 
         Raises:
-            UnexpectedMessage: The message is garbled, foreign or out of turn. Nothing changes.
-            StoppedForGood: The message is authentic and breaks the rules. Every later call raises it too.
+            UnexpectedMessage: The message is damaged, is not meant for this client, or comes out of turn. Nothing
+                changes.
+            StoppedForGood: The message is authentic and breaks the rules. Every later call raises this error too.
         """
         if self._why is not None:
             raise StoppedForGood(self._why)
@@ -172,9 +175,9 @@ class Client(Secret):
                 raise AssertionError("only the server's messages are opened")
 
     def _share(self, found: dict[int, bytes]) -> Shares:
-        """Draw a seed, and split it and the mask key among the neighbours."""
+        """Draw a seed, and split the seed and the mask key into shares for the neighbours."""
         parameters = self.parameters
-        # There are fewer than planned only if all clients that advertised are neighbours.
+        # A client may have fewer neighbours than planned only if all clients that advertised a key are its neighbours.
         least = min(parameters.neighbours, parameters.survivors_at_least - 1)
         if not least <= len(found) <= parameters.neighbours:
             self._stop(f"it got {len(found)} neighbours, expected {least} to {parameters.neighbours}")
@@ -195,7 +198,7 @@ class Client(Secret):
         return Shares(keys.commitment(self._seed, parameters.digest, self.index), tuple(sealed))
 
     def _pair(self, other: int, public: bytes) -> None:
-        """Derive the keys shared with one neighbour, from its identity in the directory and its mask key."""
+        """Derive the keys that this client shares with one neighbour, from the neighbour's identity and mask key."""
         assert self._mask_key is not None
         if other not in self._directory:
             self._stop(f"its neighbour {other} is not in the directory")
@@ -210,7 +213,7 @@ class Client(Secret):
         self._stream_keys[other] = keys.mask_stream_key(shared, context)
 
     def _mask(self, found: dict[int, bytes]) -> Masked:
-        """Keep the neighbours' shares; add to the vector the self mask and one mask for each of these neighbours."""
+        """Store the neighbours' shares; mask the vector by the self mask and one mask for each of these neighbours."""
         parameters = self.parameters
         if len(found) < parameters.shares_needed:
             self._stop(f"only {len(found)} neighbours are left, expected at least {parameters.shares_needed}")
@@ -219,14 +222,14 @@ class Client(Secret):
         for other, sealed in found.items():
             opened = self._pairs[other].open(sealed) if other in self._pairs else None
             if opened is None:
-                # Leaving this neighbour out would leave its half of the common mask in the sum.
+                # If this client skipped the neighbour, the neighbour's half of their common mask would stay in the sum.
                 self._stop(f"what client {other} is said to have sealed does not open")
             size = shamir.SHARE_BYTES
             self._held[other] = (int.from_bytes(opened[:size], "little"), int.from_bytes(opened[size:], "little"))
         total = self._vector.copy()
         masks.add(total, keys.self_stream_key(self._seed, parameters.digest, self.index))
         for other in found:
-            # The lower number adds and the other subtracts, so the mask cancels in the sum.
+            # The client with the lower index adds the mask and the other subtracts it, so the mask cancels in the sum.
             masks.add(total, self._stream_keys[other], subtract=self.index > other)
         self._vector = self._seed = self._mask_key = None
         self._stream_keys.clear()
@@ -252,7 +255,7 @@ class Client(Secret):
         )
 
     def _reveal(self, found: dict[int, bytes]) -> Revealed:
-        """One share for each neighbour: of the seed if it survived, of the mask key if it was lost."""
+        """Reveal one share for each neighbour: of its seed if it survived, of its mask key if it was lost."""
         for other, tag in found.items():
             if other not in self._held or other not in self._survivors:
                 self._stop(f"client {other} is said to agree and is no surviving neighbour")
@@ -284,10 +287,10 @@ class Client(Secret):
 
 
 def survivors_digest(members: frozenset[int], parameters: Parameters) -> bytes:
-    """SHA-256 of the parameters and the set of survivors.
+    """The digest of the set of survivors that clients confirm: SHA-256 of the parameters and the set.
 
     Args:
-        members: Numbers of the survivors.
+        members: Indices of the survivors.
         parameters: The parameters of the round.
     """
     return hashlib.sha256(

@@ -1,4 +1,6 @@
-"""The payloads of messages as bytes, version 1. Numbers are little-endian; a list fills the rest of its message.
+"""Codec: the bytes of each kind of message of a secure sum, version 1.
+
+The numbers below are sizes in bytes. Integers are little-endian, and … stands for a list up to the end of the message.
 
     Advertise    32 mask key
     Neighbours   (4 index · 32 mask key) …
@@ -10,7 +12,7 @@
     Agreement    (4 index · 16 tag) …
     Revealed     4 number of seed shares · (4 index · 33 share) … · (4 index · 33 share) …
 
-There is exactly one way to write each message: indices ascend, spare bits are 0. All other bytes are refused.
+Each message has exactly one encoding: indices ascend, and unused bits are 0. Every other sequence of bytes is refused.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ _SHARE = struct.Struct(f"<I{SHARE_BYTES}s")
 
 
 def encode(message: Message, parameters: Parameters) -> bytes:
-    """The payload of a message, as bytes.
+    """Encode a message of a secure sum as bytes.
 
     Args:
-        message: What is sent.
+        message: The message to send.
         parameters: The parameters of the round.
     """
     match message:
@@ -66,15 +68,15 @@ def encode(message: Message, parameters: Parameters) -> bytes:
 
 
 def decode(kind: type[Message], payload: bytes, parameters: Parameters) -> Message:
-    """Read the message in a payload.
+    """Decode a message of a secure sum from bytes.
 
     Args:
         kind: The class of the message.
-        payload: Bytes from anywhere.
+        payload: The bytes, from an untrusted sender.
         parameters: The parameters of the round.
 
     Raises:
-        UnexpectedMessage: The payload is not written as :func:`encode` writes it.
+        UnexpectedMessage: The payload differs from the encoding that :func:`encode` makes.
     """
     name = kind.__name__
     if kind is messages.Advertise:
@@ -97,11 +99,11 @@ def decode(kind: type[Message], payload: bytes, parameters: Parameters) -> Messa
 
 
 def bitmap(members: Iterable[int], clients: int) -> bytes:
-    """One bit for each client, 1 for members.
+    """Encode a set of clients as a bitmap: one bit for each client, 1 for members of the set.
 
     Args:
-        members: Numbers of clients.
-        clients: How many clients there are.
+        members: Indices of the clients in the set.
+        clients: The number of all clients.
 
     >>> bitmap({0, 9}, 10).hex()
     '0102'

@@ -1,8 +1,11 @@
-"""The envelope around every message: its kind, sender, recipient and parameters, and a signature.
+"""Envelope: the signed frame around every message of a secure sum.
+
+It holds the kind of the message, its sender and recipient, the digest of the parameters, the payload and a signature.
+The numbers below are sizes in bytes.
 
     4 "HZSA" · 1 version · 1 kind · 32 digest · 4 sender · 4 recipient · 4 length · payload · 64 signature
 
-The digest is that of the parameters. The signature (Ed25519) is over the header and the SHA-256 of the payload.
+The digest is the digest of the parameters. The signature (Ed25519) covers the header and the SHA-256 of the payload.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from heathaze.secagg.parameters import Parameters
 
 VERSION = 1
 SERVER = 2**32 - 1
-"""The server's number as a sender or a recipient."""
+"""The index that stands for the server as a sender or a recipient."""
 
 _MAGIC = b"HZSA"
 _HEADER = struct.Struct("<4sBB32sIII")
@@ -28,23 +31,23 @@ _HEADER = struct.Struct("<4sBB32sIII")
 
 @dataclass(frozen=True)
 class Opened:
-    """The content of an envelope that passed every check."""
+    """The sender and the message of an envelope that passed every check."""
 
     sender: int
     message: Message
     fingerprint: bytes = field(repr=False)
-    """SHA-256 of the signed part."""
+    """SHA-256 of the signed bytes of the envelope."""
 
 
 def wrap(message: Message, parameters: Parameters, identity: Identity, sender: int, recipient: int) -> bytes:
-    """The bytes of a message as it is sent.
+    """Put a message of a secure sum into a signed envelope.
 
     Args:
-        message: What is sent.
+        message: The message to send.
         parameters: The parameters of the round.
-        identity: Keys of the sender.
-        sender: The sender's number, or :data:`SERVER`.
-        recipient: The recipient's number, or :data:`SERVER`.
+        identity: The keys of the sender.
+        sender: The index of the sending client, or :data:`SERVER`.
+        recipient: The index of the receiving client, or :data:`SERVER`.
     """
     payload = codec.encode(message, parameters)
     kind = KINDS.index(type(message))
@@ -53,16 +56,16 @@ def wrap(message: Message, parameters: Parameters, identity: Identity, sender: i
 
 
 def unwrap(block: bytes, parameters: Parameters, directory: Mapping[int, bytes], recipient: int) -> Opened:
-    """Check an envelope and read the message in it.
+    """Check a signed envelope and decode the message of a secure sum in it.
 
     Args:
-        block: Bytes from anywhere.
-        parameters: The parameters that it must be bound to.
-        directory: Public identities of the possible senders, by number.
-        recipient: The number that it must be addressed to.
+        block: The bytes of the envelope, from an untrusted sender.
+        parameters: The parameters whose digest the envelope must contain.
+        directory: Public identities of the possible senders, by index.
+        recipient: The index to which the envelope must be addressed.
 
     Raises:
-        UnexpectedMessage: A check fails; the sentence says which.
+        UnexpectedMessage: A check fails; the error says which one.
     """
     expect((bytes, bytearray, memoryview), block, "A message")
     least = _HEADER.size + SIGNATURE_BYTES
@@ -93,14 +96,14 @@ def unwrap(block: bytes, parameters: Parameters, directory: Mapping[int, bytes],
 
 
 def check_public(public: object, whose: str) -> bytes:
-    """Check that a public identity has the right type and size.
+    """Check that a public identity of a client or server has the right type and size.
 
     Args:
-        public: What was given as an identity.
-        whose: Whose it is, for the sentence.
+        public: The value that was given as an identity.
+        whose: The owner of the identity, for the error.
 
     Raises:
-        InvalidInput: It has not.
+        InvalidInput: The type or the size is wrong.
     """
     if not isinstance(public, bytes) or len(public) != IDENTITY_BYTES:
         found = f"{len(public)} bytes" if isinstance(public, bytes) else type(public).__name__

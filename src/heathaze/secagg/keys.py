@@ -1,13 +1,13 @@
-"""Keys of a secure sum: long-lived identities, mask keys of one round, and what two neighbours derive from both.
+"""Keys of a secure sum: long-lived identities, mask keys for one round, and keys that two neighbours derive from both.
 
-An :class:`Identity` is long-lived; its public half is in a directory that all clients trust. A :class:`MaskKey` lives
-for one round. Two neighbours exchange both kinds of key and derive from them
+An :class:`Identity` is long-lived, and its public half is in a directory that all clients trust. A :class:`MaskKey` is
+used for one round. Two neighbours use both kinds of keys to derive common keys; "·" is a key exchange (X25519):
 
-    mask key     = HKDF(mask · mask)                      the server can derive it too if one side is lost
-    pair keys    = HKDF(identity · identity, mask · mask) only these two clients can derive them
+    key of their mask = HKDF(mask · mask)                      the server can derive it if one of the two clients is
+    lost pair keys         = HKDF(identity · identity, mask · mask) only these two clients can derive them
 
-Pair keys need no signature. A client that does not own the identity in the directory, or received another mask key,
-derives different pair keys, and what is sealed with them does not open.
+Pair keys need no signature. A client that does not own its identity in the directory, or that received a wrong mask
+key, derives different pair keys. Messages that are encrypted with different pair keys cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SIGNATURE_BYTES = 64
 IDENTITY_BYTES = 64
 TAG_BYTES = 16
 SEAL_BYTES = 16
-"""Bytes that sealing adds to a message."""
+"""The number of bytes that sealing (authenticated encryption) adds to a message."""
 
 _PAIR = struct.Struct("<32sII32s32s")
 _WAY = struct.Struct("<32sII")
 
 
 class Identity(Secret):
-    """A long-lived pair of keys: Ed25519 to sign, X25519 to agree with neighbours.
+    """The long-lived keys of a client or server: Ed25519 to sign, X25519 to agree on secrets with neighbours.
 
     >>> from heathaze.privacy.randomness import Simulation
     >>> identity = Identity(Simulation(1))
@@ -50,7 +50,7 @@ class Identity(Secret):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> Identity:
-        """Read what :meth:`to_bytes` wrote."""
+        """Load an identity from the 64 secret bytes of :meth:`to_bytes`."""
         if len(secret) != IDENTITY_BYTES:
             raise InvalidInput(f"An identity of {len(secret)} bytes, expected {IDENTITY_BYTES}; draw a new one.")
         identity = cls.__new__(cls)
@@ -58,7 +58,7 @@ class Identity(Secret):
         return identity
 
     def to_bytes(self) -> bytes:
-        """64 secret bytes, for the key store of the device."""
+        """The identity as 64 secret bytes, for the key store of the device."""
         return self._signing.private_bytes_raw() + self._agreement.private_bytes_raw()
 
     def _load(self, secret: bytes) -> None:
@@ -68,7 +68,7 @@ class Identity(Secret):
         """64 bytes for the directory: the Ed25519 key, then the X25519 key."""
 
     def sign(self, content: bytes) -> bytes:
-        """An Ed25519 signature of 64 bytes."""
+        """Sign bytes with Ed25519; the signature has 64 bytes."""
         return self._signing.sign(content)
 
     def agree(self, other: bytes) -> bytes:
@@ -77,7 +77,7 @@ class Identity(Secret):
 
 
 class MaskKey(Secret):
-    """The X25519 key of one client in one round, from its 32 secret bytes."""
+    """The X25519 key of one client for one round, made from 32 secret bytes. Masks are derived from it."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = X25519PrivateKey.from_private_bytes(secret)
@@ -95,52 +95,57 @@ class MaskKey(Secret):
 
 
 class PairKeys(Secret):
-    """The keys that two neighbours share in one round, seen from one of them."""
+    """The keys that two neighbours share in one round, from the point of view of one of them."""
 
-    # A client has one for each neighbour.
+    # A client has one object for each neighbour, so slots save memory.
     __slots__ = ("_check", "_in", "_open", "_out", "_seal", "_vouch")
 
     def __init__(self, material: bytes, digest: bytes, own: int, other: int) -> None:
         parts = [material[start : start + KEY_BYTES] for start in range(0, 4 * KEY_BYTES, KEY_BYTES)]
-        # Each direction has other keys, so that no message can be sent back to its sender.
+        # The two directions have different keys, so that no message can be sent back to its sender.
         if own > other:
             parts = [parts[1], parts[0], parts[3], parts[2]]
         self._seal, self._open, self._vouch, self._check = parts
         self._out, self._in = _WAY.pack(digest, own, other), _WAY.pack(digest, other, own)
 
     def seal(self, content: bytes) -> bytes:
-        """Seal with AES-256-GCM. The key seals one message of one round, pair and direction, so the nonce may be 0."""
+        """Encrypt a message for the neighbour with AES-256-GCM.
+
+        A key encrypts only one message, so the nonce may be 0.
+        """
         return AESGCM(self._seal).encrypt(bytes(12), content, self._out)
 
     def open(self, sealed: bytes) -> bytes | None:
-        """Open what the neighbour sealed; None if the neighbour did not seal it."""
+        """Decrypt a message that the neighbour sealed; None if the neighbour did not seal it."""
         try:
             return AESGCM(self._open).decrypt(bytes(12), sealed, self._in)
         except InvalidTag:
             return None
 
     def vouch(self, content: bytes) -> bytes:
-        """A tag that proves to the neighbour alone that this client confirms the content."""
+        """Make a tag that proves to the neighbour, and to nobody else, that this client confirms the content."""
         return hmac.digest(self._vouch, content, "sha256")[:TAG_BYTES]
 
     def vouched(self, tag: bytes, content: bytes) -> bool:
-        """Whether the tag is the neighbour's tag of this content.
+        """Whether a tag proves that the neighbour confirms the content.
 
         Args:
-            tag: The tag that came.
-            content: What it should confirm.
+            tag: The tag that was received.
+            content: The content that the tag should confirm.
         """
         return hmac.compare_digest(hmac.digest(self._check, content, "sha256")[:TAG_BYTES], tag)
 
 
 def pair_context(digest: bytes, own: int, own_key: bytes, other: int, other_key: bytes) -> bytes:
-    """What the keys of a pair are bound to: parameters, both numbers, both public mask keys; equal on both sides.
+    """The context to which the keys of two neighbours are bound: parameters, both indices, both public mask keys.
+
+    Both neighbours compute the same context.
 
     Args:
         digest: Digest of the parameters.
-        own: Number of this client.
-        own_key: Its public mask key.
-        other: Number of the neighbour.
+        own: Index of this client.
+        own_key: Public mask key of this client.
+        other: Index of the neighbour.
         other_key: The neighbour's public mask key.
     """
     if own < other:
@@ -149,44 +154,46 @@ def pair_context(digest: bytes, own: int, own_key: bytes, other: int, other_key:
 
 
 def mask_stream_key(shared: bytes, context: bytes) -> bytes:
-    """The key of the mask between two neighbours, from the secret that their mask keys share.
+    """Derive the key of the mask between two neighbours, from the secret that their mask keys share.
 
     Args:
-        shared: What the two mask keys agree on.
+        shared: The shared secret of the two mask keys.
         context: Result of :func:`pair_context`.
     """
     return _derive(shared, b"heathaze secagg 1 pair mask" + context, KEY_BYTES)
 
 
 def pair_material(identities: bytes, masks: bytes, context: bytes) -> bytes:
-    """Four keys: to seal and to vouch, each in both directions.
+    """Derive the four pair keys of two neighbours: to encrypt and to confirm, each in both directions.
 
     Args:
-        identities: What the two identities agree on.
-        masks: What the two mask keys agree on.
+        identities: The shared secret of the two identities.
+        masks: The shared secret of the two mask keys.
         context: Result of :func:`pair_context`.
     """
     return _derive(identities + masks, b"heathaze secagg 1 pair keys" + context, 4 * KEY_BYTES)
 
 
 def self_stream_key(seed: bytes, digest: bytes, index: int) -> bytes:
-    """The key of a client's self mask, from its seed.
+    """Derive the key of a client's self mask from its seed.
 
     Args:
         seed: The client's seed.
         digest: Digest of the parameters.
-        index: Number of the client.
+        index: Index of the client.
     """
     return _derive(seed, b"heathaze secagg 1 self mask" + _WAY.pack(digest, index, index), KEY_BYTES)
 
 
 def commitment(seed: bytes, digest: bytes, index: int) -> bytes:
-    """A commitment to a seed: the server checks the combined seed against it, and it tells nothing about the seed.
+    """A commitment to the seed of a self mask. It reveals nothing about the seed.
+
+    The server checks a seed that it reconstructs from shares against the commitment.
 
     Args:
         seed: The client's seed.
         digest: Digest of the parameters.
-        index: Number of the client.
+        index: Index of the client.
     """
     return _derive(seed, b"heathaze secagg 1 commitment" + _WAY.pack(digest, index, index), KEY_BYTES)
 
@@ -196,8 +203,8 @@ def verifies(public: bytes, signature: bytes, content: bytes) -> bool:
 
     Args:
         public: A public identity.
-        signature: 64 bytes.
-        content: What was signed.
+        signature: The signature, 64 bytes.
+        content: The bytes that were signed.
     """
     try:
         Ed25519PublicKey.from_public_bytes(public[:KEY_BYTES]).verify(signature, content)
@@ -207,7 +214,7 @@ def verifies(public: bytes, signature: bytes, content: bytes) -> bool:
 
 
 def draw_seed(randomness: Randomness) -> bytes:
-    """Draw the 32 bytes that a self mask is made from."""
+    """Draw the seed of a self mask, 32 random bytes."""
     return _bytes(randomness)
 
 
@@ -219,7 +226,7 @@ def _exchange(key: X25519PrivateKey, other: bytes) -> bytes:
     try:
         return key.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError:
-        # One of the few points of small order: the shared secret would be 0 for every key.
+        # The public key is one of the few points of small order, for which every shared secret would be 0.
         raise InvalidInput("No secret can be agreed with this public key; its owner has to draw another.") from None
 
 

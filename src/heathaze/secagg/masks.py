@@ -1,7 +1,7 @@
-"""Masks: the keystream of AES-256 in counter mode, read as integers modulo 2^bits; and vectors packed for the wire.
+"""Masks of a secure sum: AES-256 keystreams that are added to vectors modulo 2^bits, and the packing of vectors.
 
-All arithmetic is in the smallest machine word that holds ``bits`` bits. Its modulus is a multiple of 2^bits, so cutting
-off the upper bits once, at the end, gives the sum modulo 2^bits.
+All arithmetic uses the smallest machine word that holds ``bits`` bits. The modulus of the word is a multiple of 2^bits.
+So it suffices to cut off the upper bits once, at the end, to get the sum modulo 2^bits.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from heathaze.errors import InvalidInput
 from heathaze.secagg.parameters import Parameters
 
 Words = npt.NDArray[Any]
-"""A vector of unsigned machine words."""
+"""A vector (numpy array) of unsigned machine words."""
 
 _ZEROS = memoryview(bytes(2**17))
 
 
 def word(bits: int) -> np.dtype[Any]:
-    """The smallest unsigned machine word of at least ``bits`` bits.
+    """The smallest unsigned machine word for masked vectors with ``bits`` bits per number.
 
     >>> word(17)
     dtype('uint32')
@@ -31,15 +31,15 @@ def word(bits: int) -> np.dtype[Any]:
 
 
 def add(total: Words, key: bytes, *, subtract: bool = False) -> None:
-    """Add a mask to ``total`` in place, or subtract it.
+    """Add a mask to a vector in place, or subtract the mask.
 
-    A key masks one vector of one round, so the counter begins at 0. The keystream is made and used in blocks that stay
-    in the processor's cache.
+    A key is used for one vector of one round only, so the counter of AES may begin at 0. The keystream is computed in
+    blocks that fit into the processor's cache.
 
     Args:
-        total: The vector that is changed.
-        key: 32 bytes that the mask is made from.
-        subtract: Subtract the mask instead.
+        total: The vector to change.
+        key: The 32 bytes from which the mask is computed.
+        subtract: Whether to subtract the mask instead of adding it.
     """
     encryptor = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
     block = len(_ZEROS) // total.itemsize
@@ -53,14 +53,14 @@ def add(total: Words, key: bytes, *, subtract: bool = False) -> None:
 
 
 def checked(vector: npt.ArrayLike, parameters: Parameters) -> Words:
-    """The vector as machine words.
+    """Check the vector of a client before it is masked, and convert it to machine words.
 
     Args:
-        vector: What the client wants to send.
+        vector: The vector that the client wants to send.
         parameters: The parameters of the round.
 
     Raises:
-        InvalidInput: It is not ``length`` integers from 0 to 2^bits − 1. The sentence does not say which they are.
+        InvalidInput: The vector is not ``length`` integers from 0 to 2^bits − 1. The error does not reveal any of them.
     """
     values = np.asarray(vector)
     if values.shape != (parameters.length,):
@@ -69,7 +69,7 @@ def checked(vector: npt.ArrayLike, parameters: Parameters) -> Words:
         )
     if values.dtype.kind not in "iu":
         raise InvalidInput(f"The vector is of {values.dtype}, expected integers; round it before it is masked.")
-    # Compared as Python integers: 2^64 fits into no machine word.
+    # The comparison uses Python integers, because 2^64 does not fit into a machine word.
     if int(values.min()) < 0 or int(values.max()) >= 2**parameters.bits:
         raise InvalidInput(
             f"The vector holds a number outside 0 … 2^{parameters.bits} − 1; write negative numbers modulo "
@@ -79,18 +79,18 @@ def checked(vector: npt.ArrayLike, parameters: Parameters) -> Words:
 
 
 def reduced(values: Words, bits: int) -> Words:
-    """The values modulo 2^bits."""
+    """Reduce masked values modulo 2^bits."""
     cut: Words = values & values.dtype.type(2**bits - 1)
     return cut
 
 
 def packed_size(parameters: Parameters) -> int:
-    """Bytes of a packed vector."""
+    """The number of bytes of a packed masked vector."""
     return (parameters.length * parameters.bits + 7) // 8
 
 
 def pack(values: Words, bits: int) -> bytes:
-    """Reduced words in ``bits`` bits each, lowest bit first.
+    """Pack a masked vector for sending: ``bits`` bits for each number, lowest bit first.
 
     >>> pack(np.array([1, 2, 3], dtype=np.uint8), 2).hex()
     '39'
@@ -102,7 +102,7 @@ def pack(values: Words, bits: int) -> bytes:
 
 
 def unpack(block: bytes, length: int, bits: int) -> Words:
-    """Read what :func:`pack` wrote: ``length`` numbers of ``bits`` bits each."""
+    """Unpack a masked vector of ``length`` numbers with ``bits`` bits each; the inverse of :func:`pack`."""
     kind = word(bits)
     if bits == 8 * kind.itemsize:
         return np.frombuffer(block, kind)

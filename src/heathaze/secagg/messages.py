@@ -1,6 +1,6 @@
-"""The messages of a secure sum, one frozen class each, in the order in which they are sent.
+"""Messages of a secure sum: one frozen class for each kind, in the order in which they are sent.
 
-No message prints its content.
+The repr of a message never shows its content.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from heathaze.secagg.masks import Words
 
 
 class Phase(IntEnum):
-    """The five phases of a round. In each phase every client sends one message to the server."""
+    """The five phases of a secure sum. In each phase every client sends one message to the server."""
 
     ADVERTISE = 0
     SHARE = 1
@@ -23,21 +23,21 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True)
 class Advertise:
-    """Client to server: the public mask key of this round."""
+    """Client to server: the client's public mask key for this round."""
 
     mask_key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Server to client: its neighbours in ascending order, with their public mask keys."""
+    """Server to client: the client's neighbours in ascending order, with their public mask keys."""
 
     keys: tuple[tuple[int, bytes], ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Client to server: a commitment to the seed; for each neighbour, in order, two shares sealed for it."""
+    """Client to server: a commitment to the client's seed, and for each neighbour, in order, two encrypted shares."""
 
     commitment: bytes = field(repr=False)
     sealed: tuple[bytes, ...] = field(repr=False)
@@ -45,14 +45,14 @@ class Shares:
 
 @dataclass(frozen=True)
 class Forwarded:
-    """Server to client: what the neighbours that are still there sealed for it."""
+    """Server to client: the encrypted shares that the client's remaining neighbours made for it."""
 
     sealed: tuple[tuple[int, bytes], ...] = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """Client to server: its vector with all its masks added."""
+    """Client to server: the client's vector with all its masks added."""
 
     vector: Words = field(repr=False)
 
@@ -66,7 +66,7 @@ class Survivors:
 
 @dataclass(frozen=True)
 class Agreed:
-    """Client to server: the digest of the announced survivors, and a tag of it for each surviving neighbour."""
+    """Client to server: the digest of the announced survivors, and a tag for each surviving neighbour to confirm it."""
 
     survivors: bytes = field(repr=False)
     tags: tuple[bytes, ...] = field(repr=False)
@@ -74,14 +74,14 @@ class Agreed:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Server to client: the tags its neighbours made for it."""
+    """Server to client: the tags with which the client's neighbours confirm the survivors."""
 
     tags: tuple[tuple[int, bytes], ...] = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Revealed:
-    """Client to server: a share of the seed of each surviving neighbour, of the mask key of each lost one."""
+    """Client to server: a share of the seed of each surviving neighbour, and of the mask key of each lost neighbour."""
 
     seeds: tuple[tuple[int, int], ...] = field(repr=False)
     mask_keys: tuple[tuple[int, int], ...] = field(repr=False)
@@ -92,4 +92,4 @@ Message = Advertise | Neighbours | Shares | Forwarded | Masked | Survivors | Agr
 KINDS: tuple[type[Message], ...] = (
     Advertise, Neighbours, Shares, Forwarded, Masked, Survivors, Agreed, Agreement, Revealed,
 )  # fmt: skip
-"""The kind of a message on the wire is its index here."""
+"""All kinds of messages. The number of a kind in an envelope is its index in this tuple."""

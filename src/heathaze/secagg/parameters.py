@@ -1,8 +1,9 @@
-"""The public parameters of one secure sum, and upper bounds on the probability that they fail.
+"""Public parameters of a secure sum, and upper bounds on the probability that the sum fails or leaks.
 
-:class:`Parameters` say how many clients there are, how many neighbours each has, and what the sum tolerates. Every
-client knows them, and every message is bound to them. :class:`FailureBounds` follow from them: exact tail probabilities
-of a random neighbour graph. The page ``secagg.md`` proves the formulas.
+:class:`Parameters` hold the number of clients, the number of neighbours of each client, and how many clients may be
+lost or corrupt. Every client knows the parameters, and every message contains their digest. :class:`FailureBounds` are
+computed from the parameters: they are tail probabilities of a random neighbour graph. The page ``secagg.md`` proves the
+formulas.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ PURPOSE_BYTES = 32
 MOST_CLIENTS = 2**20
 MOST_NUMBERS = 2**26
 MOST_NEIGHBOURS = 1024
-"""A client needs a large part of a second for this many neighbours; a plan tries no more."""
+"""The largest number of neighbours of a client, with which a client needs a large part of a second."""
 
 BREACH = 2.0**-40
 """Default bound on the probability that the server learns more than the sum."""
 
 FAILURE = 2.0**-20
-"""Default bound on the probability that there is no sum because too few neighbours are left."""
+"""Default bound on the probability that the sum fails because too few neighbours of some client are left."""
 
 _LAYOUT = struct.Struct("<16sIIIIIBII32s")
 _LABEL = b"heathaze secagg 1 terms"  # version 1 of the protocol; part of every digest
@@ -38,23 +39,25 @@ _LABEL = b"heathaze secagg 1 terms"  # version 1 of the protocol; part of every 
 
 @dataclass(frozen=True)
 class Parameters:
-    """The public parameters of one round of one shard.
+    """The public parameters of one secure sum: one round of one shard.
 
     Args:
-        round: 16 random bytes that name the round; no two rounds share them.
-        clients: How many clients are invited, 3 to 2^20. They are numbered 0 to clients − 1.
-        neighbours: How many other clients each client exchanges masks with: an even number, or all others.
-        shares_needed: How many neighbours together open a client's mask; more than half of them.
-        survivors_at_least: The shard is given up if fewer vectors arrive. Noise is shaped on this number.
-        length: How many integers a client sends, 1 to 2^26.
-        bits: Sums are modulo 2^bits, 1 to 64.
-        dropped_at_most: The sum still comes out if this many clients are lost after they advertised a key.
-        corrupt_at_most: How many clients may tell the server all they know.
-        purpose: 32 bytes that say what is summed, for example the SHA-256 of a question. Clients with different
+        round: 16 random bytes that name the round; every round has a different name.
+        clients: Number of clients that are invited, 3 to 2^20. Their indices are 0 to clients − 1.
+        neighbours: Number of other clients with which each client exchanges masks: an even number, or all others.
+        shares_needed: Number of neighbours that together can open a client's mask: more than half of the neighbours.
+        survivors_at_least: Smallest number of vectors in a sum; with fewer, the shard is given up. The noise of a
+            survey is computed for this number.
+        length: Number of integers that a client sends, 1 to 2^26.
+        bits: Number of bits of the modulus, 1 to 64. Sums are computed modulo 2^bits.
+        dropped_at_most: Number of clients that may be lost after they advertised a key without making the sum fail.
+        corrupt_at_most: Largest number of clients that may tell the server all they know.
+        purpose: 32 bytes that identify what is summed, for example the SHA-256 of a question. Clients with different
             purposes cannot read each other's messages.
 
     Raises:
-        InvalidInput: The numbers contradict each other. Whether they are safe is what :attr:`failure_bounds` says.
+        InvalidInput: The numbers contradict each other. This does not check whether they are safe; see
+            :attr:`failure_bounds`.
 
     >>> parameters = Parameters(bytes(16), 5, neighbours=4, shares_needed=3, survivors_at_least=4, length=2, bits=8)
     >>> parameters.failure_bounds.breach
@@ -85,12 +88,13 @@ class Parameters:
             raise InvalidInput(
                 f"neighbours is {self.neighbours}; give an even number, half on either side, or all {self.clients - 1}."
             )
-        # Otherwise half of the neighbours could open one kind of share and the other half the other kind.
+        # With half or fewer, one half of the neighbours could open a client's seed and the other half its mask key.
         more_than_half = self.neighbours // 2 + 1
         self._check("shares_needed", "more than half of the neighbours", more_than_half, self.neighbours)
         self._check("corrupt_at_most", "a number that leaves two honest clients", 0, self.clients - 2)
         self._check("dropped_at_most", "a number that leaves two clients", 0, self.clients - 2)
-        # Fewer could not open the sum, or the corrupt ones could subtract their own; more could not be left.
+        # With fewer survivors, nobody could open the sum, or corrupt clients could subtract their own vectors and learn
+        # a single one. More survivors than the clients that are not lost are impossible.
         least = max(self.shares_needed, self.corrupt_at_most + 1) + 1
         most = self.clients - self.dropped_at_most
         self._check("survivors_at_least", "a number that can open the sum and can be left", least, most)
@@ -113,26 +117,27 @@ class Parameters:
         purpose: bytes = bytes(PURPOSE_BYTES),
         randomness: Randomness | None = None,
     ) -> Parameters:
-        """Choose the smallest number of neighbours that keeps both probabilities, and name a new round.
+        """Plan a secure sum: choose the smallest safe number of neighbours, and draw a name for the round.
 
         Args:
-            clients: How many clients are invited, 3 to 2^20.
-            length: How many integers each client sends.
-            bits: Sums are modulo 2^bits.
+            clients: Number of clients that are invited, 3 to 2^20.
+            length: Number of integers that each client sends.
+            bits: Number of bits of the modulus; sums are computed modulo 2^bits.
             dropout: Share of the clients that may advertise a key and be lost later in the round, from 0 to below 1.
-                Clients that never advertise count against ``survivors_at_least`` only.
+                Clients that never advertise a key are not part of this share; they only reduce the survivors.
             corruption: Share of the clients that may tell the server all they know, from 0 to below 1.
-            survivors_at_least: The shard is given up below this number; all but the dropouts if left out.
-            failure: Largest acceptable probability that there is no sum because too few neighbours are left.
+            survivors_at_least: Smallest number of vectors in a sum; if left out, all clients except the share
+                ``dropout``.
+            failure: Largest acceptable probability that the sum fails because too few neighbours are left.
             breach: Largest acceptable probability that the server learns more than the sum.
-            purpose: 32 bytes that say what is summed.
-            randomness: Names the round; the operating system's if left out.
+            purpose: 32 bytes that identify what is summed.
+            randomness: The source of the round's name; the operating system's if left out.
 
         Returns:
             The parameters.
 
         Raises:
-            InvalidInput: No number of neighbours keeps both probabilities.
+            InvalidInput: With no number of neighbours are both probabilities small enough.
 
         >>> parameters = Parameters.plan(1000, length=1254, bits=32, dropout=0.05, corruption=0.05)
         >>> parameters.neighbours, parameters.shares_needed, parameters.survivors_at_least
@@ -166,7 +171,7 @@ class Parameters:
 
     @property
     def described(self) -> str:
-        """One sentence: what is tolerated, and with which probability it fails."""
+        """One sentence about the secure sum: how many clients may be lost or corrupt, and its failure probabilities."""
         found = self.failure_bounds
         return (
             f"Each of {self.clients} clients has {self.neighbours} neighbours, {self.shares_needed} of which open a "
@@ -177,29 +182,29 @@ class Parameters:
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes that a client sends in a whole round: keys, shares, tags, signatures and its vector."""
+        """The number of bytes that a client sends in a round: keys, shares, tags, signatures and its vector."""
         return 670 + 135 * self.neighbours + -(-self.length * self.bits // 8)
 
     @property
     def bytes_received(self) -> int:
-        """Bytes that a client receives in a whole round."""
+        """The number of bytes that a client receives in a round."""
         return 456 + 142 * self.neighbours + -(-self.clients // 8)
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all parameters; part of every signature and every derived key."""
+        """SHA-256 of all parameters. Every signature covers the digest, and every derived key depends on it."""
         return hashlib.sha256(_LABEL + self.to_bytes()).digest()
 
     def to_bytes(self) -> bytes:
-        """The 77 bytes that are sent to clients."""
+        """The parameters as 77 bytes, to be sent to clients."""
         return _LAYOUT.pack(*(getattr(self, field.name) for field in dataclasses.fields(self)))
 
     @classmethod
     def from_bytes(cls, block: bytes) -> Parameters:
-        """Read what :meth:`to_bytes` wrote.
+        """Read the parameters from the 77 bytes of :meth:`to_bytes`.
 
         Args:
-            block: 77 bytes from anywhere; every field is checked.
+            block: The bytes, from an untrusted sender; every field is checked.
 
         Returns:
             The parameters.
@@ -216,13 +221,13 @@ class Parameters:
         return cls(*_LAYOUT.unpack(block))
 
     def require(self, breach: float) -> None:
-        """Refuse parameters that are not safe enough.
+        """Refuse parameters with which the server may learn more than the sum.
 
         Args:
             breach: Largest acceptable probability that the server learns more than the sum.
 
         Raises:
-            PromiseBroken: The bound on that probability is larger.
+            PromiseBroken: The bound on this probability is larger than ``breach``.
         """
         if self.failure_bounds.breach > breach:
             raise PromiseBroken(
@@ -236,16 +241,19 @@ class Parameters:
 class FailureBounds:
     """Upper bounds on the probability that the neighbour graph fails for at least one client.
 
-    Clients sit on a circle in random order. The neighbours of a client are the k/2 before it and the k/2 after it, or
-    all other clients if k = n − 1. Which clients are corrupt and which drop out does not depend on that order.
+    The n clients sit on a circle in random order. A client has k neighbours: the k/2 clients before it and the k/2
+    after it, or all other clients if k = n − 1. It is assumed that who is corrupt or drops out does not depend on the
+    order.
 
     Attributes:
-        captured: A client has at least ``shares_needed`` corrupt neighbours, who together know its secrets.
-        disconnected: The honest survivors are not connected, so the server learns sums over parts of them.
-        split_view: A client has so many corrupt neighbours that a server which tells two halves of the clients
-            different survivors gets both kinds of its shares. The promise assumes a server that follows the protocol,
-            so this number is no part of it.
-        unrecoverable: A client has too few surviving neighbours, so there is no sum.
+        captured: Bound on the probability that a client has at least ``shares_needed`` corrupt neighbours, who together
+            know its secrets.
+        disconnected: Bound on the probability that the honest survivors are not connected, so that the server learns
+            sums over parts of them.
+        split_view: Bound on the probability that a lying server, which announces different survivors to two halves of
+            the clients, can learn both secrets of a client with the help of its corrupt neighbours. The promise assumes
+            a server that follows the protocol, so it does not depend on this number.
+        unrecoverable: Bound on the probability that a client has too few surviving neighbours, so that the sum fails.
     """
 
     captured: float
@@ -261,7 +269,8 @@ class FailureBounds:
 
 @functools.lru_cache(maxsize=64)
 def _failure_bounds(parameters: Parameters) -> FailureBounds:
-    # The graph is drawn over the clients that advertise. These may be as few as must survive, with all corrupt ones.
+    # The graph is drawn over the clients that advertise a key. In the worst case these are `survivors_at_least`
+    # clients, and all corrupt clients are among them.
     n, least = parameters.clients, parameters.survivors_at_least
     k, t, c = parameters.neighbours, parameters.shares_needed, parameters.corrupt_at_most
     return FailureBounds(
@@ -275,7 +284,10 @@ def _failure_bounds(parameters: Parameters) -> FailureBounds:
 def _neighbourhood(
     clients: int, least: int, dropped: int, corrupt: int, failure: float, breach: float
 ) -> tuple[int, int] | None:
-    """The smallest number of neighbours, and for it the smallest threshold, that keep all three bounds, if any do."""
+    """The smallest number of neighbours, and the smallest number of shares needed, that keep all three failure bounds.
+
+    The result is None if no number of neighbours does.
+    """
     sizes = [
         *range(2, min(clients - 1, MOST_NEIGHBOURS + 1), 2),
         *([clients - 1] if clients <= MOST_NEIGHBOURS + 1 else []),
@@ -285,7 +297,7 @@ def _neighbourhood(
             continue
         for t in range(k // 2 + 1, min(k, least - 1) + 1):
             if unrecoverable(clients, k, dropped, t) > failure:
-                # A larger threshold is harder still to reach.
+                # With a larger t, the sum fails with an even larger probability.
                 break
             if captured(clients, least, k, corrupt, t) <= breach / 2 and corrupt + 1 < least:
                 return k, t
@@ -296,14 +308,16 @@ def _neighbourhood(
 
 
 def captured(clients: int, present: int, degree: int, corrupt: int, wanted: int) -> float:
-    """Bound on Pr[some client has at least ``wanted`` corrupt neighbours]: n times the tail for one client.
+    """Bound on the probability that some client has at least ``wanted`` corrupt neighbours.
+
+    The bound is the probability for one client, times the number of clients.
 
     Args:
-        clients: How many clients are invited, n.
-        present: How many of them advertised a key; all corrupt ones are among them.
-        degree: Neighbours of each client.
-        corrupt: How many clients are corrupt.
-        wanted: How many corrupt neighbours capture a client.
+        clients: Number of clients that are invited.
+        present: Number of clients that advertised a key; all corrupt clients are among them.
+        degree: Number of neighbours of each client.
+        corrupt: Number of corrupt clients.
+        wanted: Number of corrupt neighbours that together know a client's secrets.
     """
     draws = min(degree, present - 1)
     others = present - 1 - corrupt
@@ -313,13 +327,15 @@ def captured(clients: int, present: int, degree: int, corrupt: int, wanted: int)
 
 
 def unrecoverable(clients: int, degree: int, dropped: int, needed: int) -> float:
-    """Bound on Pr[some survivor has fewer than ``needed`` surviving neighbours]: n times the tail for one client.
+    """Bound on the probability that some surviving client has fewer than ``needed`` surviving neighbours.
+
+    The bound is the probability for one client, times the number of clients.
 
     Args:
-        clients: How many clients there are, n.
-        degree: Neighbours of each client.
-        dropped: How many clients are lost.
-        needed: How many surviving neighbours a survivor needs.
+        clients: Number of clients.
+        degree: Number of neighbours of each client.
+        dropped: Number of clients that are lost.
+        needed: Number of surviving neighbours that a survivor needs.
     """
     others = clients - 1 - dropped
     if others < 0:
@@ -328,17 +344,17 @@ def unrecoverable(clients: int, degree: int, dropped: int, needed: int) -> float
 
 
 def disconnected(clients: int, degree: int, removed: int) -> float:
-    """Bound on Pr[the clients left on the circle are not connected] when ``removed`` clients are removed at random.
+    """Bound on the probability that the neighbour graph is disconnected after ``removed`` random clients leave.
 
         n (n − k + 1)/2 · removed (removed − 1) … (removed − k + 1) / (n (n − 1) … (n − k + 1))
 
-    The circle is disconnected only if two disjoint runs of k/2 neighbouring seats are both empty. There are at most
-    n (n − k + 1)/2 such pairs of runs, and the fraction is the probability that k given seats are empty.
+    The graph is disconnected only if the circle has two disjoint runs of k/2 consecutive empty seats. There are at most
+    n (n − k + 1)/2 pairs of such runs, and the fraction is the probability that k given seats are empty.
 
     Args:
-        clients: How many clients there are, n.
-        degree: Neighbours of each client, k.
-        removed: How many clients are lost or corrupt.
+        clients: Number n of clients.
+        degree: Number k of neighbours of each client.
+        removed: Number of clients that are lost or corrupt.
 
     >>> disconnected(clients=10, degree=4, removed=3)
     0.0
@@ -350,17 +366,17 @@ def disconnected(clients: int, degree: int, removed: int) -> float:
 
 
 def at_least(marked: int, others: int, drawn: int, wanted: int) -> float:
-    """Pr[X ≥ wanted], where X counts the marked among ``drawn`` of ``marked + others``, drawn without replacement.
+    """The hypergeometric tail Pr[X ≥ wanted]: X counts marked clients among clients drawn without replacement.
 
         Pr[X = x] = C(marked, x) · C(others, drawn − x) / C(marked + others, drawn)
 
     The sum is exact in integers; the last division rounds up.
 
     Args:
-        marked: How many are marked.
-        others: How many are not.
-        drawn: How many are drawn.
-        wanted: The smallest number of marked ones that counts.
+        marked: Number of marked clients, for example of corrupt ones.
+        others: Number of clients that are not marked.
+        drawn: Number of clients that are drawn.
+        wanted: The smallest X of the tail.
 
     >>> at_least(marked=1, others=1, drawn=1, wanted=1)
     0.5000000000000001
@@ -371,11 +387,11 @@ def at_least(marked: int, others: int, drawn: int, wanted: int) -> float:
 
 @functools.lru_cache(maxsize=16)
 def _tails(marked: int, others: int, drawn: int) -> tuple[float, ...]:
-    """Pr[X ≥ x] for all x from 0 to the largest possible, at once: a plan asks for many of them."""
+    """The hypergeometric tails Pr[X ≥ x] for all possible x at once, because a plan needs many of them."""
     first, last = max(drawn - others, 0), min(marked, drawn)
     weights = [math.comb(marked, first) * math.comb(others, drawn - first)]
     for x in range(first, last):
-        # Pr[x + 1] / Pr[x]; the product of binomials is an integer, so is the quotient.
+        # Multiply by Pr[x + 1] / Pr[x]. The result is a product of binomial coefficients, so the division is exact.
         weights.append(weights[-1] * (marked - x) * (drawn - x) // ((x + 1) * (others - drawn + x + 1)))
     sums = itertools.accumulate(reversed(weights))
     total = math.comb(marked + others, drawn)
@@ -383,12 +399,15 @@ def _tails(marked: int, others: int, drawn: int) -> tuple[float, ...]:
 
 
 def _up(numerator: int, denominator: int) -> float:
-    """The fraction as a float that is not smaller."""
+    """A float that is at least as large as the fraction, so that a probability is never understated."""
     if numerator in (0, denominator):
         return numerator / denominator
     return math.nextafter(numerator / denominator, math.inf)
 
 
 def _ceiling(clients: int, share: float) -> int:
-    """The share in whole clients, rounded up; 0.05 of 1,000 is 50 although 0.05 is not exact in binary."""
+    """A share of the clients, rounded up to whole clients.
+
+    0.05 of 1,000 is 50, although the float 0.05 is not exact.
+    """
     return math.ceil(clients * share - 1e-9)

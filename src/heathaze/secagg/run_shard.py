@@ -1,6 +1,6 @@
 """Run a secure sum of one shard in one process, for tests, benchmarks and small demonstrations.
 
-The process sees all vectors, so it protects them from no one; the messages are those of the real protocol.
+The messages are those of the real protocol. But the process holds all vectors, so this function protects nobody.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def run_shard(
     breach: float = BREACH,
     watch: Callable[[bytes], None] | None = None,
 ) -> Sum:
-    """Sum one vector of each client by the real protocol.
+    """Run a secure sum of one shard: clients and server exchange the real messages in one process.
 
     Args:
         parameters: The parameters of the round.
-        vectors: A vector for each client: ``length`` integers from 0 to 2^bits − 1.
-        lost: For each phase the clients that are lost in it; their messages of that phase and later do not arrive.
-        randomness: Where all keys come from; the operating system's if left out.
-        breach: As for :class:`~heathaze.secagg.client.Client`.
+        vectors: One vector for each client: ``length`` integers from 0 to 2^bits − 1.
+        lost: For each phase, the clients that are lost. Their messages of that phase and of later phases do not arrive.
+        randomness: The source of all keys; the operating system's if left out.
+        breach: The same as for :class:`~heathaze.secagg.client.Client`.
         watch: A function that is called with every message.
 
     Returns:

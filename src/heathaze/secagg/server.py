@@ -1,4 +1,4 @@
-"""The server of a secure sum: it forwards what it cannot read, adds masked vectors up, and removes the masks.
+"""Server of a secure sum: it forwards encrypted shares, adds masked vectors, and removes the masks from the sum.
 
     ADVERTISE   Advertise  ◄── all clients    draws the neighbour graph over those who answered    ──► Neighbours
     SHARE       Shares     ◄── those          forwards what neighbours sealed for each other       ──► Forwarded
@@ -6,8 +6,8 @@
     AGREE       Agreed     ◄── the survivors  collects the tags that confirm the set of survivors  ──► Agreement
     REVEAL      Revealed   ◄── those          combines seeds and lost mask keys and checks them     =  Sum
 
-A phase ends when all clients that were asked have answered, or when the caller's time is up and it calls
-:meth:`Server.close_phase`.
+Each line shows a phase, the message from clients, the work of the server, and the server's answer. A phase ends when
+all clients that were asked have answered, or when the caller calls :meth:`Server.close_phase` because time is up.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from heathaze.secagg.parameters import Parameters
 from heathaze.types import Words
 
 Graph = Mapping[int, tuple[int, ...]]
-"""For each client its neighbours, in ascending order."""
+"""The neighbour graph: for each client its neighbours, in ascending order."""
 
 _KIND = {
     Phase.ADVERTISE: Advertise,
@@ -54,7 +54,7 @@ _KIND = {
 
 
 class Parcel(NamedTuple):
-    """A message and the number of the client that it is for."""
+    """A message, and the index of the client to which the message must be sent."""
 
     recipient: int
     message: bytes
@@ -62,11 +62,11 @@ class Parcel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Sum:
-    """What the server learns.
+    """The result of a secure sum, which is all that the server learns.
 
     Attributes:
         values: The sum of the survivors' vectors, modulo 2^bits.
-        survivors: Numbers of the clients whose vectors are in the sum.
+        survivors: Indices of the clients whose vectors are in the sum.
         parameters: The parameters of the round.
     """
 
@@ -79,13 +79,13 @@ class Sum:
 
 
 class Server(Secret):
-    """The server's state machine for one round of one shard: bytes in, bytes out.
+    """The state machine of the server in one secure sum. It takes bytes and returns bytes.
 
     Args:
         parameters: The parameters of the round.
         identity: The server's long-lived keys.
-        directory: Public identities of all clients by number.
-        randomness: Where the order of the clients comes from.
+        directory: Public identities of all clients, by index.
+        randomness: The source of the random order of the clients.
 
     Raises:
         InvalidInput: The directory lacks a client, or an identity has the wrong size.
@@ -132,22 +132,22 @@ class Server(Secret):
 
     @property
     def waiting(self) -> frozenset[int]:
-        """Numbers of the clients that were asked in this phase and have not answered."""
+        """Indices of the clients that were asked in this phase and have not answered."""
         return frozenset(self._waiting)
 
     def receive(self, message: bytes) -> tuple[Parcel, ...]:
-        """Take one message of a client. The last answer of a phase closes it; a repeated message changes nothing.
+        """Accept one message of a client. The last missing answer closes the phase; a repeated message changes nothing.
 
         Args:
-            message: Bytes from anywhere.
+            message: The bytes of the message, from an untrusted sender.
 
         Returns:
-            The messages to carry to clients; none until the phase is over.
+            The messages to send to clients; none until the phase is over.
 
         Raises:
-            UnexpectedMessage: The message is garbled, foreign, late, early or contradicts an earlier one. Nothing
-                changes.
-            ShardAborted: There will be no sum. Every later call raises it too.
+            UnexpectedMessage: The message is damaged, not from a client of this round, out of turn, or contradicts an
+                earlier message. Nothing changes.
+            ShardAborted: The shard is given up without a sum. Every later call raises this error too.
         """
         if self._why is not None:
             raise ShardAborted(self._why)
@@ -171,13 +171,13 @@ class Server(Secret):
         return () if self._waiting else self.close_phase()
 
     def close_phase(self) -> tuple[Parcel, ...]:
-        """End the phase and go on with the clients that answered.
+        """End the phase, and continue the secure sum with the clients that answered.
 
         Returns:
-            The messages to carry to clients; none after the last phase.
+            The messages to send to clients; none after the last phase.
 
         Raises:
-            ShardAborted: Too few clients answered, or what they revealed is wrong.
+            ShardAborted: Too few clients answered, or the shares that they revealed are wrong.
         """
         if self._why is not None:
             raise ShardAborted(self._why)
@@ -198,7 +198,7 @@ class Server(Secret):
     def _take(self, sender: int, message: Message) -> None:
         match message:
             case Advertise(mask_key):
-                # A key of small order would stop all neighbours of this client.
+                # A mask key of small order would make all neighbours of this client stop.
                 try:
                     self._trial.agree(mask_key)
                 except InvalidInput:
@@ -223,7 +223,7 @@ class Server(Secret):
                 self._keep(sender, dict(seeds), dict(mask_keys))
 
     def _introduce(self) -> tuple[Parcel, ...]:
-        """Draw the graph and send every client its neighbours."""
+        """Draw the neighbour graph, and send every client its neighbours."""
         present = sorted(self._mask_keys)
         self._enough(len(present), "advertised a key")
         self._neighbours = draw_graph(present, self.parameters.neighbours, self._randomness)
@@ -237,12 +237,12 @@ class Server(Secret):
         )
 
     def _forward(self) -> tuple[Parcel, ...]:
-        """Send every client what its neighbours sealed for it."""
+        """Forward to every client the encrypted shares that its neighbours made for it."""
         included = set(self._shares)
         self._enough(len(included), "shared their keys")
         for one in sorted(included):
-            # Its masks could never be opened. Without it its neighbours would have too few neighbours as well, and so
-            # on around the circle.
+            # The masks of a client with too few neighbours could never be removed. If the client were left out, its
+            # neighbours would have too few neighbours too, and so on around the circle.
             if (left := self._count(one, included)) < self.parameters.shares_needed:
                 self._abort(
                     f"{left} neighbours of client {one} are left, expected at least {self.parameters.shares_needed}"
@@ -258,7 +258,7 @@ class Server(Secret):
         )
 
     def _announce(self) -> tuple[Parcel, ...]:
-        """Send every client whose vector arrived the set of survivors."""
+        """Announce the set of survivors to every client whose vector arrived."""
         self._enough(len(self._delivered), "sent their vector")
         self._survivors = frozenset(self._delivered)
         self._announced = survivors_digest(self._survivors, self.parameters)
@@ -266,7 +266,7 @@ class Server(Secret):
         return tuple(self._send(one, Survivors(self._survivors)) for one in sorted(self._survivors))
 
     def _confirm(self) -> tuple[Parcel, ...]:
-        """Send every client the tags of its neighbours, if there are enough for it to go on."""
+        """Send every client the tags of its neighbours that confirm the survivors, if there are enough of them."""
         agreeing = {one for one in self._tags if self._count(one, self._tags) >= self.parameters.shares_needed}
         if not agreeing:
             self._abort("no client has enough neighbours that agreed on the survivors")
@@ -287,9 +287,9 @@ class Server(Secret):
                 kept.setdefault(owner, {})[self._places[owner][sender] + 1] = share
 
     def _unmask(self) -> tuple[Parcel, ...]:
-        """Remove all masks; each seed and key is checked before it is used."""
+        """Remove all masks from the sum. Each seed and each mask key is checked before it is used."""
         lost = sorted(self._included - self._survivors)
-        # Combine all of them first, so that a sum that cannot come out is not begun.
+        # Reconstruct all secrets first, so that a missing share is found before any mask is removed.
         seeds = {one: self._combine(one, self._seed_shares) for one in sorted(self._survivors)}
         secrets = {one: self._combine(one, self._key_shares) for one in lost}
         for one, seed in seeds.items():
@@ -315,7 +315,7 @@ class Server(Secret):
             if other in self._survivors:
                 context = keys.pair_context(self.parameters.digest, lost, key.public, other, self._mask_keys[other])
                 shared = key.agree(self._mask_keys[other])
-                # The survivor added it if its number is the lower one.
+                # The survivor added this mask if it has the lower index of the two.
                 masks.add(self._total, keys.mask_stream_key(shared, context), subtract=other < lost)
 
     def _combine(self, owner: int, kept: dict[int, dict[int, int]]) -> bytes:
@@ -354,7 +354,7 @@ class Server(Secret):
         raise ShardAborted(self._why)
 
     def _forget(self) -> None:
-        """Delete what is known about single clients."""
+        """Delete everything that the server knows about single clients."""
         self._total = np.zeros(0, np.uint8)
         for kept in (self._shares, self._tags, self._seed_shares, self._key_shares, self._mask_keys):
             kept.clear()
@@ -369,17 +369,19 @@ def _counted(what: str, found: int, expected: int) -> None:
 
 
 def draw_graph(members: Sequence[int], degree: int, randomness: Randomness) -> Graph:
-    """Draw the Harary graph on a uniformly random order of the members.
+    """Draw the neighbour graph of a secure sum: a Harary graph on a uniformly random order of the clients.
 
-    The members sit on a circle in that order, and the neighbours of a member are the ``degree``/2 on either side.
+    The clients sit on a circle in that order, and the neighbours of a client are the ``degree``/2 clients on either
+    side.
 
     Args:
-        members: Distinct numbers of clients.
-        degree: Neighbours of each, an even number. If there are no more members than that, all others are neighbours.
-        randomness: Where the order comes from.
+        members: Distinct indices of clients.
+        degree: Number of neighbours of each client, an even number. If there are too few clients, all others are
+            neighbours.
+        randomness: The source of the random order.
 
     Returns:
-        For each member its neighbours.
+        For each client its neighbours.
 
     >>> from heathaze.privacy.randomness import Simulation
     >>> {len(near) for near in draw_graph(range(100), 6, Simulation(1)).values()}
@@ -394,11 +396,13 @@ def draw_graph(members: Sequence[int], degree: int, randomness: Randomness) -> G
 
 
 def permutation(count: int, randomness: Randomness) -> list[int]:
-    """A uniformly random order of 0 … count − 1: sort by random words, and draw all again if two are equal.
+    """Draw a uniformly random order of the indices 0 … count − 1, for the seats of clients on the circle.
+
+    The indices are sorted by random words. If two words are equal, all words are drawn again.
 
     Args:
-        count: How many numbers.
-        randomness: Where the order comes from.
+        count: The number of indices.
+        randomness: The source of the random words.
     """
     while True:
         words = randomness.words(count)

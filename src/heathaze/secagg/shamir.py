@@ -1,7 +1,8 @@
 """Shamir's secret sharing over the prime field of 2^256 + 297 elements.
 
-A secret is the value at 0 of a random polynomial of degree t − 1. The shares are its values at 1, 2, 3, …. Any t shares
-determine the polynomial. Any t − 1 shares tell nothing, because for every secret exactly one polynomial fits them.
+The secret is the value at 0 of a random polynomial of degree t − 1. The shares are the values of the polynomial at 1,
+2, 3, …. Any t shares determine the polynomial. Any t − 1 shares reveal nothing about the secret, because for every
+possible secret exactly one polynomial fits these shares.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ _WORDS = 5
 
 
 def split(secret: int, needed: int, count: int, randomness: Randomness) -> list[int]:
-    """Split a secret into ``count`` shares, any ``needed`` of which determine it.
+    """Split a secret into ``count`` Shamir shares; any ``needed`` shares determine the secret.
 
     Args:
         secret: An integer from 0 to ``PRIME`` − 1.
         needed: How many shares determine the secret.
         count: How many shares to make.
-        randomness: Where the coefficients come from.
+        randomness: The source of the polynomial's coefficients.
 
     Returns:
-        The shares at 1 … count.
+        The shares: the values of the polynomial at 1 … count.
     """
     return evaluate([secret, *uniform(needed - 1, randomness)], count)
 
 
 def evaluate(coefficients: Sequence[int], count: int, prime: int = PRIME) -> list[int]:
-    """The values of a polynomial at 1 … count; its constant coefficient comes first.
+    """Evaluate the polynomial of a secret at 1 … count, which gives the shares.
 
     Args:
-        coefficients: Coefficients of the polynomial.
-        count: At how many places.
+        coefficients: Coefficients of the polynomial; the constant coefficient comes first.
+        count: The number of places.
         prime: The size of the field.
 
     >>> evaluate([1, 2], 4, prime=7)
@@ -47,20 +48,22 @@ def evaluate(coefficients: Sequence[int], count: int, prime: int = PRIME) -> lis
     for x in range(1, count + 1):
         value = 0
         for coefficient in downwards:
-            # Reduced once at the end: x is small, so the number stays short.
+            # x is small, so the value stays short and is reduced only once, at the end.
             value = value * x + coefficient
         values.append(value % prime)
     return values
 
 
 def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
-    """The secret from shares by their place, with Lagrange's formula at 0.
+    """Reconstruct a secret from its Shamir shares, by Lagrange's formula at 0.
+
+    f is the polynomial, and x_i are the places of the shares.
 
         f(0) = Σ_i f(x_i) · Π_{j ≠ i} x_j / (x_j − x_i)
              = Π_j x_j · Σ_i f(x_i) / (x_i · Π_{j ≠ i} (x_j − x_i))
 
     Args:
-        shares: At least as many shares as are needed, by place.
+        shares: The shares by place, at least as many as are needed.
         prime: The size of the field.
 
     >>> combine({1: 3, 4: 2}, prime=7)
@@ -82,7 +85,7 @@ def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
 
 
 def uniform(count: int, randomness: Randomness) -> list[int]:
-    """Exactly uniform field elements: 257 random bits, drawn again if they are no element."""
+    """Draw uniform elements of the field: 257 random bits, drawn again if they exceed the field."""
     found: list[int] = []
     while len(found) < count:
         # Nearly half of the draws are too large.
@@ -96,7 +99,7 @@ def uniform(count: int, randomness: Randomness) -> list[int]:
 
 
 def _inverses(numbers: Sequence[int], prime: int) -> list[int]:
-    """The inverses of all numbers with one inversion, that of their product."""
+    """The inverses of all numbers in the field, computed with a single inversion: that of their product."""
     running = [1]
     for number in numbers:
         running.append(running[-1] * number % prime)
