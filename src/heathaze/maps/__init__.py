@@ -1,1 +1,1 @@
-"""Pictures and pages of densities. They get public things only: a density, a guarantee, facts."""
+"""Pictures and pages of maps. The code sees public things only: a density, a guarantee, and facts about a release."""

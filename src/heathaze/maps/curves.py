@@ -1,4 +1,4 @@
-"""A picture of a plan: error and similarity over epsilon, and how much cities differ."""
+"""A picture of a plan: curves of error and similarity over epsilon, with their range over the cities."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ORANGE, _BLUE = "#d55e00", "#0072b2"
-"""Two colours of Okabe and Ito, which colour-blind readers can tell apart."""
+"""Two colours from the palette of Okabe and Ito, which colour-blind readers can distinguish."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity at each epsilon: the mean, and the range around it."""
+    """A curve of a plan: the mean of a quantity at each epsilon, and the range from ``low`` to ``high``."""
 
     mean: Sequence[float]
     low: Sequence[float]
@@ -37,16 +37,16 @@ def draw_plan(
     caption: str,
     path: Path | BinaryIO,
 ) -> None:
-    """Write a PNG at 150 dots an inch: EMD on the left, SIM on the right, over the same epsilons.
+    """Draw a plan as a PNG at 150 dots per inch: EMD on the left and SIM on the right, over the same epsilons.
 
     Args:
-        epsilons: From the smallest to the largest, each above 0.
-        emd: In units of the map's longer side.
-        sim: From 0 to 1.
-        marked: The epsilon to mark; one of those.
+        epsilons: The epsilons in ascending order, each above 0.
+        emd: EMD in units of the map's longer side.
+        sim: SIM from 0 to 1.
+        marked: The epsilon to mark; one of ``epsilons``.
         title: Text above the curves.
         caption: Text below the curves, wrapped to the width.
-        path: A file, or something that takes bytes.
+        path: A file, or a binary stream.
 
     Raises:
         InvalidInput: ``marked`` is not among the epsilons.

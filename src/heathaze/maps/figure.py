@@ -1,6 +1,7 @@
 """A picture of one or more maps, side by side on one colour scale, with the guarantee as its caption.
 
-A map whose standard deviations are known fades where it is mostly noise, and a second panel shows its uncertainty.
+If the standard deviations of a map are known, cells that are mostly noise fade, and a second panel shows the
+uncertainty.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ _SHORTEST, _LONGEST, _WIDEST = 0.9, 9.0, 13.0
 _LEFT, _BETWEEN, _RIGHT = 0.85, 0.5, 1.15
 _LINE = 0.175
 INK, FAINT = "#1f2328", "#6b7280"
-"""Colours of text and of axes."""
+"""The colours of text (INK) and of axes (FAINT)."""
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """One map of a picture; ``bar`` is what its colour bar says, ``None`` where a panel further right has the bar."""
+    """One map of a picture; ``bar`` is the label of its colour bar, or None if a panel further right has the bar."""
 
     heading: str
     values: Floats
@@ -61,18 +62,18 @@ def draw(
     palette: str = "inferno",
     deviation: Floats | None = None,
 ) -> None:
-    """Write a PNG at 150 dots an inch.
+    """Draw one or more maps as a PNG at 150 dots per inch.
 
     Args:
-        panels: Heading and density of each map; all on the same grid, at most about 1024 cells a side.
-        caption: Stands below, wrapped to the width: the guarantee.
-        path: A file, or something that takes bytes.
-        title: Stands above.
+        panels: Heading and density of each map; all on the same grid, with at most about 1024 cells along a side.
+        caption: Text below the maps, wrapped to the width; usually the guarantee.
+        path: A file, or a binary stream.
+        title: Text above the maps.
         scale: ``"linear"``, ``"sqrt"`` or ``"log"``, shared by all panels.
-        units: What a value is, along the colour bar.
+        units: The label of the colour bar, which says what a value is.
         palette: ``"inferno"``, ``"cividis"`` or ``"viridis"``.
-        deviation: Standard deviation of every cell of the only panel. Cells that are mostly noise then fade, and a
-            second panel shows the uncertainty.
+        deviation: Standard deviation of every cell, allowed only with a single panel. Cells that are mostly noise then
+            fade, and a second panel shows the uncertainty.
 
     Raises:
         InvalidInput: There is no panel, the panels have different grids, or the deviations do not fit.
@@ -121,13 +122,14 @@ def draw(
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty white figure at 150 dots an inch.
+    """Make an empty white figure for a picture, at 150 dots per inch.
 
     Args:
-        width: In inches.
-        height: In inches.
+        width: Width in inches.
+        height: Height in inches.
     """
-    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and needs a screen.
+    # matplotlib is imported here, so that `import heathaze` stays quick. pyplot is not used, because it keeps global
+    # state and may need a screen.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -137,38 +139,38 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
-    """Write a figure as a PNG, without the name and address of matplotlib that it would add.
+    """Write a figure as a PNG, without the name and web address that matplotlib would add.
 
     Args:
         figure: The figure.
-        path: A file, or something that takes bytes.
+        path: A file, or a binary stream.
     """
     figure.savefig(path, format="png", metadata={"Software": None})
 
 
 def _with_uncertainty(drawn: Sequence[_Panel], deviation: Floats) -> list[_Panel]:
-    """The map, faded where it is mostly noise, and beside it the uncertainty."""
+    """Fade the map where it is mostly noise, and add a second panel with its uncertainty."""
     if len(drawn) > 1 or deviation.shape != drawn[0].values.shape:
         raise InvalidInput("Standard deviations need one panel of the same number of cells; draw each map by itself.")
     faded = dataclasses.replace(drawn[0], opacity=opacity(drawn[0].values, deviation))
     relative = relative_deviation(drawn[0].values, deviation)
     label = "standard deviation / share of the cells as drawn, cut at 100 %"
-    # Reversed: a certain cell is as bright in the second panel as a dense one is in the first.
+    # The palette is reversed, so that bright means certain in the second panel, as it means dense in the first.
     return [faded, _Panel("How sure", relative, Shade(Scale.LINEAR, 0.0, 1.0), f"{PALETTE}_r", label)]
 
 
 def _panel_size(grid: Grid, panels: int) -> tuple[float, float]:
-    """Height and width of a panel: the same area for every shape, within limits."""
+    """Compute the height and width of a panel in inches; the area is the same for every shape, within limits."""
     ratio = height_over_width(grid)
     height, width = math.sqrt(_AREA * ratio), math.sqrt(_AREA / ratio)
     shrink = min(1.0, _LONGEST / max(height, width), _WIDEST / (panels * width))
-    # Never so thin that nothing fits beside or below it; both sides grow, so the shape is kept.
+    # A panel is never so thin that axis labels do not fit. Both sides grow by the same factor, so the shape is kept.
     shrink = max(shrink, _SHORTEST / min(height, width))
     return height * shrink, width * shrink
 
 
 def _room_for_bar(panel: _Panel, height: float) -> float:
-    """Width of a colour bar with its numbers and its label, which takes more lines on a low picture."""
+    """Compute the width of a colour bar with its numbers and its label, which needs more lines on a low picture."""
     longest = max(len(percent(tick)) for tick in panel.shade.ticks())
     return max(_RIGHT, 0.66 + 0.067 * longest + 0.14 * (len(_wrapped(panel.bar or "", height, 8)) - 1))
 
@@ -190,7 +192,10 @@ def _draw_panel(axes: Axes, panel: _Panel, grid: Grid) -> None:
 
 
 def _label_axes(axes: Axes, grid: Grid, height: float, width: float, *, with_labels: bool) -> None:
-    """Degrees (Web-Mercator rows are bent, so latitudes are put where they fall), or the units of the plane."""
+    """Label the axes of a map with degrees or with the units of the plane.
+
+    On a Web-Mercator map latitudes are not evenly spaced, so each label is placed at its projected latitude.
+    """
     from matplotlib.ticker import MaxNLocator
 
     for axis, bounds, inches, names in (
@@ -231,12 +236,12 @@ def _draw_bar(figure: Figure, place: tuple[float, float, float, float], panel: _
 
 
 def _wrapped(text: str, inches: float, points: float) -> list[str]:
-    """Lines that fit a width; the font's letters are about 0.54 of its size wide."""
+    """Wrap a text of a picture to a width; a letter is about 0.54 times as wide as the size of the font."""
     return textwrap.wrap(text, max(20, int(inches * 72 / (points * 0.54))), break_on_hyphens=False)
 
 
 def _decimals(ticks: Floats) -> int:
-    """The fewest decimals that write every tick exactly."""
+    """Find the smallest number of decimals with which every tick of an axis is written exactly."""
     for places in range(12):
         if np.allclose(ticks, np.round(ticks, places), rtol=0, atol=10.0 ** -(places + 4)):
             return places

@@ -1,4 +1,4 @@
-"""One self-contained page with a map to pan and zoom. It loads nothing from elsewhere, so it works offline."""
+"""A self-contained HTML page with a map to pan and zoom. The page loads nothing from elsewhere and works offline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from heathaze.types import Floats
 
 PAGE_PALETTES = ("inferno", "cividis")
 CONFIDENCE = 0.9
-"""Of the interval that the page shows for a cell."""
+"""The confidence of the interval that the page shows for a cell."""
 
 _STEPS = 16
 
@@ -37,17 +37,17 @@ def render_page(
     facts: Mapping[str, str],
     deviations: Sequence[Floats] | None = None,
 ) -> str:
-    """The page as text.
+    """Make the HTML page of a map.
 
     Args:
-        density: The map, at most 1024 cells a side to stay light.
+        density: The map, with at most 1024 cells along a side to keep the page small.
         title: Heading of the page.
-        total: Estimated amount on the whole map, so that a cell can say about how many it holds; or ``None``.
-        total_unit: What is counted, in the plural: "people".
-        guarantee: What is promised, in words.
+        total: Estimated total of the whole map, from which the page computes the amount in a cell; or ``None``.
+        total_unit: The name of what is counted, in the plural: "people".
+        guarantee: The guarantee as a sentence.
         facts: Name and value of each line of the details.
-        deviations: Standard deviation of every cell: of the map as it is, and after each smoothing that the page offers
-            (:func:`heathaze.maps.shade.sigmas`). None where they are not known; the page then shows no uncertainty.
+        deviations: Standard deviations of all cells: first of the map without smoothing, then after each smoothing that
+            the page offers (:func:`heathaze.maps.shade.sigmas`). None if unknown; the page then shows no uncertainty.
 
     Returns:
         HTML.
@@ -91,7 +91,10 @@ def _data(density: Density, total: float | None, total_unit: str) -> dict[str, A
 
 
 def _sure(density: Density, deviations: Sequence[Floats]) -> dict[str, Any]:
-    """Standard deviations for each smoothing, and the table that turns one and a share into an interval."""
+    """Make the page's data about uncertainty: deviations for each smoothing, and a table of intervals.
+
+    The table gives the interval of a share for each ratio of standard deviation to share.
+    """
     expected = 1 + len(sigmas(density.grid))
     if len(deviations) != expected or any(one.shape != density.grid.shape for one in deviations):
         raise InvalidInput(f"The page needs standard deviations of every cell for each of its {expected} smoothings.")
@@ -111,9 +114,10 @@ def _sure(density: Density, deviations: Sequence[Floats]) -> dict[str, Any]:
 
 
 def pack_steps(values: Floats) -> dict[str, Any]:
-    """Numbers to 2 percent in a byte each: the largest (``top``), and by how many 16ths of a halving each is smaller.
+    """Pack the standard deviations of a page into one byte each, with a relative error of about 2 percent.
 
-    255 stands for zero, and 254 for everything that is 60,000 times smaller than the top.
+    A byte b stands for ``top`` · 2^(−b/16), where ``top`` is the largest number. 255 stands for zero, and 254 for all
+    numbers that are at least 60,000 times smaller than ``top``.
 
     Args:
         values: Numbers that are not negative.
@@ -129,10 +133,11 @@ def pack_steps(values: Floats) -> dict[str, Any]:
 
 
 def pack(values: Floats) -> tuple[str, bytes]:
-    """The values row by row, as little-endian float32: one each (``"plain"``), or as runs where that is shorter.
+    """Pack the values of a page's map row by row, as float32 (``"plain"``) or as runs of equal values (``"runs"``).
 
-    A run (``"runs"``) is its length as a varint (7 bits a byte, lowest first, the high bit says that more follow), then
-    its value. Maps that are mostly zero, or drawn from a few squares, become much smaller.
+    Numbers are little-endian, and the shorter form is chosen. A run is its length, then its value. The length is a
+    varint: 7 bits in each byte, the lowest bits first, and the high bit is set if another byte follows. Runs make maps
+    that are mostly zero, or that consist of a few squares, much smaller.
 
     Args:
         values: The values of a map.
@@ -159,6 +164,6 @@ def pack(values: Floats) -> tuple[str, bytes]:
 
 
 def _json_for_script(data: Mapping[str, Any]) -> str:
-    """JSON that cannot end the script element it stands in, whatever the texts hold."""
+    """Write the page's data as JSON in which no text can end the surrounding script element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

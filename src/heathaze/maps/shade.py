@@ -1,4 +1,4 @@
-"""From values to colours: perceptually even, safe for colour-blind readers, on scales that allow zeros."""
+"""Colours of maps: colour scales and palettes that are perceptually even and safe for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from heathaze.types import Floats
 Bytes = npt.NDArray[np.uint8]
 
 PALETTES = ("inferno", "cividis", "viridis")
-"""Lightness grows evenly in all three, so they also work in grey and for every common colour blindness."""
+"""The palettes of maps. Lightness grows evenly in each, so they work in grey and for every common colour blindness."""
 
 DECADES = 4
-"""A logarithmic scale shows at most this many powers of ten; smaller values take the lowest colour."""
+"""A logarithmic scale shows at most this many powers of ten; smaller values get the darkest colour."""
 
 MAX_ASPECT = 12.0
-"""A map with a larger ratio of sides is drawn squeezed: a plane may have seconds on one axis and years on the other."""
+"""The largest ratio of the sides of a drawn map. Longer maps are squeezed; a plane may have any units on its axes."""
 
 
 class Scale(enum.Enum):
-    """How a value becomes a position on the colour bar."""
+    """The function that turns a value into a position on the colour bar."""
 
     LINEAR = "linear"
     SQRT = "sqrt"
@@ -35,7 +35,7 @@ class Scale(enum.Enum):
 
     @classmethod
     def parse(cls, name: str | Scale) -> Scale:
-        """A scale by its name.
+        """Find a colour scale by its name.
 
         >>> Scale.parse("sqrt")
         <Scale.SQRT: 'sqrt'>
@@ -48,7 +48,9 @@ class Scale(enum.Enum):
 
 @dataclass(frozen=True)
 class Shade:
-    """One colour scale for one or more maps: ``top`` has the brightest colour, ``low`` and all below the darkest.
+    """One colour scale for one or more maps: the value ``top`` gets the brightest colour, ``low`` the darkest.
+
+    Values outside this range are clipped to it.
 
     >>> shade = Shade.of([[0.0, 0.25], [0.75, 1.0]], "sqrt")
     >>> shade.forward([0.0, 0.25, 1.0, 2.0]).tolist()
@@ -61,7 +63,9 @@ class Shade:
 
     @classmethod
     def of(cls, values: npt.ArrayLike, scale: str | Scale = Scale.SQRT) -> Shade:
-        """From zero to the largest value; a logarithmic scale starts at the smallest positive value, within 4 decades.
+        """Make the colour scale of some values, from zero to the largest value.
+
+        A logarithmic scale starts at the smallest positive value, but at most 4 decades below the largest.
 
         Args:
             values: The values to be shown.
@@ -75,30 +79,31 @@ class Shade:
         if kind is not Scale.LOG:
             return cls(kind, 0.0, top)
         smallest = float(array[array > 0].min())
-        # One value only: leave one decade below it, so that the bar has a length.
+        # The bar covers at least one decade, even if all values are equal.
         return cls(kind, min(max(smallest, top * 10.0**-DECADES), top / 10), top)
 
     def forward(self, values: npt.ArrayLike) -> Floats:
-        """Position on the colour bar, 0 to 1."""
+        """Compute the position of each value on the colour bar, from 0 to 1."""
         array = np.clip(np.asarray(values, dtype=np.float64), self.low, self.top)
         if self.scale is Scale.LOG:
             return np.log(array / self.low) / math.log(self.top / self.low)
         return np.sqrt(array / self.top) if self.scale is Scale.SQRT else array / self.top
 
     def backward(self, positions: npt.ArrayLike) -> Floats:
-        """Undo :meth:`forward` between ``low`` and ``top``."""
+        """Compute the value at each position on the colour bar, the inverse of :meth:`forward`."""
         array = np.asarray(positions, dtype=np.float64)
         if self.scale is Scale.LOG:
             return self.low * (self.top / self.low) ** array
         return self.top * (array**2 if self.scale is Scale.SQRT else array)
 
     def ticks(self) -> list[float]:
-        """A few round values along the bar, not too close to each other, ascending."""
+        """Choose a few round values along the colour bar, not too close to each other, ascending."""
         if self.scale is Scale.LOG:
             first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.top) + 1e-9)
             return [10.0**power for power in range(first, last + 1)]
         ticks = [0.0]
-        # Down from the top in the 1-2-5 series, keeping what is at least an eighth of the bar above the tick below.
+        # Candidates are the values 1, 2 and 5 times powers of ten. A candidate is kept if it is at least an eighth of
+        # the bar above the last tick.
         step = 10.0 ** math.floor(math.log10(self.top))
         wanted = [factor * step * 10.0**-power for power in range(3) for factor in (1, 2, 5)]
         for value in sorted(value for value in wanted if value <= self.top * (1 + 1e-9)):
@@ -107,7 +112,7 @@ class Shade:
         return ticks
 
     def colours(self, values: npt.ArrayLike, palette: str = PALETTES[0]) -> Bytes:
-        """Red, green and blue of every value, 0 to 255.
+        """Compute the colour of every value: red, green and blue from 0 to 255.
 
         Args:
             values: The values.
@@ -117,7 +122,7 @@ class Shade:
 
 
 def colour_table(palette: str) -> Bytes:
-    """The 256 colours of a palette, darkest first.
+    """Return the 256 colours of a palette, darkest first.
 
     Args:
         palette: One of :data:`PALETTES`.
@@ -134,10 +139,10 @@ def colour_table(palette: str) -> Bytes:
 
 
 def height_over_width(grid: Grid) -> float:
-    """Height of the map over its width, as it is to be drawn.
+    """Compute the ratio of height to width with which a map is drawn.
 
-    Metres over metres at the middle latitude (equirectangular), projected over projected (Web-Mercator), units over
-    units (plane); never beyond 12 to 1.
+    Both are in metres at the middle latitude (equirectangular), in projected units (Web-Mercator), or in the units of
+    the plane. The ratio is limited to the range from 1/12 to 12.
 
     >>> round(height_over_width(Grid.over(lon=(0, 1), lat=(59.5, 60.5), size=8)), 2)
     2.0
@@ -152,9 +157,10 @@ def height_over_width(grid: Grid) -> float:
 
 
 def sigmas(grid: Grid) -> tuple[float, ...]:
-    """Widths in cells of a light and a strong smoothing for pictures; none on a grid below 64 cells a side.
+    """Choose a light and a strong smoothing for pictures of a map: two widths of a Gaussian, in cells.
 
-    A private map is rough where it is uncertain. The paper's heat map smooths by 1/64 of the side, which lies between.
+    A private map is rough where it is uncertain. The paper smooths heat maps by 1/64 of the side, which lies between
+    the two widths. A grid whose longer side has fewer than 64 cells is not smoothed.
 
     >>> sigmas(Grid.plane(x=(0, 1), y=(0, 1), size=256))
     (2.0, 5.0)
@@ -166,13 +172,13 @@ def sigmas(grid: Grid) -> tuple[float, ...]:
 
 
 def degrees(value: float, positive: str, negative: str, places: int) -> str:
-    """A coordinate as text.
+    """Format a coordinate of a map as text, in degrees.
 
     Args:
-        value: Degrees.
+        value: The coordinate in degrees.
         positive: Letter of the positive direction.
         negative: Letter of the negative direction.
-        places: Decimals.
+        places: The number of decimals.
 
     >>> degrees(-74.05, "E", "W", 2), degrees(0.0, "E", "W", 0)
     ('74.05°W', '0°')
@@ -182,7 +188,7 @@ def degrees(value: float, positive: str, negative: str, places: int) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as text, in percent.
+    """Format a share for the colour bar of a map as text, in percent.
 
     >>> percent(0.5), percent(0.000123), percent(5e-7), percent(0)
     ('50 %', '0.0123 %', '0.00005 %', '0 %')

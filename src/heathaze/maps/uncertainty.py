@@ -1,4 +1,4 @@
-"""How uncertain a drawn map is: signal and noise of each cell, and standard deviations after smoothing."""
+"""The uncertainty of a map as pictures show it: signal and noise of each cell, and deviations after smoothing."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from heathaze.domain.quadtree import node_extent
 from heathaze.types import Floats, Integers
 
 PALETTE = "cividis"
-"""Colours of the picture of uncertainty: bright is certain, dark uncertain; safe for colour-blind readers."""
+"""The palette for uncertainty: bright is certain, and dark is uncertain. It is safe for colour-blind readers."""
 
 FAINTEST = 0.15
-"""Opacity of a cell that is pure noise: it fades, but the shape of the map stays visible."""
+"""The opacity of a cell that is pure noise; it is above 0, so that the shape of the map stays visible."""
 
 
 def signal(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
-    """Which part of a cell is signal: share² / (share² + deviation²), one half where noise and signal are equal.
+    """Compute the fraction of signal in each cell of a map: share² / (share² + deviation²).
 
-    An empty cell with no uncertainty is all signal.
+    The fraction is one half if the standard deviation equals the share. An empty cell without uncertainty counts as 1.
 
     Args:
         share: Shares of the mass, not negative.
-        deviation: Their standard deviations.
+        deviation: Standard deviations of the shares.
 
     Returns:
-        Numbers from 0 (noise) to 1 (signal).
+        Numbers from 0 (only noise) to 1 (only signal).
 
     >>> signal([1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]).tolist()
     [1.0, 0.5, 0.0, 1.0]
     """
     mean, spread = np.asarray(share, dtype=np.float64), np.asarray(deviation, dtype=np.float64)
-    # Both are divided by the larger, because the square of a tiny share would vanish.
+    # Share and deviation are divided by the larger of the two, because the square of a tiny number would underflow.
     size = np.maximum(mean, spread)
     mean, spread = (np.divide(part, size, out=np.ones(size.shape), where=size > 0) for part in (mean, spread))
     spread = np.where(size > 0, spread, 0.0)
@@ -41,11 +41,11 @@ def signal(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
 
 
 def opacity(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
-    """How strongly a cell is drawn: fully where it is all signal, faintly where it is all noise.
+    """Compute the opacity with which each cell is drawn: full if the cell is all signal, faint if it is all noise.
 
     Args:
         share: Shares of the mass, not negative.
-        deviation: Their standard deviations.
+        deviation: Standard deviations of the shares.
 
     Returns:
         Opacities from 0.15 to 1.
@@ -54,11 +54,11 @@ def opacity(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
 
 
 def relative_deviation(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats:
-    """The standard deviation divided by the share, cut at 1.
+    """Compute the standard deviation of each cell of a map divided by its share, at most 1.
 
     Args:
         share: Shares of the mass, not negative.
-        deviation: Their standard deviations.
+        deviation: Standard deviations of the shares.
 
     Returns:
         Numbers from 0 (certain) to 1 (at least as much noise as signal).
@@ -73,10 +73,11 @@ def relative_deviation(share: npt.ArrayLike, deviation: npt.ArrayLike) -> Floats
 def smoothed_deviations(
     grid: Grid, levels: Integers, codes: Integers, deviations: Floats, shape: tuple[int, int], sigma: float
 ) -> Floats:
-    """Standard deviations of the map rendered on ``shape`` cells and smoothed by ``sigma`` of them.
+    """Compute the standard deviation of every cell of a picture, which shows the map rendered and smoothed.
 
-    The squares of the quadtree are taken as independent, each with its mass spread evenly. Smoothing takes square k to
-    m_k · r_k ⊗ c_k, where r_k and c_k are its blurred rows and columns (see ``Density.smooth``), so
+    The squares of the quadtree are treated as independent, and the mass of each is spread evenly. Smoothing turns the
+    mass m_k of square k into the picture m_k · r_k ⊗ c_k, where r_k and c_k are the blurred rows and columns of the
+    square (see ``Density.smooth``). The smoothed map H therefore has the variance
 
         Var[H] = Σ_k deviation_k² · r_k² ⊗ c_k²
 
@@ -94,7 +95,7 @@ def smoothed_deviations(
     Returns:
         Standard deviation of each cell of the picture, in its shape.
 
-    Cost: for each level (squares + cells across) × cells down.
+    Cost: for each level (squares of the level + columns of the picture) × rows of the picture.
     """
     from scipy.sparse import coo_array
 
@@ -107,7 +108,7 @@ def smoothed_deviations(
             fine[here] = True
             continue
         top, bottom, left, right = node_extent(grid, int(level), codes[here])
-        # In one level the start of a square determines its end.
+        # On one level, squares that start in the same row or column also end in the same row or column.
         _, first, row_of = np.unique(top, return_index=True, return_inverse=True)
         rows = np.stack([top, bottom])[:, first]
         _, first, col_of = np.unique(left, return_index=True, return_inverse=True)
@@ -117,14 +118,14 @@ def smoothed_deviations(
         squares = coo_array((deviations[here] ** 2, (row_of, col_of)), shape=(rows.shape[1], cols.shape[1])).tocsr()
         variance += down @ (squares @ across.T)
     if fine.any():
-        # Squares much smaller than a drawn cell are first gathered in cells, which are independent too.
+        # Squares much smaller than a cell of the picture are first added up in cells, which are independent too.
         cells = render_deviations(grid, levels[fine], codes[fine], deviations[fine], shape=shape)
         variance += blur_rows**2 @ cells**2 @ (blur_cols**2).T
     return np.sqrt(variance)
 
 
 def _blur(length: int, sigma: float) -> Floats:
-    """The matrix of :meth:`heathaze.domain.density.Density.smooth` along one side; every column sums to 1."""
+    """Make the smoothing matrix of :meth:`heathaze.domain.density.Density.smooth` along one side; columns sum to 1."""
     if sigma == 0:
         return np.eye(length)
     apart = np.subtract.outer(np.arange(length), np.arange(length))
@@ -133,7 +134,7 @@ def _blur(length: int, sigma: float) -> Floats:
 
 
 def _averaged(blur: Floats, ends: npt.NDArray[np.floating]) -> Floats:
-    """Mean of the columns of a matrix over each interval of columns (start, end), which may cut columns."""
+    """Average the columns of a smoothing matrix over each interval (start, end), which may end inside a column."""
     sums = np.concatenate([np.zeros((len(blur), 1)), np.cumsum(blur, axis=1)], axis=1)
     whole = np.minimum(ends.astype(np.int64), blur.shape[1] - 1)
     until = sums[:, whole] + blur[:, whole] * (ends - whole)
