@@ -161,7 +161,7 @@ def test_names_that_differ_in_case_alone(tmp_path: Path) -> None:
             refused(
                 UnreadableData,
                 source,
-                r"columns ('U' and 'u', which|1 and 2, whose names) differ in case alone; rename one",
+                r"columns ('U' and 'u', which|1 and 2, whose names) differ only in case; rename one",
                 person=person,
             )
 

@@ -1,1 +1,1 @@
-"""SECRET SIDE: files to bounded integer counts."""
+"""SECRET SIDE: read visits, readings and tables from files, and count visits so that one unit has bounded mass."""

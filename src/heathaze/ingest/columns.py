@@ -1,7 +1,7 @@
-"""From the columns of a source to the three that are counted: unit, x and y.
+"""SQL that converts the columns of a source of visits to the columns unit, x and y.
 
-This module writes SQL that both engines read alike. Numbers written as text are read strictly: the engines' own casts
-differ ('1_0' is a number to one, '1.5f' to the other), so only digits, sign, point and exponent are accepted.
+The SQL has the same meaning in both engines. Numbers written as text are read strictly, with only digits, sign, point
+and exponent, because the casts of the engines differ ('1_0' is a number for one engine, '1.5f' for the other).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from heathaze.errors import InvalidInput, UnreadableData, expect
 from heathaze.privacy.guarantee import Unit
 
 VISITS = "heathaze_visits"
-"""The view (unit, x, y, flaw) of all visits."""
+"""The name of the view of all visits, with the columns unit, x, y and flaw."""
 
 PART = "heathaze_part"
-"""The view of the visits of some units, which count_cells.sql reads."""
+"""The name of the view of the visits of some units, which count_cells.sql reads."""
 
 
 class Kind(enum.Enum):
-    """What a column holds, once an engine has cast it to a canonical type."""
+    """The type of a column of visits, after an engine has converted it to a canonical type."""
 
     INTEGER = "whole numbers"
     FLOATING = "numbers with a fraction"
@@ -32,7 +32,7 @@ class Kind(enum.Enum):
 
 
 class Flaw(enum.IntEnum):
-    """What can be wrong with a visit; the largest one found is reported."""
+    """The faults of a visit, by rising priority: the error names the fault of the largest number that was found."""
 
     NONE = 0
     NO_UNIT = 1
@@ -45,7 +45,7 @@ class Flaw(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of the source are meant. ``person`` and ``time`` are None where the unit does not need them."""
+    """The names of the columns of visits. ``person`` and ``time`` are None if the unit does not need them."""
 
     x: str
     y: str
@@ -54,11 +54,11 @@ class Columns:
 
     @property
     def wanted(self) -> list[str]:
-        """The names, in the order c0, c1, … of the source table."""
+        """The names of the columns, in the order of c0, c1, … in the source table."""
         return [name for name in (self.x, self.y, self.person, self.time) if name is not None]
 
     def sentence(self, flaw: Flaw) -> str:
-        """The sentence about a flaw. It names the column, and never a value."""
+        """Write the error sentence about a fault of a visit. It names the column, never the value."""
         number = "holds text that is not a number; correct it, or leave the field empty where there is no position"
         missing = f"person {self.person!r}" if self.time is None else f"person {self.person!r} or time {self.time!r}"
         return {
@@ -74,21 +74,22 @@ class Columns:
 
 
 def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool = False) -> list[int]:
-    """Find the wanted columns by their exact names.
+    """Find the wanted columns of a source of visits by their exact names.
 
     Args:
         names: Names of all columns, in their order.
-        wanted: Names of the wanted ones.
-        where: How errors name the source.
-        text: Whether the names come from a file of text. Then an error quotes names only if a wanted one is among them:
-            else the first line may be a visit, and quoting it would print a position.
+        wanted: Names of the wanted columns.
+        where: The name of the source in errors.
+        text: Whether the names come from a text file. An error about a text file quotes names only if a wanted name is
+            among them. Otherwise the first line may be a visit instead of a header, and the error would print a
+            position.
 
     Returns:
-        The place of each wanted column.
+        The index of each wanted column.
 
     Raises:
-        UnreadableData: A wanted column is missing or occurs twice, or two names differ in case alone, because some
-            readers take one for the other.
+        UnreadableData: A wanted column is missing or occurs twice, or two names differ only in case, because some
+            readers confuse such names.
     """
     for name in wanted:
         if names.count(name) > 1:
@@ -103,9 +104,9 @@ def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool =
     for place, name in enumerate(names):
         other = first.setdefault(name.casefold(), place)
         if names[other] != name:
-            # Without a wanted name among them, the names of a text file may be a visit.
+            # The names are not quoted for a text file, whose first line may be a visit instead of a header.
             shown = (f"{other + 1} and {place + 1}, whose names") if text else f"{names[other]!r} and {name!r}, which"
-            raise UnreadableData(f"{where} has columns {shown} differ in case alone; rename one.")
+            raise UnreadableData(f"{where} has columns {shown} differ only in case; rename one.")
     return [list(names).index(name) for name in wanted]
 
 
@@ -114,7 +115,7 @@ def _loosely(name: str) -> str:
 
 
 def check_names(columns: Columns, geographic: bool) -> None:
-    """Refuse names that are no text or probably swapped."""
+    """Refuse names of columns that are not text, or that are probably swapped."""
     for name in (columns.x, columns.y):
         expect(str, name, "The name of a column")
     if columns.x == columns.y:
@@ -130,7 +131,7 @@ def _sounds_like(stem: str, name: str) -> bool:
 
 
 def fractional(person: str) -> str:
-    """The sentence about people numbered by floating-point numbers."""
+    """Write the error sentence about a person column of floating-point numbers."""
     return (
         f"Column {person!r} holds numbers with a fraction, or whole numbers stored as such (pandas does that where an "
         "id is missing); rounding could merge two people into one and break the bound: drop rows without an id, and "
@@ -139,14 +140,15 @@ def fractional(person: str) -> str:
 
 
 def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str, day_number: str, mangled: bool) -> str:
-    """The select that makes (unit, x, y, flaw) out of the source.
+    """Write the SQL query that selects the columns unit, x, y and flaw of all visits from a source.
 
     Args:
-        columns: Which columns are meant; ``kinds`` are theirs, in the same order.
-        unit: What the first column of the view tells apart.
-        source: Name of the table with columns c0, c1, … and flaw.
-        day_number: How an engine writes the number of a date's day.
-        mangled: Look for people whose name was not UTF-8 (files of text).
+        columns: The names of the source's columns.
+        kinds: The types of these columns, in the same order.
+        unit: The protected unit, which the column unit identifies.
+        source: Name of the table with the columns c0, c1, … and flaw.
+        day_number: The engine's SQL expression for the day number of a date.
+        mangled: Whether to look for ids of people that were not UTF-8, as in text files.
     """
     x, x_flawed = _number("c0", columns.x, kinds[0])
     y, y_flawed = _number("c1", columns.y, kinds[1])
@@ -169,7 +171,7 @@ def _person(name: str, kind: Kind) -> str:
     if kind is Kind.FLOATING:
         raise UnreadableData(fractional(name))
     if kind is Kind.TEXT:
-        return "nullif(c2, '')"  # an empty id is a missing one
+        return "nullif(c2, '')"  # an empty id counts as missing
     if kind is not Kind.INTEGER:
         raise UnreadableData(f"Column {name!r} holds {kind.value}; people are told apart by integers or text.")
     return "c2"
@@ -179,12 +181,12 @@ ABSENT = "('', 'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infin
 
 
 def _number(column: str, name: str, kind: Kind) -> tuple[str, str]:
-    """A double (null where absent), and when the text is no number."""
+    """Write SQL for a coordinate as a double (null if missing), and for the condition that its text is not a number."""
     if kind in (Kind.INTEGER, Kind.FLOATING):
         return f"cast({column} as double)", ""
     if kind is not Kind.TEXT:
         raise UnreadableData(f"Column {name!r} holds {kind.value}; coordinates must be numbers.")
-    # Only spaces are trimmed and only these letters lowered: engines disagree about all others.
+    # Only spaces are trimmed and only these letters are lowered, because engines disagree about other characters.
     text = f"translate(trim(both ' ' from {column}), 'AEFINTY', 'aefinty')"
     value = f"try_cast({text} as double)"
     plain = f"translate({text}, '0123456789+-.e', '') = ''"
@@ -199,7 +201,7 @@ OFFSET = "([+-])([0-9]{2}):?([0-9]{2})$"
 
 
 def _day(name: str, kind: Kind, day_number: str) -> tuple[str, str]:
-    """The number of the day in UTC (null where absent), and when the text is no time."""
+    """Write SQL for the day number in UTC (null if missing), and for the condition that the text is not a time."""
     if kind is Kind.TIME:
         return "c3", ""
     if kind is not Kind.TEXT:
@@ -209,7 +211,7 @@ def _day(name: str, kind: Kind, day_number: str) -> tuple[str, str]:
     hour, minute = (f"coalesce(try_cast(substr({text}, {place}, 2) as int), 0)" for place in (12, 15))
     sign, *ahead = (f"regexp_extract({text}, '{OFFSET}', {group})" for group in (1, 2, 3))
     hours, minutes = (f"coalesce(try_cast({part} as int), 0)" for part in ahead)
-    # minutes since midnight, UTC = local time − offset; beyond 0 … 1439 it is the day before or after
+    # Minutes since midnight in UTC are local time − offset. Outside 0 … 1439 they mean the day before or after.
     passed = f"({hour} * 60 + {minute} - case when {sign} = '-' then -1 else 1 end * ({hours} * 60 + {minutes}))"
     day = f"{day_number.format(date)} + case when {passed} < 0 then -1 when {passed} >= 1440 then 1 else 0 end"
     readable = f"regexp_replace({text}, '{ISO_TIME}', '') = '' and {date} is not null and {hour} < 24 and {minute} < 60"

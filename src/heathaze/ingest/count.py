@@ -1,4 +1,4 @@
-"""Counting: from a file or table of visits to Counts, the only form in which data leave this folder."""
+"""Count visits: turn a file or table of visits into :class:`Counts`, the only data that mechanisms see."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
 
 SALT = "heathaze"
-"""Public. It selects one of the many orders in which the cells of a heavy unit can be kept."""
+"""A public text in the hash that orders the cells of a unit which has more than ``at_most`` cells."""
 
 LARGEST = 2**30
-"""Upper end of ``mass`` and ``at_most``: products with a unit's visits stay below 2^63."""
+"""The largest ``mass`` and ``at_most``, so that their products with a unit's visits stay below 2^63."""
 
 NO_CELL, HEAVIEST_UNIT = -1, -2
-"""Rows of an answer that are no cells: the mass of visits without a cell, and the largest mass of a unit."""
+"""Special cell numbers in the answer of a query: the mass of visits without a cell, and the largest mass of a unit."""
 
 Parameters = list[int | float | str | bool]
 
@@ -50,45 +50,46 @@ def count(
     engine: str = "duckdb",
     mass: int = 2**20,
 ) -> Counts:
-    """Count visits in each cell so that one unit adds at most ``bound``.
+    """Count visits per cell so that one unit has at most the mass ``bound``.
 
-    Weight "share" makes each unit's n visits inside the box a distribution of mass M, in integers that add up to at
-    most M:
+    Weight "share" divides the mass M over the cells of a unit. A unit with n visits inside the grid, n_i of them in
+    cell i, gets the integer mass z_i in cell i:
 
         z_i = ⌊M n_i / n⌋,   bound = one = M
 
-    Weight "presence" is 1 in each of the unit's distinct cells, at most k of them: bound = k, one = 1. For the unit
-    "visit" the bound is 1, because a visit is in one cell. Visits outside the box, and those without a finite
-    position, are left out.
+    Weight "presence" gives the mass 1 to each distinct cell of a unit, for at most k = ``at_most`` cells: bound = k,
+    one = 1. For the unit "visit" the bound is 1, because a visit is in one cell. Visits outside the grid or without a
+    finite position are not counted.
 
     Args:
         source: Path (or pattern) of .csv, .csv.gz (each line one row), .parquet, .jsonl, .ndjson, .json (one object a
             line); or a pandas DataFrame, an Arrow table, a DuckDB relation, a dict of arrays or lists; with
             ``engine="spark"`` also a Spark DataFrame, or the address of Parquet files.
-        grid: The public frame; never made from the data.
-        person: Column that says whose visit it is, integers or text; None makes each row its own unit.
-        lon: Column of the longitude in degrees (grids on the globe); ``lat`` likewise.
-        lat: Column of the latitude in degrees.
-        x: Column of the horizontal coordinate (grids on a plane); ``y`` likewise.
-        y: Column of the vertical coordinate.
-        at_most: How many distinct cells of one unit count at most, 1 to 2^30; a unit with more keeps some of them,
-            chosen by a public hash of unit and cell.
+        grid: The public grid, never made from the data.
+        person: Column with the person of a visit, integers or text; None makes each row its own unit.
+        lon: Column of the longitude in degrees, for grids on the globe.
+        lat: Column of the latitude in degrees, for grids on the globe.
+        x: Column of the horizontal coordinate, for grids on a plane.
+        y: Column of the vertical coordinate, for grids on a plane.
+        at_most: The largest number of distinct cells that count for one unit, 1 to 2^30. If a unit has more cells, a
+            public hash of unit and cell chooses among them.
         weight: "share" or "presence".
-        unit: "person", "person-day" (needs ``time``) or "visit"; a person where ``person`` is given, else a visit.
-        time: Column of dates, timestamps or ISO text; days are those of UTC.
-        engine: "duckdb" (embedded) or "spark" (bigger than one machine).
+        unit: "person", "person-day" (needs ``time``) or "visit". If left out, "person" with ``person``, else "visit".
+        time: Column of dates, timestamps or ISO text; days are counted in UTC.
+        engine: "duckdb" (embedded) or "spark" (for data that one machine cannot hold).
         mass: M, the integer that stands for one unit, 1 to 2^30.
 
     Returns:
-        Counts. Both engines, and any order of the rows, give the same integers.
+        The counts. They do not depend on the engine or on the order of the rows.
 
     Raises:
-        UnreadableData: No such file or column, text where a number belongs, a visit without person, nothing in the box.
-        UnknownFormat: The file type is unknown.
-        SensitivityExceeded: A unit adds more than the bound; this would be an error of the engine.
+        UnreadableData: There is no such file or column, a coordinate is not a number, a visit has no person, or no
+            visit lies in the grid.
+        UnknownFormat: The file has an unknown ending.
+        SensitivityExceeded: A unit has more mass than the bound, which would be an error of the engine.
 
     Cost:
-        About twice one ``select distinct person, cell`` over the data.
+        About twice the time of one ``select distinct person, cell`` over the data.
 
     >>> visits = {"who": np.array([1, 1, 2]), "x": np.array([0.5, 1.5, 1.5]), "y": np.array([0.5, 0.5, 0.5])}
     >>> counts = count(visits, Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), person="who", mass=10)
@@ -138,29 +139,29 @@ def _check(at_most: int | None, weight: str, unit: Unit, mass: int) -> tuple[int
     mass = whole(mass, "mass", most=LARGEST)
     at_most = None if at_most is None else whole(at_most, "at_most", most=LARGEST)
     if weight == "presence" and at_most is None and unit is not Unit.VISIT:
-        raise InvalidInput("The weight 'presence' needs at_most: the most cells one unit may be present in.")
+        raise InvalidInput("The weight 'presence' needs at_most, the largest number of cells that count for one unit.")
     return at_most, mass
 
 
 def _is_path(source: Any, engine: str) -> bool:
-    """A local path; an address such as hdfs://… is left to Spark."""
+    """Return whether a source of visits is a local path; Spark reads an address such as hdfs://… itself."""
     return isinstance(source, str | os.PathLike) and not (engine == "spark" and "://" in os.fspath(source))
 
 
 def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> None:
-    """Make the table of visits, and refuse visits that cannot be counted.
+    """Let an engine read the visits into a table, and refuse visits that cannot be counted.
 
-    The engine stores the columns before any condition is evaluated. A condition that is evaluated while a file is read
-    may be decided by the file's statistics, and then other people's rows decide how one person's rows count.
+    The engine copies the columns before it evaluates any condition on them. An engine may decide a condition inside the
+    reading of a file from the file's own statistics, so the rows of one person could change how others are counted.
 
     Args:
         engine: An open engine; afterwards it has the view ``heathaze_visits``.
         table: Files, or a table in memory that the engine can read.
-        columns: Which columns are meant.
-        unit: What is protected.
+        columns: The names of the columns to read.
+        unit: The protected unit.
 
     Raises:
-        UnreadableData: A visit has no person, or a value of the wrong kind.
+        UnreadableData: A visit has no person, or a value of the wrong type.
     """
     kinds = engine.attach(table, columns.wanted)
     if isinstance(table, Files) and table.rows is not None:
@@ -172,7 +173,7 @@ def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> Non
     text = isinstance(table, Files) and table.is_text
     visits = visits_sql(columns, kinds, unit, SOURCE, engine.day_number, mangled=text)
     if Kind.TEXT in kinds[:2] or Kind.TEXT in kinds[3:]:
-        # Text is turned into numbers once. Typed columns are quicker to read again than to keep twice.
+        # Text is converted to numbers once and kept. Typed columns are not copied, because reading them again is quick.
         engine.run(f"{engine.keep.format(VISITS)} {visits}")
         engine.forget_source()
     else:
@@ -187,9 +188,9 @@ def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> Non
 
 
 def _placing(grid: Grid) -> Parameters:
-    """What count_cells.sql needs to find a visit's cell, in the order of its question marks."""
+    """Return the parameters of count_cells.sql that locate the cell of a visit, in the order of its placeholders."""
     south, north = (float(bound) for bound in grid.projection.forward(grid.y))
-    # (north − y)·s and (y − north)·(−s) are the same float, so rows that run south are rows with a negative scale
+    # (north − y)·s and (y − north)·(−s) are the same float, so a negative scale makes rows count from north to south.
     origin, scale = (north, -(grid.rows / (north - south)))
     if not grid.projection.is_geographic:
         origin, scale = (south, grid.rows / (north - south))
@@ -202,15 +203,16 @@ def _placing(grid: Grid) -> Parameters:
 
 
 def _weighing(at_most: int | None, weight: str, mass: int) -> Parameters:
-    """What count_cells.sql needs to keep at most k cells and to split the mass, in the order of its question marks."""
+    """Return the parameters of count_cells.sql that limit a unit's cells and split its mass, in their order."""
     most = LARGEST if at_most is None else at_most
-    # of c even draws the first k lie below (k + 3√k + 8) p / c but for one unit in thousands, which keeps one fewer
+    # Of c uniform draws below p, the k smallest lie below (k + 3√k + 8) p / c, except for one unit in thousands. Such a
+    # unit keeps fewer cells.
     cut = (2**31 - 1) * (most + 3 * math.isqrt(most) + 8)
     return [SALT, most, cut, most, most, weight == "share", mass, mass]
 
 
 def _added_up(answers: Sequence[Answer], bound: int) -> tuple[Integers, Integers]:
-    """Cells and their masses over all parts of the units, once no unit weighs more than the bound (errata X6)."""
+    """Add up the masses of cells over all parts; refuse a unit with more mass than the bound (errata X6)."""
     cells = np.concatenate([answer["cell"] for answer in answers])
     masses = np.concatenate([answer["mass"] for answer in answers])
     if masses[cells == NO_CELL].sum() > bound or (masses[cells == HEAVIEST_UNIT] > bound).any():
@@ -224,7 +226,7 @@ def _added_up(answers: Sequence[Answer], bound: int) -> tuple[Integers, Integers
 
 
 def _nothing(engine: Engine, grid: Grid, columns: Columns) -> str:
-    """Why no visit lies in the box."""
+    """Write the error sentence that explains why no visit lies in the grid."""
     answer = engine.run(
         "select count(*) as visits, max(case when y >= ? and y <= ? and x >= ? and x <= ? then 1 else 0 end) "
         f"as swapped from {VISITS}",

@@ -1,12 +1,12 @@
--- From part(unit, x, y), the visits of some units, to integer mass per cell. One text, read alike by DuckDB and Spark; every number is bound, in the
--- order of count.py. Rows of the answer: one per non-empty cell; cell -1 with the mass of visits that have no cell; cell -2
--- with the largest mass any unit has.
+-- Compute the integer mass per cell from heathaze_part(unit, x, y), the visits of some units. DuckDB and Spark run the
+-- same text. All numbers are parameters, in the order of count.py. The answer has one row for each non-empty cell, a
+-- row with cell -1 and the mass of visits that have no cell, and a row with cell -2 and the largest mass of any unit.
 with located as (
-    -- position in cells, the operations of Grid.down and Grid.across in their order
+    -- position in cells, by the same operations as Grid.down and Grid.across, in the same order
     select
         unit,
         case
-            -- engines' logarithms differ in the last bit: snap to 2^-26 of a cell, as Grid.cell_of does
+            -- logarithms of engines differ in the last bit, so round to 2^-26 of a cell, as Grid.cell_of does
             when ? then floor((ln(tan(? + y * ?)) - ?) * ? * 67108864e0 + 0.5) / 67108864e0
             else (y - ?) * ?
         end as down,
@@ -16,7 +16,7 @@ with located as (
 ),
 
 placed as (
-    -- the last border belongs to the last cell; NaN is below nothing, so it would have no cell even if the box let it pass
+    -- the last border belongs to the last cell; NaN is not below any number, so a NaN position never gets a cell
     select
         unit,
         case when down < 1 then 0 when down < ? then cast(floor(down) as bigint) when down < ? then ? end * ?
@@ -25,7 +25,7 @@ placed as (
     from located
 ),
 
--- the one aggregation over everybody: (unit, cell, visits)
+-- the only aggregation over all units: the number of visits of each unit in each cell
 binned as (
     select unit, cell, count(*) as visits
     from placed
@@ -38,7 +38,7 @@ units as (
     group by unit
 ),
 
--- those over the limit, each with a number of nine digits out of md5(salt|unit)
+-- units with more cells than the limit, each with a seed of nine digits from md5(salt|unit)
 heavy as (
     select
         unit as heavy_unit,
@@ -48,8 +48,8 @@ heavy as (
     where cells > ?
 ),
 
--- draw = ((cell + seed)^2 + seed)^2 mod p with p = 2^31 - 1: a public order of the cells, another for every unit, that
--- knows nothing of other units; md5 for every cell would cost as much as all the rest
+-- draw = ((cell + seed)^2 + seed)^2 mod p with p = 2^31 - 1 gives a public order of the cells for each unit, which does
+-- not depend on other units; an md5 for every cell would double the time of the query
 stirred as (
     select
         unit, cell, visits, cells, seed,
@@ -65,8 +65,9 @@ drawn as (
     from stirred
 ),
 
--- sort only what can be among the first: draws are even over 0 to p, so the first k lie below (k + margin) p / cells;
--- by one integer, the draw's upper 23 bits over the cell's 40: no two are equal, and nothing else need be carried along
+-- sort only cells that can be among the first k: draws are uniform from 0 to p, so the k smallest lie below
+-- (k + margin) p / cells; the sort key is one integer, the upper 23 bits of the draw above the 40 bits of the cell, so
+-- no two keys are equal and the key contains the cell
 ordered as (
     select unit, visits, (draw - draw % 256) * 4294967296 + cell as drawn_cell
     from drawn
@@ -79,7 +80,7 @@ ranked as (
 ),
 
 kept as (
-    -- abs changes nothing, but keeps DuckDB from replacing the sort by a slower heap per unit
+    -- abs does not change the value, but prevents DuckDB from using a slower heap for each unit instead of a sort
     select unit, drawn_cell % 1099511627776 as cell, visits
     from ranked
     where abs(place) <= ?
@@ -102,7 +103,8 @@ parts as (
     inner join kept_units on kept.unit = kept_units.unit
 ),
 
--- share: floor(M part / whole), exact: the numerator is a multiple of the divisor; presence: 1
+-- weight share: floor(M part / whole), computed exactly because the numerator is a multiple of the divisor;
+-- weight presence: 1
 weighted as (
     select
         unit, cell,
@@ -113,7 +115,7 @@ weighted as (
     from parts
 )
 
--- mass per cell, and per unit the sensitivity, asserted on the integers themselves (errata X6)
+-- mass per cell, and the largest mass of a unit, with which count.py checks the sensitivity (errata X6)
 select coalesce(cell, -1 - of_unit) as cell, max(mass) as mass
 from (
     select cell, grouping(cell) as of_unit, cast(sum(mass) as bigint) as mass

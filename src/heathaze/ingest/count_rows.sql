@@ -1,4 +1,4 @@
--- Every row is its own unit: visits(x, y) to integer mass per cell, the same places as in count_cells.sql.
+-- Compute the integer mass per cell if every row is its own unit; cells are located as in count_cells.sql.
 with located as (
     select
         case

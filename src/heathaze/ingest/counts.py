@@ -1,4 +1,4 @@
-"""Counts: integer mass per cell, at most ``bound`` per protected unit. Secret; prints no values."""
+"""Counts of visits: secret integer mass per cell, with at most the mass ``bound`` for each protected unit."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from heathaze.types import Integers
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counts:
-    """Integer mass on the cells of a grid. Secret: it is what a mechanism reads, and it prints no values.
+    """Counts of visits, the secret input of mechanisms: integer mass on the cells of a grid. It prints no values.
 
-    Adding or removing one unit changes the mass by at most ``bound`` in ℓ1. That is the sensitivity of every level of
-    the quadtree, because each level is a partition (errata E0-2).
+    Adding or removing one unit changes the mass by at most ``bound`` in ℓ1. This is also the sensitivity of the node
+    masses of every level of the quadtree, because each cell lies in one node of a level (errata E0-2).
 
     Args:
-        grid: The public frame.
-        codes: Morton codes of the non-empty cells, ascending.
-        mass: Their integer mass, not negative.
+        grid: The public grid.
+        codes: Morton codes of the non-empty cells, in rising order.
+        mass: The integer mass of each of these cells, at least 0.
         bound: The largest mass that one unit adds.
-        one: The mass of one unit (weight "share") or of one presence; counts are divided by it after the noise.
-        unit: What is protected.
-        at_most: How many distinct cells of a unit count at most, or None for all.
+        one: The mass of one unit (weight "share") or of one presence. Noisy masses are divided by it.
+        unit: The protected unit.
+        at_most: The largest number of distinct cells that count for one unit, or None for all its cells.
         weight: "share" or "presence".
     """
 
@@ -71,18 +71,18 @@ class Counts:
         at_most: int | None = None,
         weight: str = "share",
     ) -> Counts:
-        """Counts from rows, columns and masses in any order, each cell once; the rest as in :class:`Counts`."""
+        """Make counts from rows, columns and masses of cells in any order, each cell once; the rest as in the class."""
         codes = interleave(rows, cols)
         order = np.argsort(codes)
         masses = np.asarray(mass, dtype=np.int64)
         return cls(grid, codes[order], masses[order], bound, one, unit, at_most, weight)
 
     def at(self, level: int, nodes: Integers) -> Integers:
-        """Mass inside each node of a level: two look-ups in a running sum, at any size of the grid.
+        """Return the mass in each quadtree node of a level, by two binary searches in the cumulative mass.
 
         Args:
             level: Level of the quadtree, 0 for the root.
-            nodes: Morton codes of nodes of that level.
+            nodes: Morton codes of nodes of this level.
         """
         shift = 2 * (self.grid.depth - level)
         first = np.searchsorted(self.codes, nodes << shift)
@@ -90,7 +90,7 @@ class Counts:
         return self._sums[last] - self._sums[first]
 
     def dense(self) -> Integers:
-        """Mass per cell as an array of the grid's shape."""
+        """Return the mass of every cell, as an array of the grid's shape."""
         if self.grid.cells > 2**26:
             raise TooLarge(
                 f"{self.grid.rows} × {self.grid.cols} cells do not fit densely; use a mechanism on the tree."

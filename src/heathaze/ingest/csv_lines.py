@@ -1,8 +1,8 @@
-"""Which CSV files are read: those that every reader reads alike.
+"""Check CSV files: refuse a file that two CSV readers could read differently.
 
-A line is a row. CSV readers disagree about everything else: a line break inside quotes, a stray quotation mark, a row
-that is too short. Where they disagree, one person's row can swallow or forge the rows of others. So every byte of a
-file is checked before an engine reads it, and what could be read in two ways is refused:
+CSV readers disagree about a line break inside quotes, a stray quotation mark, or a row that is too short. Because of
+such a disagreement, one person's row can swallow or forge the rows of others. So every byte of a file is checked before
+an engine reads it. Each line must be one row of this form:
 
     line  = field (separator field)* line-end       the same number of fields as the header; blank lines are skipped
     field = plain | '"' (any sign but '"' | '""')* '"'
@@ -10,7 +10,7 @@ file is checked before an engine reads it, and what could be read in two ways is
 
 Line ends are all LF or all CRLF. There is no line break inside a field, no NUL byte, and all text is UTF-8.
 
-Written by hand, because the engines' own strict modes differ from each other and change with their versions.
+The check does not use the strict modes of the engines, because they differ from each other and between versions.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ import numpy.typing as npt
 from heathaze.errors import UnreadableData
 
 LONGEST_LINE = 2**20
-"""In bytes; DuckDB refuses lines above 2,000,000."""
+"""The largest length of a line in bytes; DuckDB refuses lines of more than 2,000,000 bytes."""
 
 _CHUNK = 2**22
 
 
 NONE, OPEN_QUOTE, STRAY_QUOTE, FEWER_FIELDS, MORE_FIELDS, OTHER_LINE_END, CARRIAGE_RETURN, NUL, TOO_LONG = range(9)
-"""What can be wrong with a line."""
+"""The faults of a CSV line."""
 
 _SENTENCES = {
     OPEN_QUOTE: "opens a quotation mark that does not close on the same line; each line must be one row: take line "
@@ -52,19 +52,19 @@ _FIELD_BEGINS, _PLAIN, _QUOTED, _CLOSED = range(4)
 
 
 def check_csv(file: BinaryIO, shown: str, separator: str, fields: int) -> int:
-    """Refuse a file that two readers could read differently, and count its rows.
+    """Refuse a CSV file that two readers could read differently, and count its rows.
 
     Args:
-        file: The bytes of the file, unpacked, from its beginning.
-        shown: How errors name the file.
-        separator: One ASCII character.
-        fields: How many there are in every line.
+        file: The uncompressed bytes of the file, from its beginning.
+        shown: The name of the file in errors.
+        separator: The separator of fields, one ASCII character.
+        fields: The number of fields that every line must have.
 
     Returns:
-        How many rows follow the header, so that an engine can be asked whether it read them all.
+        The number of rows after the header, to check later that an engine read all of them.
 
     Raises:
-        UnreadableData: The first line that breaks a rule, by its number; no value of it.
+        UnreadableData: A line breaks a rule. The error names the number of the first such line and quotes no value.
 
     Cost:
         One pass, about a second for each gigabyte.
@@ -87,11 +87,11 @@ def check_csv(file: BinaryIO, shown: str, separator: str, fields: int) -> int:
 
 
 def _without_mark(lines: bytes, shown: str, separator: str) -> bytes:
-    """The first lines without a byte order mark, which would stand before the first quotation mark."""
+    """Remove the byte order mark from the first lines of a CSV file."""
     text = lines.removeprefix(codecs.BOM_UTF8)
     first_name = text.split(b'"')[1] if text.startswith(b'"') and text.count(b'"') > 1 else b""
     if text != lines and separator.encode() in first_name:
-        # DuckDB does not see that such a name is quoted, and reads no row at all.
+        # DuckDB does not recognise a quoted name after a byte order mark, and then reads no row at all.
         raise UnreadableData(
             f"Line 1 of {shown} has a byte order mark before a quoted name that contains the separator; rename the "
             "first column, or save the file without the mark."
@@ -100,7 +100,7 @@ def _without_mark(lines: bytes, shown: str, separator: str) -> bytes:
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The file in parts that end with a line, or with the file."""
+    """Read a CSV file in parts of whole lines."""
     rest = b""
     while part := file.read(_CHUNK):
         end = part.rfind(b"\n") + 1
@@ -117,10 +117,10 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
 
 @nb.njit(cache=True)
 def _check(text: npt.NDArray[np.uint8], separator: int, fields: int, crlf: int) -> tuple[int, int, int, int]:
-    """The first fault of some whole lines, the number of its line, how many lines are not blank, and how lines end.
+    """Check some whole lines of a CSV file.
 
-    The number counts from 1; without a fault it is that of the last line. ``crlf`` is 1 where lines end with CRLF, 0
-    where they end with LF, −1 while that is not known.
+    Returns the first fault, the number of its line (from 1; the last line without a fault), the number of lines that
+    are not blank, and ``crlf``. ``crlf`` is 1 if lines end with CRLF, 0 if with LF, and −1 as long as it is not known.
     """
     line, start, found, state, filled = 1, 0, 1, _FIELD_BEGINS, 0
     for at in range(len(text)):
@@ -147,7 +147,7 @@ def _check(text: npt.NDArray[np.uint8], separator: int, fields: int, crlf: int) 
         elif sign == _QUOTE:
             if state == _PLAIN:
                 return STRAY_QUOTE, line, filled, crlf
-            # A mark behind a closing one was the first of a pair: the field goes on.
+            # Two quotation marks in a row stand for one mark inside the field, so the field continues.
             state = _CLOSED if state == _QUOTED else _QUOTED
         elif state == _QUOTED or sign == _CR:
             continue

@@ -1,4 +1,4 @@
-"""The protocol of an engine: a program that runs our SQL on one table of visits."""
+"""The interface of the engines that read visits and run SQL on them: DuckDB or Spark."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from heathaze.types import Integers
 Answer = dict[str, Integers]
 
 RAW = "heathaze_raw"
-"""What ``attach`` keeps: the wanted columns as c0, c1, …, read once, without an expression or a condition."""
+"""The table that ``attach`` makes: the wanted columns as c0, c1, …, copied without any expression or condition."""
 
 SOURCE = "heathaze_source"
-"""The view on it that ``attach`` makes: canonical types, and ``flaw``, 0 unless the engine saw one (columns.Flaw)."""
+"""The view of RAW that ``attach`` makes: columns of canonical types, and ``flaw``, a fault of the row or 0
+(columns.Flaw)."""
 
 
 class Engine(Protocol):
-    """Runs SQL on one table of visits. No value of the data reaches an error sentence."""
+    """An engine that reads one table of visits and runs SQL on it. Its errors quote no data."""
 
     keep: str
-    """How a statement begins that keeps its answer under a name."""
+    """The beginning of the SQL statement that stores a result as a table; {} is the table's name."""
 
     day_number: str
-    """The number of a date's day, counted from 1970-01-01."""
+    """The SQL expression for the number of days from 1970-01-01 to a date; {} is the date."""
 
     def attach(self, source: Files | Any, wanted: Sequence[str]) -> list[Kind]:
-        """Keep the wanted columns, make the view ``heathaze_source`` of them, and say which types it has."""
+        """Copy the wanted columns, make the view ``heathaze_source`` of them, and return the columns' types."""
 
     def forget_source(self) -> None:
-        """Free what :meth:`attach` kept, once the visits themselves are kept."""
+        """Drop the table of :meth:`attach`, once the visits are stored in a table of their own."""
 
     def parts(self) -> Iterator[None]:
-        """Make the view ``heathaze_part`` of the visits of some units, then of others, until all had their turn.
+        """Divide the units into parts; make the view ``heathaze_part`` of the visits of one part after the other.
 
-        What is counted part by part needs less memory at a time. All visits of a unit are in one part.
+        Counting part by part needs less memory. All visits of a unit are in the same part.
         """
 
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
-        """Run a statement; integers come back, nulls as 0."""
+        """Run an SQL statement and return its integer columns; nulls become 0."""

@@ -1,8 +1,8 @@
-"""Tables in memory (DataFrames, dicts of arrays, Arrow tables), brought to types that every engine reads alike.
+"""Convert tables in memory (DataFrames, dicts of arrays, Arrow tables) to types that every engine reads alike.
 
-A conversion that could merge two people is refused: numpy makes one text of 1 and "1", and one number of 1 and True.
-Values of an object column are converted to text one by one, by the rule below. What the rest of the column holds does
-not matter.
+A conversion that could merge two people is refused. For example, numpy makes the same text of 1 and "1", and the same
+number of 1 and True. Values of an object column are converted to text one by one, so the result of one value does not
+depend on the other values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from heathaze.ingest.columns import locate
 Array = npt.NDArray[Any]
 
 MOST_DAYS = 2**31 - 1
-"""Days before or after 1970 that a date can have, on every engine."""
+"""The largest distance of a date from 1970-01-01, in days, that every engine can hold."""
 
 _IDS = (str, int, bool, uuid.UUID)
 _MISSING = ("NoneType", "NAType", "NaTType")
@@ -28,12 +28,12 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def is_pandas(source: Any) -> bool:
-    """Whether this is a DataFrame, without an import of pandas."""
+    """Return whether a source is a pandas DataFrame, without importing pandas."""
     return type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns")
 
 
 def is_arrow(source: Any) -> bool:
-    """Whether this is an Arrow table, without an import of pyarrow."""
+    """Return whether a source is an Arrow table, without importing pyarrow."""
     return type(source).__module__.split(".")[0] == "pyarrow" and hasattr(source, "column_names")
 
 
@@ -42,15 +42,15 @@ def arrays(source: Any, wanted: Sequence[str], where: str) -> list[Array]:
 
     Args:
         source: The table.
-        wanted: Names of columns: the two coordinates, then the person and the time, where a unit needs them. The ids
-            of people must be all text, all whole numbers, all truth values or all UUIDs.
-        where: How errors name the table.
+        wanted: Names of columns: the two coordinates, then the person and the time, if the unit needs them. The ids of
+            people must be all text, all whole numbers, all booleans or all UUIDs.
+        where: The name of the table in errors.
 
     Returns:
-        One array a column, of one dimension and one length.
+        One array of one dimension for each column, all of the same length.
 
     Raises:
-        UnreadableData: A column is missing, or holds what an engine could misread.
+        UnreadableData: A column is missing, or holds values that an engine could misread.
     """
     if is_pandas(source):
         places = locate([str(name) for name in source.columns], wanted, where)
@@ -73,15 +73,15 @@ def _from_pandas(column: Any) -> Array:
         return np.asarray(column.to_numpy())
     if kind.kind in "biuf" and hasattr(kind, "numpy_dtype") and not column.isna().any():
         return np.asarray(column.to_numpy(dtype=kind.numpy_dtype))
-    # As objects nothing is rounded: whole numbers with gaps between them would become floats.
+    # Objects are not rounded. Without them, whole numbers with missing values would become floats.
     return np.asarray(column.to_numpy(dtype=object, na_value=None))
 
 
 def _from_values(values: Any) -> Array:
-    """An array of what a caller gave for one column; a list becomes objects, since numpy would make them all alike."""
+    """Convert the values of one column to an array. A list becomes objects, because numpy would give them one type."""
     if isinstance(values, np.ma.MaskedArray):
         column = np.asarray(values.data).astype(object)
-        column[np.ma.getmaskarray(values)] = None  # filled(None) would put the array's own value there
+        column[np.ma.getmaskarray(values)] = None  # filled(None) would insert the array's fill value instead of None
         return column
     if type(values).__module__.split(".")[0] == "pandas" and hasattr(values, "dtype"):
         return _from_pandas(values)
@@ -90,12 +90,12 @@ def _from_values(values: Any) -> Array:
     if hasattr(values, "__array__"):
         return np.asarray(values)
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        raise UnreadableData(f"A column is of the kind {type(values).__name__}; give an array or a list.")
+        raise UnreadableData(f"A column has the type {type(values).__name__}; give an array or a list.")
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _plain(column: Array, name: str, is_person: bool) -> Array:
-    """An array of a type that every engine knows: objects and numpy's texts as text, times as the second of a day."""
+    """Convert a column to a type that every engine knows: objects and numpy's texts to text, times to days."""
     kind = column.dtype.kind
     if kind == "O" or column.dtype.char == "T":
         return _texts(column.astype(object), name, is_person)
@@ -113,7 +113,7 @@ def _plain(column: Array, name: str, is_person: bool) -> Array:
 
 
 def _texts(column: Array, name: str, is_person: bool) -> Array:
-    """Each value as text, None where it is missing."""
+    """Convert each value of a column to text, and a missing value to None."""
     values = [value.item() if isinstance(value, np.generic) else value for value in column.tolist()]
     kinds = {type(value) for value in values}
     kinds = {kind for kind in kinds if kind.__name__ not in _MISSING}
@@ -124,16 +124,16 @@ def _texts(column: Array, name: str, is_person: bool) -> Array:
     texts = np.empty(len(values), dtype=object)
     try:
         texts[:] = [None if type(value).__name__ in _MISSING else str(value) for value in values]
-    except Exception:  # of a value's own making, which may quote it
+    except Exception:  # the error comes from the value's own code and may quote the value
         raise UnreadableData(f"Column {name!r} holds a value that cannot be written as text; correct it.") from None
     return texts
 
 
 def _days(column: Array, name: str) -> Array:
-    """Times as the first second of their day: only the day counts."""
+    """Convert times to the first second of their day, because only the day counts."""
     days = column.astype("datetime64[D]")
     known = ~np.isnat(column)
-    is_coarse = np.datetime_data(column.dtype)[0] in "YMW"  # then a day too far away wraps around
+    is_coarse = np.datetime_data(column.dtype)[0] in "YMW"  # in these units a distant day would overflow
     if (np.abs(days[known].astype(np.int64)) > MOST_DAYS).any() or (
         is_coarse and (days.astype(column.dtype) != column)[known].any()
     ):
@@ -142,7 +142,7 @@ def _days(column: Array, name: str) -> Array:
 
 
 def _decoded(column: Array, name: str) -> Array:
-    """Numpy's bytes as text."""
+    """Convert a column of numpy's bytes to text."""
     try:
         return np.strings.decode(column, "utf-8").astype(object)
     except UnicodeDecodeError:
@@ -152,12 +152,12 @@ def _decoded(column: Array, name: str) -> Array:
 def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
     """Convert the wanted columns of an Arrow table, exactly, to types that every engine knows.
 
-    Dictionaries and views become the values they stand for, and times become days in UTC.
+    Columns of dictionary and view types become plain values, and times become days in UTC.
 
     Args:
         source: The table.
         wanted: Names of columns.
-        where: How errors name the table.
+        where: The name of the table in errors.
 
     Returns:
         An Arrow table of the wanted columns, in their order.
@@ -187,7 +187,7 @@ def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
 
 
 def _steps(arrow: Any, kind: Any) -> list[Any]:
-    """Types through which a column is cast, one after the other; none of the casts merges two values."""
+    """Return the Arrow types to which a column is cast, one after the other; no cast merges two values."""
     types = arrow.types
     if types.is_dictionary(kind):
         return [kind.value_type, *_steps(arrow, kind.value_type)]
@@ -199,7 +199,7 @@ def _steps(arrow: Any, kind: Any) -> list[Any]:
 
 
 def _arrow_days(arrow: Any, column: Any, name: str, per_day: int) -> Any:
-    """Times as dates, rounded down; a wall clock counts as one in UTC. Arrow's own cast would wrap around."""
+    """Convert Arrow times to dates, rounded down; a time without a zone is UTC. Arrow's own cast may overflow."""
     since = column.cast(arrow.int64())
     days = since.fill_null(0).to_numpy() // per_day
     if (np.abs(days) > MOST_DAYS).any():
@@ -208,12 +208,12 @@ def _arrow_days(arrow: Any, column: Any, name: str, per_day: int) -> Any:
 
 
 def _per_day(arrow: Any, kind: Any) -> int | None:
-    """How many of its units a day has, where a type holds times."""
+    """Return the number of an Arrow time type's units in a day; None for other types."""
     if arrow.types.is_date64(kind):
         return 86_400_000
     return 86_400 * _PER_SECOND[kind.unit] if arrow.types.is_timestamp(kind) else None
 
 
 def _beyond_days(name: str) -> str:
-    """The sentence about days that no engine can hold."""
+    """Write the error sentence about a day that no engine can hold."""
     return f"Column {name!r} holds a time millions of years away; correct it."

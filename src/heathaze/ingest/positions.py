@@ -1,4 +1,4 @@
-"""Positions from a file, for the local model: what a device would know, to be randomised at once."""
+"""Read positions from a file of visits, to be randomised on the same device."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def positions(
     y: str = "y",
     randomness: Randomness | None = None,
 ) -> Floats:
-    """Read positions: one for every visit, or one for every person, drawn at random from theirs.
+    """Read positions as rows (x, y): one row for every visit, or one random visit of every person.
 
-    Visits without a finite position are left out. Those outside the map are kept, because a device moves them to its
-    border (errata E1-6).
+    Visits without a finite position are left out. Visits outside the map are kept, because a local mechanism moves them
+    to the border of the map (errata E1-6).
 
     Args:
         source: A path, or a table in memory, as in :func:`heathaze.count`.
-        grid: The public frame.
-        person: Column that tells people apart, or None for every visit.
+        grid: The public grid.
+        person: Column with the person of a visit, or None for a position of every visit.
         lon: Column of the longitude in degrees (grids on the globe).
         lat: Column of the latitude in degrees.
         x: Column of the horizontal coordinate (grids on a plane).
         y: Column of the vertical coordinate.
-        randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+        randomness: The source of random bits. Leave it out, except in tests and papers.
 
     Returns:
         Rows (x, y), in a random order.
@@ -67,7 +67,7 @@ def positions(
     rows = np.column_stack([found["x"], found["y"]]).astype(np.float64)
     if not len(rows):
         raise UnreadableData("There is not a single position in the file; there is nothing to report.")
-    # The order is random, so it says nothing about who is who. Of each person's rows the first is kept.
+    # The rows are shuffled, so that their order reveals nothing about people. The first row of each person is taken.
     order = np.argsort((randomness or SecureRandomness()).words(len(rows)))
     if person is not None:
         _, first = np.unique(found["person"][order], return_index=True)

@@ -1,4 +1,4 @@
-"""Readings of sensors as they were measured: secret until :class:`heathaze.sensors.Readings` has added noise."""
+"""Raw readings of sensors, without noise: secret until :class:`heathaze.sensors.Readings` has added noise."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from heathaze.types import Floats
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RawReadings:
-    """One number for each time and sensor, without noise. It prints no values.
+    """Raw readings of sensors: one number for each time and sensor, without noise. It prints no values.
 
-    That a reading is missing is not hidden: it must not depend on where the sources are.
+    Noise does not hide which readings are missing, so this must not depend on the places of the sources.
 
     Args:
         sensors: Names of the sensors, in the order of the file.
-        times: Since the heat was set free, in rising order.
-        values: ``len(times) · len(sensors)`` numbers, time by time and at each time sensor by sensor; NaN where no
-            reading was taken.
+        times: Times since the release of heat, in rising order.
+        values: ``len(times) · len(sensors)`` numbers, ordered by time and then by sensor, with NaN for a reading that
+            was not taken.
     """
 
     sensors: tuple[str, ...]
@@ -34,10 +34,10 @@ class RawReadings:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Readings from a CSV file with the columns sensor, time and value, one row for each reading.
+        """Read raw readings from a CSV file with the columns sensor, time and value, one row for each reading.
 
-        Fields are separated by commas, and numbers have points. Times are numbers in any unit, not dates. An empty
-        value, or a row that is not there, is a reading that was not taken.
+        Fields are separated by commas, and numbers have decimal points. Times are numbers in any unit, not dates. An
+        empty value or a missing row means that the reading was not taken.
 
         Args:
             path: The file.

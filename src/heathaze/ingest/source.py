@@ -1,7 +1,7 @@
-"""Files of visits: which there are, how they are written, and what their columns are called.
+"""Find files of visits, and determine their format, separator and names of columns.
 
-The engines read the visits. Both engines are told the separator and the names found here, so that they cannot guess
-differently. A CSV file that could be read in two ways is refused before an engine opens it.
+The engines read the visits later, with the separator and names that were found here. The two engines therefore cannot
+guess differently. A CSV file that could be read in two ways is refused before an engine opens it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from heathaze.errors import UnknownFormat, UnreadableData
 from heathaze.ingest.columns import locate
 
 SEPARATORS = ",;\t|"
-"""The one the header holds most of; a comma where there is none."""
+"""The possible separators of a CSV file. The most frequent one in the header is taken; a comma if there is none."""
 
 LONGEST_HEADER = 2**20
-"""In characters; longer lines are refused anyway."""
+"""The largest length of a header in characters; longer lines are refused in any case."""
 
 PEEKED_LINES = 1000
-"""How many lines of JSON are looked at for the names of columns."""
+"""The number of lines of a JSON file that are read to find the names of columns."""
 
 
 class Format(enum.Enum):
-    """How the visits are written down."""
+    """The format of a file of visits."""
 
     CSV = "CSV"
     PARQUET = "Parquet"
@@ -56,10 +56,11 @@ ENDINGS = {
 
 @dataclass(frozen=True)
 class Files:
-    """One file or several alike.
+    """One file of visits, or several files of the same format and columns.
 
-    ``names`` are the columns of text files: of JSON lines the keys of the first lines, and other keys may follow. A
-    Parquet file holds its own. ``rows`` is how many a CSV file has: secret, and compared with what an engine read.
+    ``names`` are the columns of text files. For JSON lines they are the keys of the first lines, and later lines may
+    have other keys. For Parquet files they are empty, because engines find them in the file. ``rows`` is the number of
+    rows of CSV files. It is secret, and is compared with the number of rows that an engine read.
     """
 
     given: str
@@ -71,12 +72,12 @@ class Files:
 
     @property
     def is_text(self) -> bool:
-        """Are numbers written as text, so that reading them twice is dear?"""
+        """Whether the format holds numbers as text, so that reading them twice is slow."""
         return self.format is not Format.PARQUET
 
 
 def find_files(given: str) -> Files:
-    """Find the files behind a path or a pattern, and check how they are written.
+    """Find the files of visits that a path or pattern names, and check their format.
 
     Args:
         given: A path, or a pattern such as ``visits/*.parquet``.
@@ -86,7 +87,7 @@ def find_files(given: str) -> Files:
 
     Raises:
         UnknownFormat: The ending is not one of ENDINGS.
-        UnreadableData: There is no such file, or it is empty, a directory, or not what its ending says.
+        UnreadableData: There is no such file, or it is empty, a directory, or has another format than its ending says.
     """
     paths = _existing(given)
     formats = {_format(path) for path in paths}
@@ -99,10 +100,10 @@ def find_files(given: str) -> Files:
     if len(heads) > 1 and kind is Format.CSV:
         raise UnreadableData(f"The files of {given!r} have different headers; give files with the same columns.")
     separator = next(iter(heads))[1]
-    # Keys of JSON lines may differ from file to file; what is missing in a line is absent there.
+    # Keys of JSON lines may differ between files. A key that a line lacks counts as missing.
     names = tuple(dict.fromkeys(name for head, _ in heads for name in head))
     if kind is Format.CSV:
-        from heathaze.ingest.csv_lines import check_csv  # compiled, so only where there is a CSV file
+        from heathaze.ingest.csv_lines import check_csv  # imported only for CSV files, because it is compiled
 
         names, rows = next(iter(heads))[0], 0
         for path in paths:
@@ -143,7 +144,7 @@ def _format(path: str) -> Format:
 
 
 def _head(path: str, kind: Format) -> tuple[tuple[str, ...], str]:
-    """Names of the columns, and the separator."""
+    """Read the names of the columns and the separator from the beginning of a text file."""
     try:
         with _opened(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
             if kind is Format.CSV:
@@ -155,7 +156,7 @@ def _head(path: str, kind: Format) -> tuple[tuple[str, ...], str]:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked."""
+    """Open a file for reading bytes; a gzip file is decompressed."""
     try:
         with gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb") as file:
             yield cast(BinaryIO, file)
@@ -198,20 +199,20 @@ def _json_names(path: str, file: io.TextIOWrapper) -> tuple[str, ...]:
 
 
 def check_parquet(connection: Any, paths: Sequence[str], wanted: Sequence[str], where: str) -> None:
-    """Refuse Parquet files whose columns an engine could take for one another.
+    """Refuse Parquet files of visits in which an engine could confuse columns.
 
-    An engine that reads several files, or names that differ in case alone, renames and casts columns by its own rules.
-    Files where that could matter are refused for both engines. Only names and types are read from a file's footer: its
-    row counts and its smallest and largest values are claims of the program that wrote it.
+    An engine has its own rules to rename and cast columns if there are several files, or names that differ only in
+    case. Files for which these rules matter are refused for both engines. Only names and types are read from the footer
+    of a file. Its row counts and its smallest and largest values are not used, because they may be wrong.
 
     Args:
-        connection: Of DuckDB, which reads the schemas.
+        connection: A connection to DuckDB, which reads the schemas.
         paths: The files that will be read together.
-        wanted: Names of the columns that each of them must have.
-        where: How errors name the files.
+        wanted: Names of the columns that each file must have.
+        where: The name of the files in errors.
 
     Raises:
-        UnreadableData: A file lacks a column, has names that differ in case alone or twice the same, or has a wanted
+        UnreadableData: A file lacks a column, has two names that are equal or differ only in case, or has a wanted
             column in another type than the other files.
     """
     schemas = [_columns(connection, path) for path in paths]
@@ -224,19 +225,19 @@ def check_parquet(connection: Any, paths: Sequence[str], wanted: Sequence[str], 
             raise UnreadableData(f"{where} has several columns {repeated!r}; rename all but one.")
     types = {tuple(schema[place][1] for place in found) for schema, found in zip(schemas, places, strict=True)}
     if len(types) > 1:
-        # Engines would cast all to the first file's types, which can merge two people's ids.
+        # Engines would cast all files to the types of the first file, which can merge the ids of two people.
         raise UnreadableData(
             f"The files of {where} hold the same columns in different types; write them with one type."
         )
 
 
 def _columns(connection: Any, path: str) -> list[tuple[str, str]]:
-    """Name and type of each column, without the parts of nested ones."""
+    """Return the name and type of each column of a Parquet file, without the fields inside nested columns."""
     rows = connection.execute(
         "select name, num_children, duckdb_type from parquet_schema(?) order by column_id", [glob.escape(path)]
     ).fetchall()
     columns = []
-    # The schema is a tree, written depth first; its root stands first.
+    # The schema is a tree in depth-first order, beginning with its root.
     place = 1
     while place < len(rows):
         columns.append((rows[place][0], str(rows[place][2])))

@@ -1,11 +1,11 @@
-"""Files of rows, held with all of their columns, so that chosen rows can be written back whole.
+"""Tables of the marketplace: read files with all their columns, and write the chosen rows to a file.
 
 file ─► Tables.read ─► Table, all columns ─► Tables.cells ─► some columns as arrays
                             └── the chosen rows ─► Tables.write ─► file, all columns and whose they were
 
-DuckDB reads Parquet and CSV. In a CSV file that is written back, a column is numeric if all of its values are numbers
-without leading zeros, and text otherwise; blanks around numbers and names of columns do not count. A column that has
-different types in different files becomes one that holds all of them: whole numbers, floating-point numbers or text.
+DuckDB reads Parquet and CSV. A column of a CSV file is written as numbers if all its values are numbers without leading
+zeros, and as text otherwise. Blanks around numbers and names of columns are ignored. If a column has different types in
+different files, the output has a type that can hold all values: whole numbers, floating-point numbers or text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from heathaze.ingest.source import Format, check_parquet, find_files
 from heathaze.privacy.randomness import Secret
 
 NUMBER = r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
-"""A number as text, without leading zeros: 00501 is a name."""
+"""Matches a number as text, without leading zeros: 00501 is a name and not a number."""
 
 _ROW, _PLACE = "__heathaze_row", "__heathaze_place"
 _INTEGERS = r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?"
@@ -38,16 +38,16 @@ _NUMBER = rf"^{NUMBER}$|^(?i:nan)$"
 
 @dataclass(frozen=True)
 class Table:
-    """One file that was read: its columns with their DuckDB types. It prints no values.
+    """Description of one file that :class:`Tables` has read: its columns with their DuckDB types, but no values.
 
-    The cells of a CSV file are held as they are written, whatever the type of their column.
+    The cells of a CSV file are kept as text, whatever the type of their column.
 
     Args:
         path: The file.
-        number: Which of the tables of :class:`Tables` it is.
+        number: The index of the table in :class:`Tables`.
         types: DuckDB type of each column.
-        rows: How many rows there are; secret.
-        as_written: Whether cells are held as text.
+        rows: The number of rows, which is secret.
+        as_written: Whether cells are kept as text.
     """
 
     path: Path
@@ -68,10 +68,10 @@ class Table:
 
 
 class Tables(Secret):
-    """Rows of files, held with all of their columns, so that chosen rows can be written back whole.
+    """The rows of several files with all their columns, of which chosen rows can be written to a file.
 
-    CSV is held as text. A column is written back as numbers if all of its cells are numbers, perhaps with blanks around
-    them, and none has a leading zero.
+    CSV cells are kept as text. A column is written as numbers if all its cells are numbers without leading zeros,
+    perhaps with blanks around them.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Tables(Secret):
             config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         )
         self._connection.execute("set enable_progress_bar = false")
-        # What a file says about its own values is not believed (docs/decisions/0019).
+        # DuckDB must not rely on a file's statistics of its values, which may be wrong (docs/decisions/0019).
         self._connection.execute("set disabled_optimizers = 'statistics_propagation'")
         self._count = 0
 
@@ -92,17 +92,17 @@ class Tables(Secret):
         self._connection.close()
 
     def read(self, path: str | Path) -> Table:
-        """Read a Parquet or CSV file.
+        """Read a Parquet or CSV file and keep its rows.
 
         Args:
             path: The file.
 
         Returns:
-            What may be known about it; the rows stay here.
+            A description of the table without its rows.
 
         Raises:
             UnreadableData: There is no such file, or it is damaged.
-            UnknownFormat: It is neither of the two.
+            UnknownFormat: The file is neither Parquet nor CSV.
         """
         given = Path(path)
         if given.is_file() and not given.stat().st_size:
@@ -140,7 +140,7 @@ class Tables(Secret):
         )
 
     def _narrowed(self, table: str, names: Sequence[str]) -> dict[str, str]:
-        """Types of columns of text: a number type where all cells are numbers."""
+        """Return a type for each column of a CSV table: a number type if all its cells are numbers, else text."""
         tests = ", ".join(
             f"bool_and(regexp_matches({_trimmed(_sql_name(name))}, '{pattern}'))"
             for name in names
@@ -155,14 +155,14 @@ class Tables(Secret):
     def cells(
         self, table: Table, *, numbers: Sequence[str] = (), texts: Sequence[str] = ()
     ) -> dict[str, npt.NDArray[Any]]:
-        """Some columns of a table, cell by cell.
+        """Return some columns of a table as arrays, with each cell converted independently.
 
-        Every cell is read alone, never by a type that the whole column has: one more cell would change that type, and
-        with it how all the others are read. In a CSV file a cell that is no number is missing.
+        The type of the whole column is not used. Otherwise a single cell could change this type, and with it the values
+        of all other cells. In a CSV file, a cell that is not a number counts as missing.
 
         Args:
-            table: What :meth:`read` returned.
-            numbers: Names of columns to read as numbers; columns of other types come as text.
+            table: The table, from :meth:`read`.
+            numbers: Names of columns to read as numbers; columns of other types are returned as text.
             texts: Names of columns to read as text.
 
         Returns:
@@ -181,13 +181,13 @@ class Tables(Secret):
         return {name: arrays[f"c{place}"] for place, name in enumerate(found)}
 
     def check_names(self, owners: Mapping[str, Table]) -> None:
-        """Refuse tables whose rows could not stand in one file.
+        """Refuse tables of owners whose rows cannot be written to one file.
 
         Args:
             owners: The table of each owner.
 
         Raises:
-            UnreadableData: A table has a column that the output needs for itself.
+            UnreadableData: A table has a column with a name that the output adds, such as ``owner``.
         """
         for table in owners.values():
             taken = [
@@ -202,18 +202,18 @@ class Tables(Secret):
                 )
 
     def write(self, path: Path, owners: Mapping[str, Table], names: Sequence[str], rows: npt.ArrayLike) -> None:
-        """Write the chosen rows in the order of choice, with all columns, then ``owner`` and ``row`` (from 0).
+        """Write the chosen rows to a file in the order of choice, with all columns, then ``owner`` and ``row``.
 
-        A column that only some owners have is empty for the others.
+        A column that an owner does not have is empty in the rows of this owner.
 
         Args:
             path: A file that ends in .parquet or .csv.
             owners: The table of each owner.
             names: The owner of each chosen row.
-            rows: Which row of its owner each is, from 0.
+            rows: The index of each chosen row in its owner's table, from 0.
 
         Raises:
-            CannotWrite: The disk or the directory refuses.
+            CannotWrite: The file cannot be written.
         """
         picks = {
             "owner": np.array(list(names), dtype=object),
@@ -231,7 +231,7 @@ class Tables(Secret):
 
     @contextlib.contextmanager
     def _sentences(self, path: Path, kind: type[HeathazeError] = UnreadableData) -> Iterator[None]:
-        """DuckDB's messages quote the data, so only the kind of the error comes through."""
+        """Replace errors of DuckDB, whose messages quote data, with sentences that name only the class of the error."""
         import duckdb
 
         done = "written" if kind is CannotWrite else "read"
@@ -249,7 +249,7 @@ class Tables(Secret):
 
 
 def _number_cells(table: Table, column: str) -> str:
-    """A column of numbers, cell by cell; text that is no number is missing."""
+    """Write SQL that reads each cell of a column as a number; a text that is not a number becomes null."""
     name = _sql_name(column)
     if table.as_written:
         return f"try_cast({_trimmed(name)} as double)"
@@ -258,13 +258,13 @@ def _number_cells(table: Table, column: str) -> str:
 
 
 def _typed(table: Table, name: str, of: str = "") -> str:
-    """A column in its own type."""
+    """Write SQL that converts a column to the type of the table's description."""
     place, kind = of + _sql_name(name), table.types[name]
     return f"cast({_trimmed(place)} as {kind})" if table.as_written and kind != "VARCHAR" else place
 
 
 def _union(owners: Mapping[str, Table]) -> str:
-    """The picked rows of all owners; columns of different types are cast to one, since DuckDB's choice may fail."""
+    """Write SQL that joins the chosen rows of all owners. Columns of different types are cast to a common type."""
     types: dict[str, set[str]] = {}
     for table in owners.values():
         for column, kind in table.types.items():
@@ -283,7 +283,7 @@ def _union(owners: Mapping[str, Table]) -> str:
 
 
 def _brought(value: str, types: set[str]) -> str:
-    """A value cast to one type that can hold all of the given types."""
+    """Write SQL that casts a value to a type that can hold the values of all given types."""
     if len(types) == 1 or all(re.fullmatch(_INTEGERS, kind) for kind in types):
         return value
     if all(re.match(_NUMBERS, kind) for kind in types):
@@ -292,13 +292,13 @@ def _brought(value: str, types: set[str]) -> str:
 
 
 def _without_blanks(names: Sequence[str]) -> list[str]:
-    """Names of columns without the blanks that may follow a comma, if all names still differ."""
+    """Remove blanks around the names of columns, if all names still differ without them."""
     plain = [name.strip() for name in names]
     return plain if len({name.lower() for name in plain}) == len(plain) and all(plain) else list(names)
 
 
 def _trimmed(place: str) -> str:
-    """A text without blanks around it, and NULL if nothing is left."""
+    """Write SQL that removes blanks around a text; an empty text becomes NULL."""
     return f"nullif(trim({place}), '')"
 
 

@@ -1,4 +1,4 @@
-"""The engines that run the SQL: DuckDB inside the process, Spark for data that one machine cannot hold."""
+"""The engines that read visits and run SQL: DuckDB inside the process, Spark for data that one machine cannot hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heathaze.ingest.engine import Engine
 
 @contextlib.contextmanager
 def open_engine(name: str) -> Iterator[Engine]:
-    """Open an engine, and close it afterwards.
+    """Open an engine for counting visits, and close it at the end of the ``with`` block.
 
     Args:
         name: "duckdb" or "spark".

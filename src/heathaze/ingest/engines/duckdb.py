@@ -1,7 +1,8 @@
-"""DuckDB: the embedded default. One connection in memory per count, without network and without extensions to fetch.
+"""The engine DuckDB, which is the default: one connection in memory for each count, without network or downloads.
 
-The statement that reads the data has no expression and no condition, only names of columns: it makes a table in memory.
-All that bounds a person's influence is computed on that table. See docs/decisions/0019-kept-before-bounded.md.
+The statement that reads the data has no expression and no condition, only names of columns. It copies the columns into
+a table in memory. All conditions that bound the influence of a person are computed on this table. See
+docs/decisions/0019-kept-before-bounded.md.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ GIVEN = "heathaze_given"
 
 ROWS_A_PART = 2_000_000
 MOST_PARTS = 8
-"""Ten million visits are counted in 5 parts: in 0.5 GB instead of 0.8 to 1.0 GB, in the same time. Each part reads all
-visits again, so their number is bounded."""
+"""The largest number of parts. Each part reads all visits again, so the number is bounded. Ten million visits are
+counted in 5 parts, which takes 0.5 GB instead of 0.8 to 1.0 GB and the same time."""
 
 MEGABYTES_A_THREAD = 512
-"""How much memory DuckDB may fill; what exceeds it goes to the disk.
+"""The memory that DuckDB may use for each thread; data beyond this limit goes to the disk.
 
-Without a limit DuckDB takes up to 80 % of the machine's memory. Its documentation names 125 MB a thread as the least.
-With 512 MB a count is hardly slower: most of what it holds is the table of visits, which is read in order.
+Without a limit DuckDB takes up to 80 % of the machine's memory. Its documentation names 125 MB a thread as the minimum.
+With 512 MB a count is hardly slower, because most of the memory is the table of visits, which is read in order.
 """
 
 DAY = 86_400_000_000_000
-"""In nanoseconds."""
+"""The length of a day in nanoseconds."""
 
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT", "DECIMAL", "UUID", "BOOLEAN", "ENUM", "VARCHAR")
-"""Brought to text, exactly; what does not fit a bigint is told apart by its digits."""
+"""Types that are converted to text exactly, because their values may not fit into 64 bits."""
 
 
 @contextlib.contextmanager
 def open_duckdb() -> Iterator[DuckDB]:
-    """A connection, and a directory for what does not fit into memory; both are gone afterwards."""
+    """Open the engine DuckDB, with a directory for data that exceeds memory; both are removed afterwards."""
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="heathaze-") as directory:
@@ -55,15 +56,15 @@ def open_duckdb() -> Iterator[DuckDB]:
                 "autoload_known_extensions": False,
                 "temp_directory": directory,
                 "preserve_insertion_order": False,
-                # objects become text and are read strictly, instead of a type guessed from the first thousand
+                # Objects become text and are read strictly. Otherwise DuckDB guesses a type from the first thousand.
                 "pandas_analyze_sample": 0,
             },
         )
         try:
-            # a setting of the session, which connect refuses to take
+            # This setting belongs to the session, and ``connect`` refuses it.
             connection.execute("set enable_progress_bar = false").fetchall()
             _limit_memory(connection)
-            # No condition is decided by smallest and largest values, neither a file's nor the engine's own.
+            # DuckDB must not decide conditions from statistics (smallest and largest values) of files or tables.
             connection.execute("set disabled_optimizers = 'statistics_propagation'").fetchall()
             yield DuckDB(connection, directory)
         finally:
@@ -71,7 +72,7 @@ def open_duckdb() -> Iterator[DuckDB]:
 
 
 def _limit_memory(connection: Any) -> None:
-    """Let DuckDB use MEGABYTES_A_THREAD for each thread, or what it allows itself if that is less."""
+    """Limit DuckDB's memory to MEGABYTES_A_THREAD for each thread, unless its own limit is smaller."""
     threads, shown = connection.execute(
         "select current_setting('threads'), current_setting('memory_limit')"
     ).fetchall()[0]
@@ -82,7 +83,7 @@ def _limit_memory(connection: Any) -> None:
 
 
 class DuckDB:
-    """See :class:`heathaze.ingest.engine.Engine`."""
+    """The engine DuckDB; see :class:`heathaze.ingest.engine.Engine`."""
 
     keep = "create temporary table {} as"
     day_number = "date_diff('day', date '1970-01-01', {})"
@@ -94,7 +95,7 @@ class DuckDB:
         self.rows = 0
 
     def attach(self, source: Files | Any, wanted: Sequence[str]) -> list[Kind]:
-        """Keep the wanted columns, and make the source view of them."""
+        """Copy the wanted columns of the source, and make the source view of them."""
         with self._sentences():
             if isinstance(source, Files):
                 self.where = repr(source.given)
@@ -108,7 +109,7 @@ class DuckDB:
             columns = [self._canonical(f"c{place}", name) for place, name in enumerate(types)]
             flaw = f"{Flaw.NONE:d}"
             if isinstance(source, Files) and source.format is Format.JSON_LINES and len(wanted) > 2:
-                # a number with a fraction, or one beyond 64 bits, is not an id
+                # An id must not be a number with a fraction or beyond 64 bits.
                 whole = "json_type(c2) in ('BIGINT', 'UBIGINT') and try_cast(c2 ->> '$' as bigint) is not null"
                 exact = f"c2 is null or json_type(c2) in ('VARCHAR', 'BOOLEAN', 'NULL') or ({whole})"
                 flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
@@ -119,7 +120,7 @@ class DuckDB:
         return [kind for _, kind in columns]
 
     def check(self, source: Files, wanted: Sequence[str]) -> None:
-        """Refuse files that DuckDB refuses, for an engine that would not."""
+        """Refuse files that DuckDB cannot read, before another engine, which would accept them, reads them."""
         with self._sentences():
             self.where = repr(source.given)
             table, _ = self._files(source, wanted)
@@ -127,19 +128,19 @@ class DuckDB:
                 self._execute(f"select {', '.join(f'max({_quoted(name)})' for name in wanted)} from {table}")
 
     def _check_json_ids(self, name: str) -> None:
-        """1 and "1" would be one person as text; whether they are, nobody can know."""
+        """Refuse JSON ids that mix numbers and text, because 1 and "1" may be the same person or two."""
         kinds = "count(distinct case json_type(c2) when 'VARCHAR' then 1 when 'BOOLEAN' then 2 else 3 end)"
         filled = "c2 is not null and json_type(c2) <> 'NULL'"
         if self._execute(f"select {kinds} from {RAW} where {filled}")[0][0] > 1:
             raise UnreadableData(f"Column {name!r} mixes numbers and text; write all ids in one way.")
 
     def forget_source(self) -> None:
-        """Free what :meth:`attach` kept, once the visits themselves are kept."""
+        """Drop the table of :meth:`attach`, once the visits are stored in a table of their own."""
         self._execute(f"drop view {SOURCE}")
         self._execute(f"drop table {RAW}")
 
     def parts(self) -> Iterator[None]:
-        """Units by a hash of their name: parts of about ROWS_A_PART visits, and at most MOST_PARTS parts."""
+        """Divide units into parts by a hash: about ROWS_A_PART visits in a part, and at most MOST_PARTS parts."""
         parts = min(max(1, round(self.rows / ROWS_A_PART)), MOST_PARTS)
         for part in range(parts):
             chosen = f"select * from {VISITS} where hash(unit) % {parts} = {part}"
@@ -147,17 +148,20 @@ class DuckDB:
             yield
 
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
-        """Run a statement; integers come back, nulls as 0."""
+        """Run an SQL statement and return its integer columns; nulls become 0."""
         answer = self.fetch(sql, parameters)
         return {name: np.ma.filled(column, 0).astype(np.int64) for name, column in answer.items()}
 
     def fetch(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> dict[str, Any]:
-        """Run a statement; its columns come back as they are."""
+        """Run an SQL statement and return its columns unchanged."""
         with self._sentences():
             return dict(self._with_memory(lambda: self.connection.execute(sql, list(parameters)).fetchnumpy()))
 
     def _files(self, source: Files, wanted: Sequence[str]) -> tuple[str, list[str]]:
-        """What to select from, and what the wanted columns are called there. Folders are never read as columns."""
+        """Return the SQL table function that reads files, and the wanted columns' names in it.
+
+        Folders with names such as ``u=7`` are never read as columns.
+        """
         paths = "[" + ", ".join(_text(glob.escape(path)) for path in source.paths) + "], hive_partitioning = false"
         if source.format is Format.PARQUET:
             check_parquet(self.connection, source.paths, wanted, self.where)
@@ -174,7 +178,7 @@ class DuckDB:
         return f"read_json({paths}, columns = {{{columns}}}, format = 'newline_delimited')", list(wanted)
 
     def _memory(self, source: Any, wanted: Sequence[str]) -> tuple[str, list[str]]:
-        """Only the wanted columns, under names that need no quoting."""
+        """Register the wanted columns of a table in memory, under names that need no quoting."""
         aliases = [f"r{place}" for place in range(len(wanted))]
         if is_arrow(source):
             from heathaze.ingest.memory import plain_table
@@ -193,11 +197,11 @@ class DuckDB:
         return GIVEN, aliases
 
     def _carried_over(self, relation: Any, wanted: Sequence[str]) -> str:
-        """A relation belongs to its own connection; a file in our directory carries it over, of any size."""
+        """Copy a DuckDB relation, which belongs to another connection, through a Parquet file in our directory."""
         places = locate(relation.columns, wanted, self.where)
         columns = []
         for number, (name, place) in enumerate(zip(wanted, places, strict=True)):
-            # Parquet has no whole numbers beyond 64 bits; DuckDB would write them as floats.
+            # Parquet has no integers beyond 64 bits, and DuckDB would write them as floats.
             is_huge = str(relation.types[place]) in ("HUGEINT", "UHUGEINT")
             columns.append(f"{f'cast({_quoted(name)} as varchar)' if is_huge else _quoted(name)} as r{number}")
         path = f"{self.directory}/relation.parquet"
@@ -205,7 +209,7 @@ class DuckDB:
         return path
 
     def _canonical(self, column: str, type_name: str) -> tuple[str, Kind]:
-        """A column brought to one of the canonical types."""
+        """Write SQL that converts a column to one of the canonical types."""
         if type_name in INTEGERS:
             return f"cast({column} as bigint)", Kind.INTEGER
         if type_name in ("FLOAT", "DOUBLE"):
@@ -213,7 +217,7 @@ class DuckDB:
         if type_name.startswith(WIDE) and not type_name.endswith("]"):
             return column if type_name == "VARCHAR" else f"cast({column} as varchar)", Kind.TEXT
         if type_name == "TIMESTAMP_NS":
-            # cast to a date, it would be rounded towards 1970
+            # A cast to a date would round towards 1970 instead of down.
             since = f"epoch_ns({column})"
             return f"({since} - ({since} % {DAY} + {DAY}) % {DAY}) // {DAY}", Kind.TIME
         if type_name == "TIMESTAMP WITH TIME ZONE":
@@ -227,7 +231,7 @@ class DuckDB:
         return rows
 
     def _with_memory(self, run: Callable[[], Any]) -> Any:
-        """Run a statement; if it needs more memory than the limit, run it again with DuckDB's own limit."""
+        """Run a statement; if it exceeds the memory limit, run it again with DuckDB's own, larger limit."""
         import duckdb
 
         try:
@@ -238,7 +242,7 @@ class DuckDB:
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
-        """DuckDB's own messages quote the data, so only what kind of trouble it was comes through."""
+        """Replace errors of DuckDB, whose messages quote data, with sentences that name only the class of the error."""
         import duckdb
 
         try:

