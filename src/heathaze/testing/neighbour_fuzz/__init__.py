@@ -1,9 +1,10 @@
-"""A net of hostile tables: it finds readers in which one person's rows change what others count.
+"""Fuzz tests of readers: find readers in which the rows of one person change the counts of other people.
 
-A counting query has a bounded sensitivity only if every person's contribution follows from their own rows. Readers
-break that silently: a quotation mark swallows somebody else's lines, a file's statistics switch a comparison off for
-everybody, a folder called ``u=7`` gives all people one id. Symmetric data hide it. Here tables are generated with every
-source, fault, id and position that is known to confuse an engine, and one property is checked on each, exactly:
+A counting query has a bounded sensitivity only if the contribution of each person depends on this person's rows alone.
+Readers may break this condition silently. A quotation mark swallows lines of other people, wrong statistics in a file
+disable a comparison for everybody, or a folder called ``u=7`` gives all people the same id. In symmetric test data such
+errors cancel out. This package generates hostile tables, with sources, faults, ids and positions that are known to
+confuse an engine. On each table it checks one property exactly:
 
     count(everybody) = Σ over people of count(that person alone)
 
@@ -14,8 +15,9 @@ source, fault, id and position that is known to confuse an engine, and one prope
         checker.check(hostile_table(14, number))
     checker.report.raise_if_any()
 
-A reader of your own is a function from source, grid and options to Counts: ``Checker(tmp_path, read=mine)``. A failure
-prints the seed and the number of its table; ``hostile_table(seed, number)`` makes it again. All values are made up.
+To check your own reader, give a function from source, grid and options to Counts: ``Checker(tmp_path, read=mine)``. A
+failure prints the seed and the number of its table, and ``hostile_table(seed, number)`` makes this table again. All
+values are synthetic.
 """
 
 from heathaze.testing.neighbour_fuzz.check import Checker, PositionChecker, Refused, Report, Violation, shrunk

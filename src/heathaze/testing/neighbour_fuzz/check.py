@@ -1,13 +1,14 @@
-"""The property: one person's rows do not change what another person counts.
+"""Check of a reader: the rows of one person must not change the counts of another person.
 
     count(everybody) = Σ over people of count(that person alone), as integers, cell by cell,
 
-and a person alone weighs at most the bound for each of their units. Hence adding or removing one person changes the
-counts by at most that, whoever the others are. Faults that treat all people alike keep the sum; they show against the
-same bytes in another folder, against the right counts (where they are known), and from engine to engine.
+and the counts of a person alone have at most the mass ``bound`` for each unit of that person. If both hold, adding or
+removing one person changes the counts by at most that mass, whoever the other people are. An error that affects all
+people in the same way does not change the equation. Such an error is found by comparison with the same bytes in another
+folder, with the right counts (if they are known), and with another engine.
 
-The same for reports: without a person, the positions of everybody are those of each person alone, together; with one,
-every person reports one of their own positions.
+Readers of positions are checked in a similar way. Without a person column, the positions of everybody must be the
+positions of each person alone, joined. With a person column, every person must report one of their own positions.
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ from heathaze.testing.neighbour_fuzz.sources import FILES, arrow_table, write
 from heathaze.testing.neighbour_fuzz.table import Cells, Table, Visit, as_cells
 
 Reader = Callable[[Any, Grid, Mapping[str, Any]], Any]
-"""A source, a grid and the options of ``heathaze.count`` to Counts; UnreadableData where the source is refused."""
+"""A function from a source, a grid and the options of ``heathaze.count`` to Counts. It raises UnreadableData to refuse
+a source."""
 
 NOTHING = ("No visit lies inside the box", "not a single row")
-"""Beginnings of refusals that mean zero: nobody of these people was inside."""
+"""Parts of error sentences which mean that the counts are zero, because no visit was inside the grid."""
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A sentence instead of counts."""
+    """The result of a reader that refused a table: its error sentence."""
 
     sentence: str
 
 
 @dataclass(frozen=True)
 class Violation:
-    """What did not hold, on which table; all of it is made up, so it may be printed."""
+    """A rule that a reader broke, and the table. The data is synthetic, so it may be printed."""
 
     table: Table
     engine: str
@@ -57,33 +59,33 @@ class Violation:
 
 @dataclass
 class Report:
-    """What a run found."""
+    """The violations that a run of the fuzz test found."""
 
     tables: int = 0
     refused: int = 0
     counted: int = 0
-    """How many counts were made."""
+    """The number of counts that were made."""
     violations: list[Violation] = field(default_factory=list)
 
     def raise_if_any(self) -> None:
-        """Fail with the first few violations, each with the two numbers that make its table again."""
+        """Raise AssertionError with the first few violations, each with the seed and number of its table."""
         if self.violations:
             shown = "\n".join(str(violation) for violation in self.violations[:5])
             raise AssertionError(f"{len(self.violations)} violations in {self.tables} tables:\n{shown}")
 
 
 def heathaze_reader(engine: str) -> Reader:
-    """``heathaze.count`` on one engine."""
+    """Return ``heathaze.count`` on one engine as a reader to check."""
     return lambda source, grid, options: count(source, grid, engine=engine, **options)
 
 
 class Checker:
-    """Checks tables one after the other in a folder of its own.
+    """Checks a reader on hostile tables, one after the other.
 
     Args:
-        folder: For the files; each table's are deleted when it is done.
-        engine: Who reads.
-        read: How; ``heathaze.count`` on that engine unless given.
+        folder: A folder for files. The files of a table are deleted after its check.
+        engine: The name of the engine that reads.
+        read: The reader to check; ``heathaze.count`` on the engine if left out.
     """
 
     def __init__(self, folder: Path, engine: str = "duckdb", read: Reader | None = None) -> None:
@@ -94,7 +96,7 @@ class Checker:
         self._written = 0
 
     def check(self, table: Table) -> Cells | Refused:
-        """The whole property on one table; violations go to the report. Returns what everybody counts."""
+        """Check all rules on one table, add violations to the report, and return the counts of everybody."""
         self.report.tables += 1
         everybody = self.count(table, table.visits)
         if isinstance(everybody, Refused):
@@ -107,11 +109,11 @@ class Checker:
         return everybody
 
     def check_against(self, table: Table, other: Checker) -> None:
-        """Everybody, and everybody but one, against what is right or what another engine counts.
+        """Compare the counts of everybody, and of everybody but one, with the right counts or with another engine.
 
-        Where the other engine's counts are the sum of its people alone, this shows the same of this engine, with two
-        counts instead of one for each person: count(everybody) is compared with the sum, and count(all but one) with
-        the sum without that one.
+        If the other engine's counts of everybody are the sum of its counts of each person alone, this comparison checks
+        the same property of this engine with only two counts: count(everybody) must be this sum, and count(all but one
+        person) must be the sum without that person.
         """
         self.report.tables += 1
         everybody = self.count(table, table.visits)
@@ -170,7 +172,7 @@ class Checker:
     # ── counting ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def count(self, table: Table, visits: Sequence[Visit], *, plain: bool = False) -> Cells | Refused:
-        """What some of a table's visits count, written in the table's way; nobody inside is no cell."""
+        """Write some visits of a table to a source and count them with the reader; no visit inside gives no cells."""
         self._written += 1
         folder = self.folder / f"{self._written}"
         try:
@@ -192,7 +194,7 @@ class Checker:
 
 
 def shrunk(table: Table, fails: Callable[[Table], bool], most: int = 40) -> Table:
-    """The table with as few people and visits as still fail, found by leaving out one after the other."""
+    """Shrink a table that fails a check: leave out people and visits one by one, as long as the check still fails."""
     tries = 0
     smaller = True
     while smaller:
@@ -237,18 +239,18 @@ PositionReader = Callable[..., Any]
 """Takes a source, a grid and the names of columns, as ``heathaze.ingest.positions.positions`` does."""
 
 NO_POSITION = "not a single"
-"""Words of the refusal that means no position at all."""
+"""Part of the error sentence which means that there is no position."""
 
 
 class PositionChecker(Checker):
-    """Checks positions out of tables; see :class:`Checker`."""
+    """Checks a reader of positions on hostile tables; see :class:`Checker`."""
 
     def __init__(self, folder: Path, read_positions: PositionReader = positions) -> None:
         super().__init__(folder)
         self.read_positions = read_positions
 
     def check_positions(self, table: Table) -> None:
-        """Both ways to read positions, on one table; violations go to the report."""
+        """Check positions with and without a person column on one table, and add violations to the report."""
         self.report.tables += 1
         every = self.positions(table, table.visits, None)
         if isinstance(every, Refused):
@@ -272,7 +274,7 @@ class PositionChecker(Checker):
         self._check_drawn(table)
 
     def _check_drawn(self, table: Table) -> None:
-        """One position a person, out of their own: those of the person's rows, by the generator's own rule."""
+        """Check that every person reports one position, which occurs in the rows of this person."""
         drawn = self.positions(table, table.visits, table.names["person"])
         if isinstance(drawn, Refused) or not table.known:
             return
@@ -291,7 +293,7 @@ class PositionChecker(Checker):
             self._violation(table, rule, f"missing {dict(missing)}, added {dict(added)}")
 
     def positions(self, table: Table, visits: Sequence[Visit], person: str | None, *, plain: bool = False) -> Found:
-        """Positions out of some of a table's visits, as pairs of floats."""
+        """Write some visits of a table to a source, and read their positions as pairs of floats."""
         self.report.counted += 1
         self._written += 1
         folder = self.folder / f"{self._written}"
@@ -308,7 +310,10 @@ class PositionChecker(Checker):
 
 
 def _can_be_dealt(drawn: Sequence[Position], owned: Sequence[set[Position]]) -> bool:
-    """Whether each can be given one of their own: few people, so all ways are tried."""
+    """Return whether the drawn positions can be assigned to people so that each gets a position of their own.
+
+    All assignments are tried, because there are few people.
+    """
     if not drawn:
         return True
     return any(

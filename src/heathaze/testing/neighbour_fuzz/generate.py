@@ -1,10 +1,10 @@
-"""How a table is made out of its two numbers.
+"""Generate a hostile table from a seed and a number.
 
     (seed, number) ─► recipe ─► columns ─► people, ids, positions, times ─► folders ─► lines of text ─► Table
 
-The recipe follows from the number alone, in turn, so that a few hundred tables meet every source, sound and with each
-of its faults. Everything else is drawn. Faults that readers do well to refuse take turns with each other, so that about
-a quarter of all tables is refused: of those nothing can be compared.
+The recipe (source and fault) depends only on the number. Recipes take turns, so that a few hundred tables contain every
+source without a fault and with each of its faults. Everything else is random. Faults that readers should refuse share
+turns, so that only about a quarter of all tables is refused. A refused table gives no counts to compare.
 """
 
 from __future__ import annotations
@@ -104,11 +104,12 @@ ROUND = (
     _turn("relation"),
     _turn("arrow"),
 )
-"""One table of each turn is a round; the first forty or so meet every source and every fault that mixed people up."""
+"""The turns of recipes. A round takes one recipe of each turn. About forty tables contain every source, and every fault
+that once let the rows of one person change the counts of others."""
 
 
 def recipe_of(number: int) -> Recipe:
-    """What the table of this number is made like.
+    """Return the recipe of the table with a given number.
 
     >>> str(recipe_of(0)), str(recipe_of(1)), str(recipe_of(16)), str(recipe_of(66))
     ('parquet', 'csv, forged lines', 'csv, mixed line ends', 'csv, lone CR')
@@ -130,23 +131,23 @@ NAMES = (
 )
 FOLDERS = ("{person}=7", "{person}=bob", "{x}=3.5", "{y}=-0.5", "c0=1", "c2=bob", "{person}=7/{x}=3.5")
 NUMBERED_FOLDERS = ("r{place}=0.5", "r{place}=0.5", "r{place}=bob", "{person}=7/{x}=3.5")
-"""Named like the numbered columns under which a reader of CSV may hold its fields."""
+"""Folders with names like the numbered columns r0, r1, … in which a reader of CSV may hold its fields."""
 SPELLINGS = (("1", "01", "001", "2", "02"), ("1", "01", "2", "1.0", "02"))
-"""Names of folders that an engine takes for numbers, unless somebody among them is called alice."""
+"""Names of folders that an engine reads as numbers, unless another folder is called alice."""
 
 ABOUT_IDS = ("names differ in case", "mixed ids", "NUL ids", "huge ids", "escaped NUL", "unusual types")
-"""Faults that only show where people are told apart, beside those with people in the names of folders."""
+"""Faults that matter only with a person column. Faults with people in the names of folders belong here too."""
 
 TEXT_SOURCES = ("csv", "json lines")
 
 
 def hostile_table(seed: int, number: int, recipe: Recipe | None = None) -> Table:
-    """The table with these two numbers.
+    """Generate the hostile table of a seed and a number.
 
     Args:
-        seed: Of the whole run.
-        number: Of the table; the recipe follows from it, in turn, unless given.
-        recipe: Another one, for a closer look at one source or fault.
+        seed: The seed of the whole run.
+        number: The number of the table. It decides the recipe, if ``recipe`` is left out.
+        recipe: A recipe to use instead, to look at one source or fault.
 
     >>> print(str(hostile_table(1, 0))[:33])
     table (seed 1, number 0): parquet
@@ -200,10 +201,10 @@ def _time_kind(rng: np.random.Generator, recipe: Recipe) -> str:
 
 
 def _style(rng: np.random.Generator, recipe: Recipe) -> dict[str, Any]:
-    """What only the writer of the source knows."""
+    """Draw settings for the writer of a table's source, such as quoting or the size of row groups."""
     if recipe.source == "parquet":
         lying = recipe.fault in ("wrong statistics", "wrong null counts")
-        # DuckDB has one way of writing statistics, and renames columns that differ in case
+        # DuckDB always writes statistics in the same way, and renames columns whose names differ only in case.
         by_pyarrow = lying or recipe.fault == "names differ in case" or rng.random() < 0.8
         return {
             "writer": "pyarrow" if by_pyarrow else "duckdb",
@@ -233,11 +234,14 @@ def _id_type(rng: np.random.Generator) -> str:
 
 
 def _columns(rng: np.random.Generator, table: Table) -> Table:
-    """The wanted columns in any order, among others; in CSV the last one is free text, where most faults happen."""
+    """Draw the columns of a table: the wanted and other columns in random order.
+
+    The last column of a CSV file is free text, in which most faults are placed.
+    """
     names = dict(table.names)
     roles = ["person", "x", "y", *(["time"] if table.unit == "person-day" else [])]
     if table.recipe.fault == "names differ in case":
-        # An engine that tells names apart without regard to case calls the second one u_1, and the third one u_1_1.
+        # An engine that ignores case in names renames the second column to u_1, and the third column to u_1_1.
         trio = pick(rng, [("u_1", "U", "u"), ("u_1", "U", "u"), ("u", "U", "u_1"), ("U", "u_1", "u")])
         names.update(zip(("person", "twin0", "twin1"), trio, strict=True))
         roles += ["twin0", "twin1"]
@@ -253,9 +257,9 @@ def _columns(rng: np.random.Generator, table: Table) -> Table:
 
 
 def _people(rng: np.random.Generator, table: Table) -> Table:
-    """Three to five people with different numbers of visits, their rows in any order."""
+    """Draw three to five people with different numbers of visits, whose rows are in random order."""
     kind, names = _ids(rng, table, int(pick(rng, [3, 3, 4, 4, 5])))
-    # the first person widens the statistics, and at least two others are surely inside
+    # The first person has extreme positions, which widen a file's statistics. At least two others are inside the grid.
     profiles = [pick(rng, ["outside", "anything"]), "holes", "inside", *(pick(rng, PROFILES) for _ in names)]
     sizes = rng.permutation([1, 2, 3, 4, 6])
     far = table.recipe.source != "pandas" and rng.random() < 0.2
@@ -290,7 +294,7 @@ def _people(rng: np.random.Generator, table: Table) -> Table:
 
 
 def _ids(rng: np.random.Generator, table: Table, n: int) -> tuple[IdKind, list[Any]]:
-    """Whose visits they are: one value a person."""
+    """Draw the type of ids and one id for each person."""
     source, fault = table.recipe.source, table.recipe.fault
     if fault == "mixed ids":
         return IdKind("mixed", ()), list(pick(rng, MIXED))
@@ -324,12 +328,12 @@ def _ids(rng: np.random.Generator, table: Table, n: int) -> tuple[IdKind, list[A
 
 
 def _spellings(rng: np.random.Generator, n: int) -> list[str]:
-    """Names of folders: alice, without whom the others are taken for numbers."""
+    """Draw names of folders: alice, and names that an engine would read as numbers if alice were not there."""
     return ["alice", *pick(rng, SPELLINGS)][:n]
 
 
 def _coordinate(rng: np.random.Generator, value: float | None, kind: str) -> Any:
-    """A coordinate as it is stored; as text in one of the ways to write a number."""
+    """Convert a coordinate to the value that a table stores; a text is one of several spellings of the number."""
     if kind != "text":
         return rounded(value, kind)
     if value is None or value != value:
@@ -349,10 +353,10 @@ def _time(rng: np.random.Generator, day: int, second: int, kind: str) -> Any:
 
 
 def _files(rng: np.random.Generator, table: Table) -> Table:
-    """Which file each visit stands in, and what the folders are called."""
+    """Assign each visit to a file, and draw the names of the folders."""
     fault, visits = table.recipe.fault, table.visits
     if fault.startswith("person in folder names"):
-        # one file a person, in a folder that says who it is, or says something else
+        # Each person has one file, in a folder that is named after this person or after somebody else.
         names = _spellings(rng, 6)
         if fault == "person in folder names only":
             names = [str(visit.id) for person in table.people for visit in table.of(person)[:1]]

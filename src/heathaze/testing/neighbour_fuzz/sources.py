@@ -1,7 +1,7 @@
-"""A table's visits, written down as a source that ``heathaze.count`` takes.
+"""Write the visits of a hostile table to a source that ``heathaze.count`` reads.
 
-Sources are CSV files and JSON lines (text_files.py), Parquet, Arrow, pandas, a DuckDB relation, and dictionaries of
-lists and of arrays.
+Sources are CSV files and JSON lines (text_files.py), Parquet files, Arrow tables, pandas DataFrames, DuckDB relations,
+and dictionaries of lists or arrays.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ FILES = ("csv", "json lines", "parquet")
 
 
 def write(table: Table, folder: Path, visits: Sequence[Visit], engine: str = "duckdb", *, plain: bool = False) -> Any:
-    """Write visits down in the table's own way.
+    """Write some visits of a hostile table to a source, with the table's format and faults.
 
     Args:
-        table: Whose way it is.
+        table: The table, which decides the format and the faults.
         folder: An empty folder for files.
-        visits: Some of the table's visits, in its order.
-        engine: Who will read them; Spark is given the address of a folder where folders are named after people.
-        plain: In a folder without ``=`` in its name, whatever the table's folders are called.
+        visits: Some of the table's visits, in the order of the table.
+        engine: The engine that will read the source. If folders are named after people, Spark gets the address of the
+            outer folder.
+        plain: Whether to use a folder without ``=`` in its name instead of the table's folders.
     """
     source = table.recipe.source
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,7 @@ def write(table: Table, folder: Path, visits: Sequence[Visit], engine: str = "du
 
 
 def engines(table: Table) -> tuple[str, ...]:
-    """Who can read the table."""
+    """Return the names of the engines that can read a table's source."""
     return ("duckdb",) if table.recipe.source == "relation" else ("duckdb", "spark")
 
 
@@ -64,7 +65,7 @@ def engines(table: Table) -> tuple[str, ...]:
 
 
 def arrow_table(table: Table, visits: Sequence[Visit]) -> Any:
-    """The visits as an Arrow table, every column in the one type it has in the whole table."""
+    """Convert visits to an Arrow table. The types of columns do not depend on which visits are given."""
     import pyarrow as arrow
 
     columns = [arrow.array(_values(role, visits), _arrow_type(table, role)) for role in table.order]
@@ -125,7 +126,7 @@ def _as(column: Any, kind: str) -> Any:
 
 
 def chunked(table: Table, visits: Sequence[Visit]) -> Any:
-    """The Arrow table in several pieces."""
+    """Convert visits to an Arrow table in several chunks."""
     import pyarrow as arrow
 
     whole, step = arrow_table(table, visits), int(table.style.get("row_group_size", 100))
@@ -136,7 +137,7 @@ def chunked(table: Table, visits: Sequence[Visit]) -> Any:
 
 
 def write_parquet(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) -> str:
-    """Write the files; returns a path or a pattern."""
+    """Write visits to Parquet files, and return a path or a pattern."""
     import pyarrow.parquet as parquet
 
     style = table.style
@@ -175,18 +176,18 @@ def _write_by_duckdb(held: Any, path: Path, row_group_size: int) -> None:
 
 @functools.cache
 def _connection() -> Any:
-    """One for all files: opening one takes longer than writing ten rows."""
+    """Return one DuckDB connection for all files, because opening a connection is slower than writing ten rows."""
     import duckdb
 
     return duckdb.connect()
 
 
 def falsify(path: Path, table: Table) -> None:
-    """Make the file lie about itself, in the footer and in the index of pages.
+    """Falsify the statistics of a Parquet file, in the footer and in the index of pages.
 
-    Smallest and largest values of doubles are eight bytes, so others fit in their place. The number of nulls is the
-    field before them (Thrift's compact protocol: 0x16, a number below 64 in one byte, then the field 0x28 with the
-    largest value).
+    The smallest and largest values of doubles take eight bytes, so wrong values fit in their place. The number of nulls
+    is the field before them (in Thrift's compact protocol: 0x16, a number below 64 in one byte, then the field 0x28
+    with the largest value).
     """
     import pyarrow.parquet as parquet
 
@@ -210,13 +211,13 @@ def falsify(path: Path, table: Table) -> None:
         tail = re.sub(rb"\x16[\x02-\x7e]\x28(?=[\x01-\x40])", b"\x16\x00\x28", tail)
     else:
         for held, put in swaps.items():
-            if held.strip(b"\0") not in (b"", b"\x80"):  # zeros stand everywhere
+            if held.strip(b"\0") not in (b"", b"\x80"):  # eight zero bytes occur in other places too
                 tail = tail.replace(held, put)
     path.write_bytes(pages + tail)
 
 
 def _lies(table: Table) -> dict[str, tuple[float, float]]:
-    """Smallest and largest values that are not: all outside of the box, or all well inside."""
+    """Return wrong smallest and largest values for a file's statistics: all outside the grid, or all well inside."""
     found = {}
     for role, (low, high) in (("x", table.grid.x), ("y", table.grid.y)):
         width = high - low
@@ -229,12 +230,12 @@ def _lies(table: Table) -> dict[str, tuple[float, float]]:
 
 
 def pandas_frame(table: Table, visits: Sequence[Visit]) -> Any:
-    """A DataFrame whose ids have one of the many types of pandas."""
+    """Convert visits to a DataFrame whose ids have one of the many types of pandas."""
     import pandas
     import pyarrow as arrow
 
     kind = str(table.style["pandas"])
-    if table.id_kind == "mixed":  # no Arrow type holds them; the ids are put in below
+    if table.id_kind == "mixed":  # no Arrow type can hold mixed ids; they are inserted below
         held = arrow_table(table, [dataclasses.replace(visit, id="") for visit in visits])
     else:
         held = arrow_table(table, visits)
@@ -260,7 +261,7 @@ def pandas_frame(table: Table, visits: Sequence[Visit]) -> Any:
 
 
 def relation(table: Table, visits: Sequence[Visit]) -> Any:
-    """A relation of a DuckDB connection of its own."""
+    """Convert visits to a DuckDB relation with its own connection."""
     import duckdb
 
     connection = duckdb.connect()
@@ -268,12 +269,12 @@ def relation(table: Table, visits: Sequence[Visit]) -> Any:
 
 
 def lists(table: Table, visits: Sequence[Visit]) -> dict[str, list[Any]]:
-    """A dictionary of lists: the ids as they are."""
+    """Convert visits to a dictionary of lists, with the ids unchanged."""
     return {table.names[role]: _plain(table, role, visits) for role in table.order}
 
 
 def arrays(table: Table, visits: Sequence[Visit]) -> dict[str, Any]:
-    """A dictionary of numpy arrays; text as objects or as numpy's own text."""
+    """Convert visits to a dictionary of numpy arrays; texts become objects or numpy's own text type."""
     columns: dict[str, Any] = {}
     for role in table.order:
         values = _plain(table, role, visits)
@@ -302,7 +303,7 @@ def _objects(values: Sequence[Any]) -> Any:
 
 
 def rounded(value: float | None, kind: str) -> Any:
-    """A coordinate as a kind of number; None where the kind has no such value."""
+    """Convert a coordinate to a type of number; None if the type cannot hold the value."""
     if value is None or kind == "double":
         return value
     if kind == "float":

@@ -1,7 +1,7 @@
-"""A hostile table: visits, what each of them means, how they are written down, and the counts that are right.
+"""A hostile table: visits with their meaning, the way in which they are written, and the right counts.
 
-Nothing here asks an engine. A table is made by :func:`heathaze.testing.neighbour_fuzz.hostile_table` from two numbers,
-a seed and its own number, and is the same on every machine.
+This module uses no engine. :func:`heathaze.testing.neighbour_fuzz.hostile_table` makes a table from a seed and a
+number, and the table is the same on every machine.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ import numpy as np
 from heathaze.domain.grid import Grid
 
 Cells = dict[int, int]
-"""Mass by the number of the cell, row · columns + column; only those with any mass."""
+"""The mass of each cell with mass above 0, by the index of the cell, row · columns + column."""
 
 
 @dataclass(frozen=True)
 class Visit:
-    """One row. ``person``, ``day`` and ``place`` are what it means; the rest is how it is written."""
+    """One row of a hostile table. ``person``, ``day`` and ``place`` are its meaning; the other fields are written."""
 
     person: int
     id: Any
     x: Any
     y: Any
     place: tuple[float, float]
-    """The position as two floats, NaN where there is none."""
+    """The position as two floats; NaN for a missing coordinate."""
     day: int = 0
     time: Any = None
     note: str = ""
     file: int = 0
-    """Which of several files it stands in."""
+    """The index of the file that holds the visit."""
     line: bytes = b""
-    """What it is in a file of text, with the end of the line."""
+    """The line of the visit in a text file, with the end of the line."""
 
     def other(self, role: str) -> str:
-        """The value in a column that is not wanted; a twin beside the person says something else about everybody."""
+        """Return the value in a column that is not wanted. A twin of the person column holds ids of its own."""
         return f"{self.person % 2}" if role.startswith("twin") else self.note
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Where the visits stand, and what is wrong with that place."""
+    """The source of a hostile table, such as "csv", and the fault of the source."""
 
     source: str
     fault: str = "none"
@@ -56,7 +56,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Table:
-    """Visits of a few people and everything that is needed to write them down, in part or in whole."""
+    """A hostile table: visits of a few people, and all settings to write some or all of the visits to a source."""
 
     seed: int
     number: int
@@ -75,28 +75,28 @@ class Table:
     coordinate_kind: str = "double"
     time_kind: str = "date"
     folders: tuple[str, ...] = ("",)
-    """The folder of each file, below the one it is written to."""
+    """The folder of each file, relative to the folder of the table."""
     style: Mapping[str, Any] = field(default_factory=dict)
-    """What only the writer of this source knows: quoting, row groups, header."""
+    """Settings for the writer of the source: quoting, row groups, header."""
     known: bool = True
-    """Whether the right counts are known: not where a damaged file may be read in several ways."""
+    """Whether the right counts are known. They are unknown if a damaged file may be read in several ways."""
     guilty: int | None = None
-    """The person whose rows are damaged, if it is one."""
+    """The person whose rows are damaged, if only one person has damaged rows."""
 
     @property
     def people(self) -> list[int]:
-        """Numbers of the people."""
+        """The numbers of all people in the table, in rising order."""
         return sorted({visit.person for visit in self.visits})
 
     @property
     def leaver(self) -> int:
-        """Somebody to leave out where there is time for one person only: whose leaving is most likely to matter."""
+        """The person to leave out in a check that leaves out only one person: the person with damaged rows, if any."""
         people = self.people
         return self.guilty if self.guilty in people else people[self.number % len(people)]
 
     @property
     def options(self) -> dict[str, Any]:
-        """How ``heathaze.count`` is to be called."""
+        """The options with which ``heathaze.count`` reads the table."""
         x, y = ("lon", "lat") if self.grid.projection.is_geographic else ("x", "y")
         wanted: dict[str, Any] = {
             "person": self.names["person"],
@@ -111,26 +111,26 @@ class Table:
 
     @property
     def bound(self) -> int:
-        """The most that one unit may weigh."""
+        """The largest mass that one unit may have in the counts."""
         if self.weight == "share":
             return self.mass
         return 1 if self.unit == "visit" else self.at_most or 1
 
     @property
     def must_be_refused(self) -> bool:
-        """Whether a visit has no person, so that nobody can say whom the bound protects."""
+        """Whether a reader must refuse the table, because a visit has no person and its influence has no bound."""
         return self.known and self.unit != "visit" and any(visit.id is None or visit.id == "" for visit in self.visits)
 
     def of(self, person: int) -> list[Visit]:
-        """One person's visits."""
+        """Return the visits of one person."""
         return [visit for visit in self.visits if visit.person == person]
 
     def without(self, person: int) -> list[Visit]:
-        """Everybody else's visits."""
+        """Return the visits of all other people."""
         return [visit for visit in self.visits if visit.person != person]
 
     def units(self, visits: Sequence[Visit]) -> dict[Any, list[Visit]]:
-        """Visits by the unit they belong to."""
+        """Group visits by their protected unit."""
         found: defaultdict[Any, list[Visit]] = defaultdict(list)
         for place, visit in enumerate(visits):
             day = (visit.person, visit.day)
@@ -138,9 +138,10 @@ class Table:
         return found
 
     def right(self, visits: Sequence[Visit]) -> Cells | None:
-        """The right counts of some visits; None where they are not known, or depend on the choice of cells.
+        """Compute the right counts of some visits, without an engine; None if they are not known.
 
-        Where a unit has more cells than ``at_most``, a public hash chooses; what it chooses is no promise.
+        They are not known if a damaged file may be read in several ways, or if a unit has more cells than ``at_most``.
+        A public hash then chooses the cells, and its choice is not part of the documented behaviour.
         """
         total: Counter[int] = Counter()
         for together in self.units(visits).values():
@@ -153,7 +154,7 @@ class Table:
         return {cell: mass for cell, mass in total.items() if mass} if self.known else None
 
     def cells(self, visits: Sequence[Visit]) -> list[int | None]:
-        """The cell of each visit; None outside the box."""
+        """Return the index of the cell of each visit; None for a visit outside the grid."""
         xs, ys = (np.array([visit.place[axis] for visit in visits], dtype=np.float64) for axis in (0, 1))
         rows, cols, inside = self.grid.cell_of(xs, ys)
         numbers = rows.astype(np.int64) * self.grid.cols + cols.astype(np.int64)
@@ -173,12 +174,12 @@ class Table:
 
 
 def number_or_nan(value: Any) -> float:
-    """A stored coordinate as the float it stands for; NaN where there is none."""
+    """Convert a stored coordinate to a float; NaN if it is missing."""
     return math.nan if value is None else float(value)
 
 
 def as_cells(counts: Any) -> Cells:
-    """Counts by the number of the cell."""
+    """Convert Counts to a dictionary from the index of a cell to its mass."""
     from heathaze.domain.quadtree import deinterleave
 
     rows, cols = deinterleave(counts.codes)

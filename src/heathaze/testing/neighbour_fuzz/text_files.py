@@ -1,7 +1,8 @@
-"""Files of text. Every line is written once, with its faults: a person alone has the bytes they have among others.
+"""Write hostile tables to CSV files and JSON lines, with faults.
 
-The net does not say which faults are to be refused. It checks that no person's line changes what another person counts,
-and that all engines read the file alike.
+The line of each visit is made once, with its faults. The lines of a person are therefore the same bytes in a file of
+this person alone and in a file of everybody. The fuzz test does not prescribe which faults a reader refuses. It checks
+that the lines of one person do not change the counts of another person, and that all engines read a file alike.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ QUOTING = {"all": csv.QUOTE_ALL, "minimal": csv.QUOTE_MINIMAL, "none": csv.QUOTE
 
 
 def csv_lines(rng: np.random.Generator, table: Table, separator: str | None = None) -> Table:
-    """The table with a line for every visit, damaged as the recipe says; the separator is drawn unless given."""
+    """Make the CSV line of every visit of a table, with the fault of its recipe; a missing separator is drawn."""
     fault = table.recipe.fault
     needs_quotes = fault in ("forged lines", "line break in quotes", "text after quote")
     quoting = "minimal" if needs_quotes else pick(rng, ["all", "minimal", "minimal", "none"])
@@ -42,7 +43,7 @@ def csv_lines(rng: np.random.Generator, table: Table, separator: str | None = No
     visits = []
     for visit in table.visits:
         note = visit.note.replace(separator, " ").replace('"', "") if quoting == "none" else visit.note
-        # Blank lines are no rows; and a last line need not end.
+        # Blank lines are not rows, and the last line may lack a line end.
         blank = str(pick(rng, [end, end * 2])) if rng.random() < 0.08 else ""
         plain = dataclasses.replace(visit, note=note)
         visits.append(dataclasses.replace(plain, line=(_line(fields(table, plain), style) + blank).encode()))
@@ -51,7 +52,7 @@ def csv_lines(rng: np.random.Generator, table: Table, separator: str | None = No
 
 
 def fields(table: Table, visit: Visit) -> list[str]:
-    """A visit's values as text, in the order of the columns."""
+    """Return the values of a visit as texts, in the order of the table's columns."""
     values = {"person": visit.id, "x": visit.x, "y": visit.y, "time": visit.time}
     texts = {role: "" if value is None else str(value) for role, value in values.items()}
     return [texts[role] if role in texts else visit.other(role) for role in table.order]
@@ -71,7 +72,7 @@ def _line(values: Sequence[str], style: dict[str, object]) -> str:
 
 
 def write_csv(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) -> str:
-    """Write the files; returns a path or a pattern."""
+    """Write visits to CSV files, and return a path or a pattern."""
     packed = table.style.get("packed", False)
     written = sorted({visit.file for visit in visits}) or [0]
     for number in written:
@@ -87,7 +88,7 @@ def write_csv(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) 
 
 
 def found(folder: Path, table: Table, written: Sequence[int], plain: bool, ending: str) -> str:
-    """The path of one file, or a pattern for several."""
+    """Return the path of one written file, or a pattern for several files."""
     if len({visit.file for visit in table.visits}) == 1:
         where = folder / ("plain" if plain else table.folders[written[0] % len(table.folders)])
         return str(where / f"part-{written[0]}.{ending}")
@@ -111,19 +112,19 @@ def _victim(rng: np.random.Generator, table: Table) -> int:
 
 
 def _respelt(table: Table, place: int, note: str) -> bytes:
-    """The line of a visit with another text in its last field."""
+    """Return the CSV line of a visit with another text in its last field."""
     values = [*fields(table, table.visits[place])[:-1], note]
     return _line(values, dict(table.style)).encode()
 
 
 def _forged_lines(rng: np.random.Generator, table: Table) -> Table:
-    """A quoted line break in the last field, and after it what looks like rows of everybody else."""
+    """Fault: the last field has a quoted line break, followed by text that looks like rows of all other people."""
     place = _victim(rng, table)
     end, separator = str(table.style["end"]), str(table.style["separator"])
     note = "hello"
     for person in table.people:
         if person != table.visits[place].person:
-            # to a cell of the box where that person has not been, if there is one
+            # The forged row lies in a cell that this person has not visited, if there is such a cell.
             been = set(table.cells(table.of(person)))
             cells = zip(table.visits, table.cells(table.visits), strict=True)
             there = pick(rng, [visit for visit, cell in cells if cell not in been | {None}] or table.visits)
@@ -139,7 +140,7 @@ def _line_break(rng: np.random.Generator, table: Table) -> Table:
 
 
 def _written(table: Table, place: int) -> list[str]:
-    """The fields of a visit, each as it is written, so that they can be joined with one that is not."""
+    """Return the CSV text of each field of a visit, so that they can be joined with a field of raw text."""
     texts = []
     for value in fields(table, table.visits[place]):
         alone = _line([value, ""], {**table.style, "end": ""})
@@ -152,7 +153,7 @@ def _joined(table: Table, texts: Sequence[str]) -> bytes:
 
 
 def _stray_quotes(rng: np.random.Generator, table: Table) -> Table:
-    """A quotation mark that opens in a person's first row and one that closes in their last."""
+    """Fault: a quotation mark opens in the first row of a person and closes in the last row of this person."""
     person = max(table.people, key=lambda each: (len(table.of(each)), rng.random()))
     mine = [place for place, visit in enumerate(table.visits) if visit.person == person]
     first, last = mine[0], mine[-1]
@@ -161,7 +162,7 @@ def _stray_quotes(rng: np.random.Generator, table: Table) -> Table:
 
 
 def _raw(text: Callable[[list[str]], list[str]]) -> Callable[..., Table]:
-    """A fault in how one line's fields are written."""
+    """Return a fault that changes the raw text of one line's fields."""
 
     def damage(rng: np.random.Generator, table: Table) -> Table:
         place = _victim(rng, table)
@@ -182,7 +183,7 @@ def _ends(ends: Sequence[str]) -> Callable[..., Table]:
 
 
 def _no_break_space(rng: np.random.Generator, table: Table) -> Table:
-    """A no-break space before a coordinate."""
+    """Fault: a no-break space stands before a coordinate."""
     place = _victim(rng, table)
     visit = table.visits[place]
     odd = dataclasses.replace(visit, x=f"\u00a0{'' if visit.x is None else visit.x}")
@@ -190,7 +191,7 @@ def _no_break_space(rng: np.random.Generator, table: Table) -> Table:
 
 
 def _id_bytes(sign: bytes) -> Callable[..., Table]:
-    """A byte that is no text at the end of one person's id, in all of their rows."""
+    """Return a fault that adds a byte which is not valid text to the id of one person, in all rows of this person."""
 
     def damage(rng: np.random.Generator, table: Table) -> Table:
         person = table.visits[_victim(rng, table)].person
@@ -226,18 +227,18 @@ CSV_FAULTS = tuple(_FAULTS)
 
 
 def json_lines(rng: np.random.Generator, table: Table) -> Table:
-    """The table with a line for every visit, damaged as the recipe says."""
+    """Make the JSON line of every visit of a table, with the fault of its recipe."""
     fault = table.recipe.fault
     visits: list[Visit] = []
     for place, visit in enumerate(table.visits):
-        # somebody whose lines all lack a key would be a table without that column
+        # If all lines of a person lacked a key, the table of this person alone would lack the column.
         first = all(visit.person != before.person or visit.file != before.file for before in visits)
         values = {"person": visit.id, "x": visit.x, "y": visit.y, "time": visit.time}
         pairs: list[tuple[str, Any]] = []
         for role in table.order:
             value = values.get(role, {"nested": [visit.note, {"u": 1, "x": 99}]})
             if value is None and not first and rng.random() < 0.5:
-                continue  # a key that is missing is a null
+                continue  # a missing key means null
             if role in "xy" and value is not None and rng.random() < 0.2:
                 value = str(value)
             pairs.append((table.names[role], value))
@@ -256,7 +257,7 @@ def json_lines(rng: np.random.Generator, table: Table) -> Table:
 
 
 def write_json(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) -> str:
-    """Write the files; returns a path or a pattern."""
+    """Write visits to files of JSON lines, and return a path or a pattern."""
     ending = str(table.style.get("ending", "jsonl"))
     written = sorted({visit.file for visit in visits}) or [0]
     for number in written:

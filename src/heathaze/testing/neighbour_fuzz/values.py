@@ -1,7 +1,7 @@
-"""Values that have made somebody count wrongly: grids, positions, ids and times, with what each of them means.
+"""Values that engines are known to misread: grids, positions, ids and times, with the meaning of each value.
 
-Every value comes with its meaning by the generator's own rule, so that no engine has to be asked: a position as two
-floats, a person as a number, a day as the number of days since 1970-01-01 in UTC.
+The generator knows the meaning of every value without an engine: a position is two floats, a person is a number, and a
+day is the number of days since 1970-01-01 in UTC.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ GRIDS = (
     Grid.over(lon=(-180, 180), lat=(-90, 90), size=2**20),
     Grid.over(lon=(-179.5, 3.3), lat=(-80.0, 71.3), shape=(13, 6), projection="web-mercator"),
 )
-"""Planes and globes, small and large; two of them touch the antimeridian on both sides."""
+"""Grids on planes and on the globe, small and large; two of them span all longitudes from −180 to 180."""
 
 # ── positions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 PROFILES = ("inside", "holes", "outside", "anything")
-"""What one person's visits are like. People without a position beside others outside are what statistics trip over."""
+"""Where the visits of one person lie. Wrong statistics matter most if some people have no position and others lie
+outside."""
 
 
 def positions(rng: np.random.Generator, grid: Grid, profile: str, n: int) -> list[tuple[float | None, float | None]]:
-    """Positions of one person: None is null, and NaN and the infinities are themselves."""
+    """Draw the positions of one person. None means null; NaN and infinite coordinates occur too."""
     found: list[tuple[float | None, float | None]] = []
     for place in range(n):
         x: float | None = _inside(rng, *grid.x, grid.x_at(np.linspace(0, grid.cols, min(grid.cols, 9) + 1)))
@@ -55,7 +56,10 @@ def positions(rng: np.random.Generator, grid: Grid, profile: str, n: int) -> lis
 
 
 def _strange(rng: np.random.Generator, profile: str, low: float, high: float) -> float | None:
-    """A coordinate outside the box, or none. Holes are NaN and null alone: they leave the statistics inside."""
+    """Draw a missing coordinate or one outside the grid.
+
+    The profile "holes" gives only NaN and null, so that the smallest and largest values stay inside the grid.
+    """
     if profile == "holes":
         return pick(rng, [math.nan, math.nan, math.nan, None])  # type: ignore[no-any-return]
     far = [high + 1.0, high + 1.0, low - 7.5, 1e300, -1e300]
@@ -63,7 +67,7 @@ def _strange(rng: np.random.Generator, profile: str, low: float, high: float) ->
 
 
 def _inside(rng: np.random.Generator, low: float, high: float, borders: Any) -> float:
-    """A coordinate in the box: anywhere, on a border of a cell or of the box, or next to one; also nearly zero."""
+    """Draw a coordinate inside the grid: anywhere, on or next to a border of a cell or of the grid, or nearly zero."""
     how = rng.random()
     value = float(rng.uniform(low, high))
     if how < 0.3:
@@ -82,7 +86,7 @@ def _inside(rng: np.random.Generator, low: float, high: float, borders: Any) -> 
 
 @dataclass(frozen=True)
 class IdKind:
-    """A type of ids, and groups of values that are easily taken for one another. Different values, different people."""
+    """A type of ids, with groups of values that readers easily confuse. Different values are different people."""
 
     name: str
     groups: tuple[tuple[Any, ...], ...]
@@ -123,7 +127,7 @@ MIXED = ((1, "1", "01", 2), (True, 1, 0, False), ("a", "a\0", "b"), (1, 1.0, 2, 
 
 
 def ids(rng: np.random.Generator, kind: IdKind, n: int) -> list[Any]:
-    """Up to n different ids, all of one group first: those that are easily confused meet."""
+    """Draw up to n different ids. Ids of one group come first, so that ids which readers confuse occur together."""
     order = rng.permutation(len(kind.groups))
     groups = [list(kind.groups[place]) for place in order]
     for group in groups:
@@ -134,14 +138,14 @@ def ids(rng: np.random.Generator, kind: IdKind, n: int) -> list[Any]:
 # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 FIRST_WRITTEN, LAST_WRITTEN = -719162, 2932896
-"""0001-01-01 and 9999-12-31: beyond them, days cannot be written as ISO text with four digits."""
+"""The day numbers of 0001-01-01 and 9999-12-31, the first and last day that ISO text with four-digit years can hold."""
 
 ORDINARY_DAYS = (19782, 19783, 19784, 0, -1)
 FAR_DAYS = (-1_000_000, -719163, FIRST_WRITTEN, LAST_WRITTEN, LAST_WRITTEN + 1, 4_000_000, 4_000_001)
 
 
 def iso_text(rng: np.random.Generator, day: int, second: int) -> str:
-    """An ISO time on a day of UTC, written with one of several offsets, so that its own date may be another."""
+    """Write a time on a given day in UTC as ISO text with a random offset, so that the local date may differ."""
     offset = int(pick(rng, [0, 0, 60, -120, 330, -30, 840]))
     local_day, local_second = divmod(day * 86400 + second + offset * 60, 86400)
     if not FIRST_WRITTEN <= local_day <= LAST_WRITTEN:
@@ -155,12 +159,12 @@ def iso_text(rng: np.random.Generator, day: int, second: int) -> str:
 
 
 def civil(day: int) -> tuple[int, int, int]:
-    """Year, month and day of a day number, for all years.
+    """Convert a day number to year, month and day, for all years.
 
     >>> civil(0), civil(19782), civil(-719162)
     ((1970, 1, 1), (2024, 2, 29), (1, 1, 1))
     """
-    # 400 years have 146097 days; years begin in March, so that the leap day is the last.
+    # 400 years have 146097 days. Years are counted from March, so that the leap day is the last day of a year.
     era, rest = divmod(day + 719468, 146097)
     year = (rest - rest // 1460 + rest // 36524 - rest // 146096) // 365
     rest -= 365 * year + year // 4 - year // 100
@@ -169,5 +173,5 @@ def civil(day: int) -> tuple[int, int, int]:
 
 
 def pick(rng: np.random.Generator, values: Sequence[Any]) -> Any:
-    """One of some values, as it is: numpy would bring all of them to one type."""
+    """Draw one of several values with its own type; numpy's choice would convert all values to one type."""
     return values[int(rng.integers(len(values)))]
