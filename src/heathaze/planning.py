@@ -121,10 +121,10 @@ class Plan:
 
     @property
     def words(self) -> str:
-        """A sentence about the error at half and at twice the epsilon; empty if the plan lacks one of these rows.
+        """A sentence about how the error changes from half to twice the epsilon; empty if a plan lacks these rows.
 
-        The factor by which the error changes is √(EMD at ε/2 divided by EMD at 2ε). The same factor is used for halving
-        and for doubling, because with so few cities the two would differ by chance.
+        The factor of one doubling is √(EMD at ε/2 divided by EMD at 2ε). It is an average over both doublings, because
+        with so few cities the factors of single doublings would differ by chance.
         """
         near = {row.epsilon / self.epsilon: row.emd for row in self.rows}
         if not (0.5 in near and 2 in near and min(near.values()) > 0):
