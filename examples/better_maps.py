@@ -1,4 +1,4 @@
-"""The pictures of docs/guide/better-maps.md: one synthetic city, four mechanisms, three values of epsilon, and the uncertainty.
+"""The pictures of docs/guide/better-maps.md: a synthetic city, four mechanisms, three epsilons, the uncertainty.
 
 python examples/better_maps.py docs/guide
 """
@@ -34,7 +34,8 @@ def main() -> None:
         (f"ε = {epsilon:g}", hz.publish(hz.central.default(grid, epsilon), counts, randomness=bits).smooth(SIGMA))
         for epsilon in (0.25, 1, 4)
     ]
-    draw(panels, caption="The default mechanism, the same people, three values of epsilon.", path=FOLDER / "three-epsilons.png")
+    caption = "The default mechanism, the same people, three values of epsilon."
+    draw(panels, caption=caption, path=FOLDER / "three-epsilons.png")
     release = hz.publish(hz.central.default(grid, 1), counts)
     release.save(FOLDER / "how-sure.png")
     for name in ("same-epsilon.png", "three-epsilons.png", "how-sure.png"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from heathaze.central.mechanism import Mechanism
+from heathaze.checks import shown
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.door import pay
@@ -50,6 +51,8 @@ def publish(
     """
     if not isinstance(counts, Counts):
         raise InvalidInput(f"publish takes a mechanism and then Counts (see count), not a {type(counts).__name__}.")
+    if isinstance(mechanism, type) or not (hasattr(mechanism, "run") and callable(getattr(mechanism, "event", None))):
+        raise InvalidInput(f"mechanism is {shown(mechanism)}; give a central one such as hz.central.default(grid, 1).")
     guarantee = promise(mechanism, counts)
     warn_if_weak(guarantee.loss.epsilon)
     receipt = pay(guarantee, mechanism.event(counts.bound), ledger=ledger, randomness=randomness)

@@ -1,13 +1,29 @@
 """The door: what is refused is not charged, what is charged is paid for once, and a budget counts as a ledger does."""
 
+import contextlib
+import copy
+import pickle
+import sys
+import threading
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from heathaze.errors import AlreadyCharged, BudgetExceeded, HeathazeError, InvalidInput, LedgerMismatch, PromiseBroken
+import heathaze as hz
+from heathaze.errors import (
+    AlreadyCharged,
+    BudgetExceeded,
+    HeathazeError,
+    InvalidInput,
+    LedgerMismatch,
+    PromiseBroken,
+    WeakPrivacy,
+)
 from heathaze.privacy.door import Receipt, pay
 from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, Event, RandomizedReport, event_to_dict
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
@@ -127,3 +143,55 @@ def test_a_budget_behaves_as_a_ledger(tmp_path: Path, total: Fraction, charges: 
         assert (budget.spent, budget.remaining) == (ledger.spent, ledger.remaining)
         assert (budget.unit, budget.adjacency) == (ledger.unit, ledger.adjacency)
     assert ledger.spent <= total
+
+
+def test_threads_cannot_overspend_a_budget_together() -> None:
+    """With a switch of threads at nearly every step, unlocked checks overspend in one run of three."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(60):
+            budget, barrier = Budget(1), threading.Barrier(4)
+
+            def spend(budget: Budget = budget, barrier: threading.Barrier = barrier) -> None:
+                barrier.wait()
+                with contextlib.suppress(BudgetExceeded):
+                    pay(PROMISE, EVENT, ledger=budget)
+
+            threads = [threading.Thread(target=spend) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(budget.entries()) == 1
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_a_budget_cannot_be_copied_and_spent_twice() -> None:
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        copy.deepcopy(Budget(1))
+    with pytest.raises(TypeError, match="cannot be copied or pickled"):
+        pickle.dumps(Budget(1))
+
+
+@pytest.mark.parametrize("randomness", [7, Simulation, object()])
+def test_what_is_no_source_of_bits_is_refused_before_anything_is_charged(randomness: Any) -> None:
+    budget = Budget(1)
+    with pytest.raises(InvalidInput, match="randomness is"):
+        pay(PROMISE, EVENT, ledger=budget, randomness=randomness)
+    assert budget.spent == 0
+
+
+def test_a_subclass_that_skips_the_checks_is_refused_at_the_door() -> None:
+    grid = hz.Grid.plane(x=(0, 4), y=(0, 4), size=4)
+    counts = hz.count({"person": [1, 2], "x": [1.0, 2.0], "y": [1.0, 2.0]}, grid, person="person")
+
+    @dataclass(frozen=True)
+    class Unchecked(hz.central.Flat):
+        tag: str = "a"
+
+    with pytest.warns(WeakPrivacy), pytest.raises(InvalidInput, match="epsilon is above 1000"):
+        hz.publish(Unchecked(grid, Fraction(5000)), counts)
+    with pytest.raises(InvalidInput, match="give exact fractions"):
+        hz.publish(Unchecked(grid, 0.1), counts)

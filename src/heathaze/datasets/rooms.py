@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heathaze.checks import whole
 from heathaze.types import Floats
 
 SIZE = (12.0, 8.0)
 DIFFUSIVITY = 0.01
 TIMES = (60.0, 120.0)
+MOST_SOURCES = 5
+"""More sources that are three metres apart do not always fit into the room."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +34,15 @@ def room(seed: int = 0, sources: int = 3) -> Room:
 
     Args:
         seed: The seed of the room; the same seed gives the same room.
-        sources: The number of sources, at most about five, since more do not fit.
+        sources: The number of sources, from 0 to 5.
+
+    Raises:
+        InvalidInput: More sources than fit.
 
     >>> room().sensors.shape, room().sources.shape
     ((40, 2), (3, 2))
     """
+    whole(sources, "sources", "the number of sources that fit into the room", least=0, most=MOST_SOURCES)
     rng = np.random.default_rng(seed)
     across, up = np.meshgrid((np.arange(8) + 0.5) * SIZE[0] / 8, (np.arange(5) + 0.5) * SIZE[1] / 5)
     sensors = np.stack([across.ravel(), up.ravel()], axis=1) + rng.uniform(-0.3, 0.3, (40, 2))

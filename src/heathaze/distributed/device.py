@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.checks import whole
+from heathaze.checks import shown, whole
 from heathaze.distributed.question import Question
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import interleave
@@ -82,6 +82,8 @@ class Device(Secret):
             _check_on_globe(self._places)
         self._flag = flag
         self._crowd = whole(crowd, "crowd", "the fewest honest people to be summed with", least=2)
+        if ledger is not None and not isinstance(ledger, Ledger):
+            raise InvalidInput(f"ledger is {shown(ledger)}; open it first: Ledger.open(path, total=…).")
         self._ledger: Ledger | Budget
         if ledger is not None:
             self._ledger = ledger

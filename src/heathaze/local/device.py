@@ -169,7 +169,7 @@ class Device:
             assert self.ledger is not None
             offer = " The last answer can be repeated at no cost: again(), or --again." if repeatable else ""
             raise BudgetExceeded(
-                f"A report costs ε = {decimal(self.mechanism.epsilon)}, and the ledger {self.ledger.path} has "
+                f"A report costs ε = {decimal(self.mechanism.epsilon)}, and {self.ledger.name} has "
                 f"ε = {float(self.ledger.remaining):g} left; nothing was charged and nothing reported.{offer}"
             ) from None
 

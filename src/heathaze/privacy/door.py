@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from heathaze.checks import shown
@@ -17,6 +18,7 @@ from heathaze.errors import InvalidInput
 from heathaze.privacy.events import Event, event_to_dict
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.ledger import Budget, Entry, check_declared
+from heathaze.privacy.loss import LARGEST_EPSILON
 from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 
@@ -92,7 +94,8 @@ def pay(
         BudgetExceeded: The event costs more than the ledger has left; nothing was charged.
         AlreadyCharged: The note of an entry begins with ``once``; nothing was charged.
         LedgerMismatch: The ledger was charged in another unit or adjacency before; nothing was charged.
-        InvalidInput: ``ledger`` is not a ledger; nothing was charged.
+        InvalidInput: ``ledger`` is not a ledger, ``randomness`` not a source of random bits, or ε is not an exact
+            fraction of at most 1000; nothing was charged.
 
     >>> from fractions import Fraction
     >>> from heathaze.privacy.events import DiscreteLaplace
@@ -105,6 +108,13 @@ def pay(
     """
     if ledger is not None and not isinstance(ledger, Budget):
         raise InvalidInput(f"ledger is {shown(ledger)}; open it first: Ledger.open(path, total=…).")
+    if randomness is not None and not isinstance(randomness, Randomness):
+        raise InvalidInput(f"randomness is {shown(randomness)}; leave it out, or give Simulation(seed) in a test.")
+    loss = guarantee.loss
+    if not isinstance(loss.epsilon, Fraction) or not isinstance(loss.delta, Fraction):
+        raise InvalidInput(f"epsilon is {loss.epsilon!r} and delta {loss.delta!r}; give exact fractions.")
+    if guarantee.adjacency.length is None and loss.epsilon > LARGEST_EPSILON:
+        raise InvalidInput(f"epsilon is above {LARGEST_EPSILON}, which promises nothing; 1 is a common choice.")
     check_declared(guarantee, event)
     entry = None if ledger is None else ledger.charge(guarantee, event, note, once=once)
     return Receipt(guarantee, event, entry, SecureRandomness() if randomness is None else randomness)

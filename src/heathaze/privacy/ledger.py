@@ -19,11 +19,12 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from heathaze.errors import (
     AlreadyCharged,
@@ -98,13 +99,15 @@ class Budget:
     def __init__(self, total: Number) -> None:
         self.total = parse_epsilon(total, "budget")
         self._entries: list[Entry] = []
+        self._lock = threading.Lock()
 
     def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
         """Pay for a release before it is made, as :meth:`Ledger.charge` does."""
         self._check_text(guarantee, event, note)
-        self._check_charge(self._entries, guarantee, event, once)
-        entry = Entry(len(self._entries) + 1, "", guarantee, event, note, "")
-        self._entries.append(entry)
+        with self._lock:  # check and charge as one step: threads cannot overspend the budget together
+            self._check_charge(self._entries, guarantee, event, once)
+            entry = Entry(len(self._entries) + 1, "", guarantee, event, note, "")
+            self._entries.append(entry)
         return entry
 
     def check(self, guarantee: Guarantee, event: Event) -> None:
@@ -150,11 +153,18 @@ class Budget:
         return entries[0].guarantee.adjacency if entries else None
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """How error sentences refer to it."""
         return "the budget"
 
     def __repr__(self) -> str:
         return f"<Budget: total ε = {decimal(self.total)}>"
+
+    def __deepcopy__(self, memo: object) -> Budget:
+        return self.__reduce__()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A Budget cannot be copied or pickled: the copy could be spent again. Use a Ledger instead.")
 
     # ── what a charge must satisfy ──────────────────────────────────────────────────────────────────────────────────
 
@@ -162,12 +172,12 @@ class Budget:
         self, entries: Sequence[Entry], guarantee: Guarantee, event: Event, once: str | None = None
     ) -> None:
         if once is not None and any(entry.note.startswith(once) for entry in entries):
-            raise AlreadyCharged(f"T{self._name[1:]} was charged for {once.strip()!r} before; nothing was charged.")
+            raise AlreadyCharged(f"T{self.name[1:]} was charged for {once.strip()!r} before; nothing was charged.")
         if entries:
             self._check_same_unit(entries[0].guarantee, guarantee)
         if guarantee.loss.delta > self.delta:
             raise BudgetExceeded(
-                f"This charge has δ = {decimal(guarantee.loss.delta)}, and {self._name} allows "
+                f"This charge has δ = {decimal(guarantee.loss.delta)}, and {self.name} allows "
                 f"δ = {decimal(self.delta)}; nothing was charged. Take a δ that is no larger, or a ledger that was "
                 "begun with a larger delta."
             )
@@ -177,7 +187,7 @@ class Budget:
         if after > self.total:
             left = self.total - spent
             raise BudgetExceeded(
-                f"This charge costs ε = {decimal(max(after - spent, Fraction(0)))}, and {self._name} has "
+                f"This charge costs ε = {decimal(max(after - spent, Fraction(0)))}, and {self.name} has "
                 f"ε = {decimal_down(max(left, Fraction(0)))} left of {decimal(self.total)}; nothing was charged. "
                 + ("Take a smaller epsilon." if left > 0 else "The budget of this data is spent for good.")
             )
@@ -190,7 +200,7 @@ class Budget:
         ):
             if before != given:
                 raise LedgerMismatch(
-                    f"T{self._name[1:]} counts in {name} {before!r}, and this charge is in {name} {given!r}; privacy "
+                    f"T{self.name[1:]} counts in {name} {before!r}, and this charge is in {name} {given!r}; privacy "
                     f"losses in different units do not add up, so nothing was charged. Use the same {name}, or another "
                     "ledger for other data."
                 )
@@ -367,8 +377,15 @@ class Ledger(Budget):
         return any(entry.reference() == dict(reference) for entry in self.entries())
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
+        """How error sentences refer to it."""
         return f"the ledger {self.path}"
+
+    def __deepcopy__(self, memo: object) -> Ledger:
+        return type(self)(self.path)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return type(self), (self.path,)
 
     def __repr__(self) -> str:
         return f"<Ledger: {self.path}, total ε = {decimal(self.total)}>"

@@ -59,11 +59,13 @@ def check_sentence(guarantee: Guarantee, sentence: object) -> None:
         PromiseBroken: The fields and the sentence differ.
     """
     named = re.search(r"unit: ([a-z-]+); adjacency: ([a-z-]+)", sentence) if isinstance(sentence, str) else None
+    if named is None:
+        raise PromiseBroken("Its guarantee has no sentence that names unit and adjacency; do not rely on it.")
     stated = (guarantee.unit.value, guarantee.adjacency.value)
-    if named is not None and named.groups() != stated:
+    if named.groups() != stated:
         raise PromiseBroken(
-            f"The guarantee states unit {stated[0]} and adjacency {stated[1]}, and its sentence says {named[1]} and "
-            f"{named[2]}; do not rely on it."
+            f"It states unit {stated[0]} and adjacency {stated[1]}, and its sentence says {named[1]} and {named[2]}; "
+            "do not rely on it."
         )
 
 
