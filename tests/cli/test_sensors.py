@@ -139,7 +139,7 @@ def test_a_first_line_that_was_changed_is_noticed(room: Heathaze, changed: dict[
     Path("protected.csv").write_text(mark + json.dumps(about | changed) + "\n" + rest)
     said = room("sensors", *LOCATE)
     assert said.code == 1
-    assert "The first line of protected.csv was changed" in said.err
+    assert "The first line of protected.csv was edited" in said.err
 
 
 def test_missing_readings_are_allowed(room: Heathaze) -> None:
@@ -203,7 +203,7 @@ def test_a_line(heathaze: Heathaze) -> None:
         (("--size", 3, 3), "outside"),
         (("--walls", "glass"), "walls is 'glass'"),
         (("--layout", "none.csv"), "Cannot read none.csv: no such file"),
-        (("--layout", "room/truth.csv"), "a layout has sensor, x"),
+        (("--layout", "room/truth.csv"), "give the columns sensor,x or sensor,x,y"),
         (("--out", "room/readings.csv", "--overwrite"), "choose another name"),
         (("--out", "nowhere/protected.csv"), "there is no directory nowhere"),
         (("--ledger", "none.ledger"), "none.ledger"),

@@ -362,7 +362,7 @@ def test_refusals() -> None:
     field = Line(20, 10, 0.1)
     good = np.ones(10)
     for readings, sentence in (
-        (np.ones(9), r"The readings have shape \(9,\); the field expects 10 of them"),
+        (np.ones(9), r"The readings have shape \(9,\); give one for each of 10 rows"),
         (["a"] * 10, "The readings are not numbers"),
         (np.full(10, np.inf), "A reading is infinite; give numbers, or NaN"),
         (np.full(10, np.nan), "All readings are missing; give at least one"),
@@ -374,12 +374,12 @@ def test_refusals() -> None:
             basis_pursuit(field, good, wrong)
     for options, sentence in (
         ({"confidence": 1.0}, "The confidence is 1.0; give a probability"),
-        ({"at_most": 0.0}, "The bound on a strength is 0.0; give a positive number"),
-        ({"tolerance": 2.0}, "The tolerance is 2.0; give a part of the objective"),
+        ({"at_most": 0.0}, "at_most, the largest strength, is 0.0; give a positive number"),
+        ({"tolerance": 2.0}, "The tolerance is 2.0; give a fraction of the objective"),
     ):
         with pytest.raises(InvalidInput, match=sentence):
             basis_pursuit(field, good, 0.1, **options)
-    with pytest.raises(InvalidInput, match=r"The strengths have shape \(3,\); the field has 20 places"):
+    with pytest.raises(InvalidInput, match=r"The strengths have shape \(3,\); give one for each of 20 places"):
         peaks(field, np.ones(3))
     with pytest.raises(InvalidInput, match="A strength is negative or not finite"):
         peaks(field, -np.ones(20))

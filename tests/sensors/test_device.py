@@ -113,7 +113,7 @@ def test_each_time_is_answered_once_and_times_go_up(tmp_path: Path, memory: bool
     sensor.read(1.0, 0)
     sensor.read(1.0, 2)
     for gone in (0, 1, 2):
-        with pytest.raises(Refused, match=f"Time {gone} was answered already, or passed; the next is 3"):
+        with pytest.raises(Refused, match=f"Time {gone} was already answered or skipped; the next time is 3"):
             sensor.read(1.0, gone)
     assert repr(sensor) == "<Sensor: 2 of 5 readings left>"
 
@@ -121,7 +121,7 @@ def test_each_time_is_answered_once_and_times_go_up(tmp_path: Path, memory: bool
 def test_a_restarted_sensor_remembers(tmp_path: Path) -> None:
     Sensor(card(), memory=tmp_path / "memory").read(1.0, 3)
     again = Sensor(card(), memory=tmp_path / "memory")
-    with pytest.raises(Refused, match="the next is 4"):
+    with pytest.raises(Refused, match="the next time is 4"):
         again.read(1.0, 3)
     assert isinstance(again.read(1.0, 4), int)
 
@@ -137,7 +137,7 @@ def test_what_is_remembered_is_on_the_disk_before_the_answer_exists(
     with pytest.raises(KeyboardInterrupt):
         sensor.read(1.0, 0)
     monkeypatch.undo()
-    with pytest.raises(Refused, match="Time 0 was answered already, or passed"):
+    with pytest.raises(Refused, match="Time 0 was already answered or skipped"):
         Sensor(card(), memory=tmp_path / "memory").read(1.0, 0)
 
 
@@ -189,7 +189,7 @@ def test_two_threads_never_both_answer(tmp_path: Path, monkeypatch: pytest.Monke
     with ThreadPoolExecutor(8) as pool:
         said = list(pool.map(ask, range(8)))
     assert said.count("answered") == 1
-    assert sum("Time 0 was answered already" in words for words in said) == 7
+    assert sum("Time 0 was already answered" in words for words in said) == 7
 
 
 def test_the_memory_is_the_same_file_whatever_the_folder_is_later(
@@ -209,7 +209,7 @@ def test_a_symbolic_link_leads_to_one_memory(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "memory")
     Sensor(card(), memory=tmp_path / "link").read(1.0, 0)
     assert (tmp_path / "link").is_symlink()
-    with pytest.raises(Refused, match="Time 0 was answered already"):
+    with pytest.raises(Refused, match="Time 0 was already answered"):
         Sensor(card(), memory=tmp_path / "memory").read(1.0, 0)
 
 
@@ -267,7 +267,7 @@ def test_a_card_comes_back_from_its_text() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"version": 2}, "of version 2; this sensor knows 1"),
+        ({"version": 2}, "has version 2, but this sensor reads version 1"),
         ({"noise": "none"}, "expected 'gaussian' or 'laplace'"),
         ({"scale": 0}, "scale 0; expected a whole number, 1 or larger"),
         ({"scale": 1.5}, "scale 1.5"),

@@ -93,7 +93,7 @@ def test_missing_readings_drop_rows(field: Any) -> None:
         ([99], "no reading 99"),
         ([-1], "no reading -1"),
         ([True], r"mask of readings has the shape \(1,\)"),
-        ([0.5], "named by float64"),
+        ([0.5], "named by values of type float64"),
     ],
 )
 def test_rows_that_are_not_there(field: Any, rows: list[Any], sentence: str) -> None:
@@ -287,7 +287,7 @@ def test_times_that_are_none(value: Any) -> None:
         (lambda: Line(0, 5, 0.1), "n is 0"),
         (lambda: Line(5, 2.5, 0.1), r"m is 2\.5"),
         (lambda: Line(5, None, 0.1), "Neither m nor sensors"),
-        (lambda: Line(5, 3, 0.1, sensors=[0.1, 0.2]), "m is 3, and the positions of 2 sensors"),
+        (lambda: Line(5, 3, 0.1, sensors=[0.1, 0.2]), "m is 3, but sensors has 2 positions"),
         (lambda: Line(5, 5, 0.1, length=-2), "length is -2"),
         (lambda: Line(5, None, 0.1, sensors=[0.5, 1.2]), r"Sensor 1 lies at 1\.2, outside of 0 to 1"),
         (lambda: Line(5, None, 0.1, sensors=[0.5, 0.1, 0.5]), r"Sensors 0 and 2 both lie at 0\.5"),
@@ -304,7 +304,7 @@ def test_times_that_are_none(value: Any) -> None:
         (lambda: Plate((2, 1), [(1, 0)], 0.1, candidates=0), "candidates is 0"),
         (lambda: Graph([(0, 1), (2, 3)], 0.1), "has 2 parts"),
         (lambda: Graph([(0, 1)], 0.1, [2]), "reads node 2; the 2 nodes"),
-        (lambda: Graph([(0, 1)], 0.1, [1, 0, 1]), "Node 1 has more than one sensor"),
+        (lambda: Graph([(0, 1)], 0.1, [1, 0, 1]), "Node 1 is named twice as a sensor"),
         (lambda: Graph([(0, 1)], 0.1, []), "There are no sensors"),
         (lambda: Graph([(0, 1)], 0.1, [0.5]), "sensors are float64"),
         (lambda: Graph(Network([(0, 1)]), 0.1, nodes=2), "A network has its own nodes"),
@@ -313,8 +313,8 @@ def test_times_that_are_none(value: Any) -> None:
         (lambda: Graph([(0, 2**31 - 1)], 0.1), "2147483648 nodes and edges for at most 2 of them"),
         (lambda: Graph([(0, 1), (1,)], 0.1), "Not all edges are pairs"),
         (lambda: Graph([(0, 1)], 0.1, nodes=10**5000), "number of nodes is a number of thousands of digits"),
-        (lambda: Graph([(0, 1), (1, 2)], 0.1, weights=[1, 10**400]), "weights of edges are no numbers"),
-        (lambda: Graph([(0, 1), (1, 2)], 0.1, weights=[1, (2, 3)]), "weights of edges are no numbers"),
+        (lambda: Graph([(0, 1), (1, 2)], 0.1, weights=[1, 10**400]), "weights of edges are not numbers"),
+        (lambda: Graph([(0, 1), (1, 2)], 0.1, weights=[1, (2, 3)]), "weights of edges are not numbers"),
         (lambda: Graph([(0, 1)], 0.1).responses([2]), "There is no place 2"),
         (lambda: Graph([(0, 1)], 0.1).responses([0.5]), "Places are given as float64"),
         (lambda: Linear([[1, float("nan")]], [0, 1]), "matrix holds nan"),
@@ -325,19 +325,19 @@ def test_times_that_are_none(value: Any) -> None:
         ),
         (lambda: Linear(csr_array([[0.0, 0], [0, 0]]), [0, 1]), "2 of the matrix's 2 columns are zero"),
         (lambda: Linear([1, 2], [0, 1]), r"matrix has the shape \(2,\)"),
-        (lambda: Linear([["a", "b"]], [0, 1]), "no number"),
-        (lambda: Linear([[1, 10**400]], [0, 1]), "no number"),
-        (lambda: Linear([[1, 2]], [(0, 1), (2,)]), "Not all places have as many coordinates"),
+        (lambda: Linear([["a", "b"]], [0, 1]), "holds a value that is not a number"),
+        (lambda: Linear([[1, 10**400]], [0, 1]), "holds a value that is not a number"),
+        (lambda: Linear([[1, 2]], [(0, 1), (2,)]), "Places have different numbers of coordinates"),
         (lambda: Linear([[1, 2]], [0, 10**400]), "positions of places are not numbers"),
-        (lambda: Linear([[1, 2]], [0, 1, 2]), "2 columns and there are 3 places"),
+        (lambda: Linear([[1, 2]], [0, 1, 2]), "2 columns, but there are 3 places"),
         (lambda: Linear([[1, 2]], [0, 0]), "Places 0 and 1 have the same position"),
         (lambda: Linear([[1, 2]]), "either the positions"),
         (lambda: Linear([[1, 2]], [0, 1], network=Network([(0, 1)])), "either the positions"),
         (lambda: Snapshots([]), "no snapshots"),
         (lambda: Snapshots(3), "list of fields; found one int"),  # type: ignore[arg-type]
         (lambda: Snapshots(Line(5, 5, 0.1)), "list of fields; found one Line"),  # type: ignore[arg-type]
-        (lambda: Snapshots([3]), "Snapshot 0 is a int and no field"),
-        (lambda: Snapshots([Line(5, 5, 0.1), MATRIX]), "Snapshot 1 is a ndarray and no field"),
+        (lambda: Snapshots([3]), "Snapshot 0 is of type int and not a field"),
+        (lambda: Snapshots([Line(5, 5, 0.1), MATRIX]), "Snapshot 1 is of type ndarray and not a field"),
         (lambda: Snapshots([Line(5, 5, 0.1), Line(6, 5, 0.1)]), "Snapshot 1 has 6 places"),
         (lambda: Snapshots([Line(5, 5, 0.1), Line(5, 5, 0.1, length=2)]), "other positions of its places"),
         (lambda: Snapshots([Line(2, 5, 0.1), Graph([(0, 1)], 1)]), "another network"),
@@ -372,7 +372,7 @@ def test_numbers_beyond_all_physics(value: Any) -> None:
 
 def test_the_size_is_looked_at_before_anything_is_made() -> None:
     """Positions of 2^31 sensors would take 16 GiB."""
-    with pytest.raises(TooLarge, match="A line of 1 places and 2147483648 sensors"):
+    with pytest.raises(TooLarge, match="The matrix of a line with 1 places and 2147483648 sensors"):
         Line(1, 2**31, 0.1)
 
 

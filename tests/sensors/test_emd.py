@@ -157,7 +157,7 @@ def test_very_small_and_very_large_masses(scale: float) -> None:
 def test_unequal_masses_are_refused() -> None:
     """A partial distance would make f and f + e_j neighbours (errata E4-4)."""
     field = Line(3, 2, 0.1)
-    with pytest.raises(InvalidInput, match=r"The truth has a mass of 1, the estimate one of 2; .*\(normalise=True\)"):
+    with pytest.raises(InvalidInput, match=r"The truth has a total mass of 1, the estimate of 2; .*\(normalise=True\)"):
         source_emd(field, [1, 0, 0], [1, 1, 0], normalise=False)
     assert source_emd(field, [1, 0, 0], [1, 1, 0]) == pytest.approx(1 / 6)
 
@@ -165,7 +165,7 @@ def test_unequal_masses_are_refused() -> None:
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     field = Line(3, 2, 0.1)
     for wrong, sentence in (
-        ([1, 1], r"The estimate has masses of shape \(2,\); there are 3 places"),
+        ([1, 1], r"The estimate has masses of shape \(2,\); give one mass for each of 3 places"),
         ([1, -1, 1], "A mass of the estimate is negative or not finite"),
         ([1, math.nan, 1], "A mass of the estimate is negative or not finite"),
         ([0, 0, 0], "The estimate holds no mass"),
@@ -176,7 +176,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         line_emd([(0, 1)], [1], [0], [1])
     with pytest.raises(InvalidInput, match=r"The points of the estimate have shape \(2,\); give rows of coordinates"):
         plane_emd([(0, 1)], [1], [0, 1], [1, 1])
-    with pytest.raises(InvalidInput, match=r"have 2 coordinates, those of the estimate 3"):
+    with pytest.raises(InvalidInput, match=r"have 2 coordinates, points of the estimate have 3; give equally many"):
         plane_emd([(0, 1)], [1], [(0, 1, 2)], [1])
     with pytest.raises(InvalidInput, match="A point of the truth is not finite"):
         line_emd([math.inf], [1], [0], [1])
@@ -184,10 +184,10 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     class Nowhere:
         positions = network = None
 
-    with pytest.raises(InvalidInput, match="The field says neither positions nor a network"):
+    with pytest.raises(InvalidInput, match="The field has neither positions nor a network; give coord"):
         source_emd(Nowhere(), [1], [1])
     monkeypatch.setattr(module, "MAX_PAIRS", 3)
-    with pytest.raises(TooLarge, match="2 places have too much and 2 too little"):
+    with pytest.raises(TooLarge, match="Mass moves from 2 places to 2 places, too many pairs"):
         plane_emd([(0, 0), (1, 0)], [1, 1], [(0, 1), (1, 1)], [1, 1])
 
 

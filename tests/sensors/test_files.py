@@ -61,7 +61,7 @@ def test_a_graph_from_edges(tmp_path: Path) -> None:
     [
         ("", "has no rows"),
         ("sensor,x\n", "has no rows"),
-        ("name,x\na,1\n", "a layout has sensor, x"),
+        ("name,x\na,1\n", "give the columns sensor,x or sensor,x,y"),
         ("sensor,x\na,1\na,2\n", "names the sensor 'a' twice"),
         ("sensor,x\n,1\n,2\n", "names the sensor '' twice"),
         ("# a\n\nsensor,x\n\na,left\n", "Line 5 of .* has x 'left' for the sensor 'a'; expected a number"),
@@ -114,25 +114,25 @@ def test_physics_that_cannot_be_is_told_in_a_sentence() -> None:
     line = Layout(("a",), np.array([[1.0]]))
     twins = Layout(("a", "b", "c"), np.array([[1.0, 2.0], [3.0, 1.0], [1.0, 2.0]]))
     for layout, arguments, words in (
-        (plate, {"times": [0.0]}, "A time is 0; heat needs time to spread"),
+        (plate, {"times": [0.0]}, "A time is 0; give a positive time since"),
         (plate, {"times": [-1.0]}, "A time is -1"),
         (plate, {"diffusivity": 0.0}, "The diffusivity is 0"),
         (plate, {"size": None}, "give the size, its width and height in metres"),
         (plate, {"size": (2.0, 2.0)}, r"The sensor 'b' lies at \(3, 1\), outside of the plate, .* to \(2, 2\)"),
         (line, {"size": [0.5]}, r"The sensor 'a' lies at 1, outside of the line, which reaches from 0 to 0\.5"),
         (twins, {}, r"The sensors 'a' and 'c' both lie at \(1, 2\)"),
-        (plate, {"sensors": ["a", "b", "a"]}, "The sensor 'a' is to be read twice"),
+        (plate, {"sensors": ["a", "b", "a"]}, "The sensor 'a' is named twice"),
         (plate, {"size": 1.0}, r"the size is 1\.0; give the size, its width and height in metres"),
         (line, {"size": 1.0}, "give the size, its length in metres"),
         (plate, {"size": (10**400, 1)}, "A side of the size is 1000"),
         (plate, {"size": ("wide", 1)}, "A side of the size is 'wide'"),
         (plate, {"times": [10**400]}, "A time is 1000"),
-        (plate, {"times": ["noon"]}, "A time is 'noon'; heat needs time"),
+        (plate, {"times": ["noon"]}, "A time is 'noon'; give a positive time"),
         (plate, {"diffusivity": 10**400}, "The diffusivity is 1000"),
         (plate, {"diffusivity": 1e300, "times": [1e300]}, "T is inf"),
         (plate, {"sensors": ["c"]}, "There is no sensor 'c' in the layout"),
         (plate, {"walls": "glass"}, "walls is 'glass'"),
-        (line, {"size": [2.0], "walls": "insulated"}, "A line has open ends"),
+        (line, {"size": [2.0], "walls": "insulated"}, "but a line always has open ends; leave walls out"),
     ):
         given_ = {"times": [1.0], "diffusivity": 0.5, "size": (4.0, 3.0), "walls": "open"} | arguments
         with pytest.raises(InvalidInput, match=words):
@@ -142,7 +142,7 @@ def test_physics_that_cannot_be_is_told_in_a_sentence() -> None:
 @pytest.mark.parametrize("name", [SECRET, "31,4", "-3", ".5", "1e-3", " 7 ", "21.5 °C", "1.024,5", "nan"])
 def test_what_may_be_a_reading_is_not_quoted_as_the_name_of_a_sensor(name: str) -> None:
     layout = Layout(("a",), np.array([[1.0]]))
-    with pytest.raises(InvalidInput, match="its name looks like a number: are the columns swapped") as error:
+    with pytest.raises(InvalidInput, match="its name looks like a number, so check whether columns") as error:
         layout.number_of(name)
     assert name.strip() not in str(error.value)
     assert "A sensor in the readings is not in the layout" in str(error.value)
@@ -234,10 +234,10 @@ def test_readings_that_are_none_are_told_without_their_values(tmp_path: Path, te
     [
         ("{broken", "The first line of .* cannot be read"),
         ("[]", "The first line of .* cannot be read"),
-        ('{"version": 9}', "is of version 9"),
-        ('{"version": 1, "deviation": "x"}', "The first line of .* was changed"),
-        ('{"version": 1, "guarantee": {"epsilon": "1/0"}}', "The first line of .* was changed"),
-        ('{"version": 1, "physics": {"sensors": ["a"]}}', "The first line of .* was changed"),
+        ('{"version": 9}', "has version 9, but this program reads version 1"),
+        ('{"version": 1, "deviation": "x"}', "The first line of .* was edited"),
+        ('{"version": 1, "guarantee": {"epsilon": "1/0"}}', "The first line of .* was edited"),
+        ('{"version": 1, "physics": {"sensors": ["a"]}}', "The first line of .* was edited"),
     ],
 )
 def test_a_first_line_that_is_none_is_told(tmp_path: Path, first: str, words: str) -> None:
@@ -265,9 +265,9 @@ def test_what_readings_promise_is_read_again(tmp_path: Path) -> None:
 def test_readings_of_unknown_origin_have_no_guarantee(tmp_path: Path) -> None:
     layout = Layout(("a", "b"), np.array([[0.2], [0.8]]))
     path = written(tmp_path, "sensor,time,value\na,1,3\nb,1,4\n")
-    with pytest.raises(InvalidInput, match="does not say how large its noise is"):
+    with pytest.raises(InvalidInput, match="does not state the standard deviation of its noise"):
         NoisyReadings.load(path, layout)
-    with pytest.raises(InvalidInput, match="does not say how quickly heat spreads; give the diffusivity"):
+    with pytest.raises(InvalidInput, match="does not state how fast heat spreads; give the diffusivity"):
         NoisyReadings.load(path, layout, deviation=0.5)
     noisy = NoisyReadings.load(path, layout, deviation=0.5, diffusivity=0.1, size=[1.0])
     assert noisy.guarantee is None

@@ -45,7 +45,7 @@ def test_networks_are_the_same_by_places_and_lengths() -> None:
         ([(0.5, 1.0)], {}, "number the nodes 0, 1, 2"),
         ([(0.0, float("nan"))], {}, "number the nodes 0, 1, 2"),
         ([(0, 1), (-1, 0)], {}, "names the node -1"),
-        ([(0, 1), (1, 7)], {"nodes": 3}, "names the node 7; the 3 nodes have the numbers 0 to 2"),
+        ([(0, 1), (1, 7)], {"nodes": 3}, "names the node 7; the 3 nodes have the indices 0 to 2"),
         ([(0, 1)], {"nodes": 1}, "number of nodes is 1"),
         ([(0, 1)], {"nodes": True}, "number of nodes is True"),
         ([(0, 1), (1, 1)], {}, "from node 1 to itself"),
@@ -57,7 +57,7 @@ def test_networks_are_the_same_by_places_and_lengths() -> None:
         ([(0, 1)], {"weights": [float("nan")]}, "weight of an edge is nan"),
         ([(0, 1)], {"lengths": [float("inf")]}, "length of an edge is inf"),
         ([(0, 1)], {"lengths": [1, 2]}, r"lengths have the shape \(2,\)"),
-        ([(0, 1)], {"lengths": ["far"]}, "lengths of edges are no numbers"),
+        ([(0, 1)], {"lengths": ["far"]}, "lengths of edges are not numbers"),
     ],
 )
 def test_what_is_no_network(edges: Any, options: dict[str, Any], sentence: str) -> None:

@@ -154,7 +154,7 @@ def test_simulated_readings_are_marked() -> None:
 
 def test_simulated_readings_are_never_saved(tmp_path: Path) -> None:
     noisy = Readings(LINE, 0.01, 1, DELTA).protect(two_sources(), randomness=Simulation(1))
-    with pytest.raises(SimulatedRelease, match="they hide nothing"):
+    with pytest.raises(SimulatedRelease, match="simulated randomness, whose noise anyone can repeat"):
         noisy.save(tmp_path / "out.csv", [f"s{place}" for place in range(50)], [0.0])
     assert not (tmp_path / "out.csv").exists()
 
@@ -182,14 +182,14 @@ def test_the_ledger_is_charged_before_any_noise_and_refuses_what_is_too_much(
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (np.zeros(49), "There are 49 readings, and the field has 50 rows"),
-        (np.full(50, np.inf), "Some reading is infinite"),
-        (np.full(50, np.nan), "There is no reading at all"),
-        (["x"] * 50, "Some reading is not a number"),
-        ([10**400] * 50, "Some reading is not a number"),
-        (np.zeros((5, 10)), r"have the shape \(5, 10\), and must have \(50,\)"),
-        (np.full(50, 1e30), r"A reading has 2\^50 steps"),
-        (np.full(50, 1e300), r"A reading has 2\^50 steps"),
+        (np.zeros(49), "Got 49 readings for a field of 50 rows; give one reading per row"),
+        (np.full(50, np.inf), "Some readings are infinite; give finite numbers"),
+        (np.full(50, np.nan), r"All readings are missing \(NaN\); give at least one"),
+        (["x"] * 50, "Some readings are not numbers; give numbers"),
+        ([10**400] * 50, "Some readings are not numbers; give numbers"),
+        (np.zeros((5, 10)), r"have the shape \(5, 10\), but must have \(50,\)"),
+        (np.full(50, 1e30), r"A reading is larger than 2\^50 rounding steps"),
+        (np.full(50, 1e300), r"A reading is larger than 2\^50 rounding steps"),
     ],
 )
 def test_bad_readings_are_refused_and_cost_nothing(tmp_path: Path, values: Any, words: str) -> None:
@@ -250,7 +250,7 @@ def test_a_card_with_less_noise_than_is_owed_is_refused() -> None:
     with pytest.raises(PromiseBroken, match="The sensors' card has gaussian noise that costs ε = 2"):
         large.collected(np.zeros(50), small.card())
     assert small.collected(np.zeros(50), large.card()).deviation == pytest.approx(large.deviation)
-    with pytest.raises(PromiseBroken, match="and laplace noise of ε = 1 is promised"):
+    with pytest.raises(PromiseBroken, match="but laplace noise of ε = 1 is promised"):
         Readings(LINE, 0.01, 1, 0).collected(np.zeros(50), small.card())
 
 
@@ -267,7 +267,7 @@ def test_a_card_covers_the_times_of_the_field() -> None:
 
 def test_a_card_for_other_times_is_refused() -> None:
     mechanism = Readings(LINE, 0.01, 1, DELTA)
-    with pytest.raises(PromiseBroken, match="card covers 50 times, and the field has 1"):
+    with pytest.raises(PromiseBroken, match="card covers 50 times, but the field has 1"):
         mechanism.collected(np.zeros(50), dataclasses.replace(mechanism.card(), times=50))
 
 
@@ -297,7 +297,7 @@ def test_answers_are_whole_numbers_or_missing() -> None:
         answers[3] = wrong
         with pytest.raises(InvalidInput, match="An answer is not a whole number"):
             mechanism.collected(answers, card)
-    with pytest.raises(InvalidInput, match=r"The answers have the shape \(1, 50\), and must have \(50,\)"):
+    with pytest.raises(InvalidInput, match=r"The answers have the shape \(1, 50\), but must have \(50,\)"):
         mechanism.collected(np.zeros((1, 50)), card)
 
 
@@ -305,7 +305,7 @@ def test_readings_are_saved_with_as_many_names_as_there_are(tmp_path: Path) -> N
     noisy = Readings(LINE, 0.01, 1, DELTA).protect(two_sources())
     names = [f"s{place}" for place in range(50)]
     for sensors, times in ((names[:49], [0.0]), (names, [0.0, 1.0]), ([], [])):
-        with pytest.raises(InvalidInput, match=f"There are {len(sensors)} sensors and {len(times)} times, and 50"):
+        with pytest.raises(InvalidInput, match=f"There are {len(sensors)} sensors and {len(times)} times, but 50"):
             noisy.save(tmp_path / "out.csv", sensors, times)
     assert not (tmp_path / "out.csv").exists()
     noisy.save(tmp_path / "out.csv", names, [0.0])
@@ -378,7 +378,7 @@ def test_the_reach_is_promised_as_it_is(reach: Any, text: str) -> None:
 def test_absurd_units_are_refused(size: float, delta: float) -> None:
     field = Linear(size * np.eye(3), np.array([[0.0], [1.0], [2.0]]))
     with pytest.raises(
-        InvalidInput, match=r"must be from 1e-100 to 1e100; check the units of lengths, times and readings"
+        InvalidInput, match=r"must be between 1e-100 and 1e100; check the units of lengths, times and readings"
     ):
         Readings(field, 1, 1, delta).card()
 

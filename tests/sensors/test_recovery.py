@@ -393,7 +393,7 @@ FINE = np.zeros(50)
         (FINE, np.nan, {}, "sigma is nan"),
         (FINE, np.full(50, -1.0), {}, "sigma holds a number that is not positive"),
         (FINE, np.ones(3), {}, r"sigma has shape \(3,\); give one number, or one for each of 50"),
-        (FINE[:9], 1, {}, r"readings of shape \(9,\); the field has 50"),
+        (FINE[:9], 1, {}, r"The readings have shape \(9,\); give one for each of the field's 50 rows"),
         (np.full(50, np.nan), 1, {}, "50 of 50 readings are missing or infinite; drop those rows from the field first"),
         (FINE, 1, {"at_most": 0}, "at_most is 0; give the largest number of sources, a whole number from 1 to 20"),
         (FINE, 1, {"at_most": 2.5}, "at_most is 2.5"),

@@ -218,5 +218,5 @@ def test_refusals() -> None:
         recovery_floor([0.1, -1], 1)
     with pytest.raises(InvalidInput, match="The number of sources is 0; give a whole number from 1"):
         recovery_floor(0.1, 1, sources=0)
-    with pytest.raises(InvalidInput, match="The spacing is 2; give one that is positive and at most the length 1"):
+    with pytest.raises(InvalidInput, match="The spacing is 2; give a positive number of at most the length 1"):
         recovery_floor(0.1, 1, spacing=2)

@@ -1,8 +1,9 @@
-"""The sensor's half: a reading goes in, an integer with noise comes out, and nothing else leaves the sensor.
+"""The program on a sensor: it adds noise to each reading, and only the noisy integer leaves the sensor.
 
-This file needs the standard library only, not the rest of Heathaze: copy it onto a sensor. The sensor's parameters are
-in its card (:class:`Card`), which is public. The noise has the same distribution as a curator's
-(:mod:`heathaze.privacy.noise`): exact and in integers (Canonne, Kamath and Steinke 2020, Algorithms 1 to 3).
+This file needs only the standard library, so it can be copied onto a sensor without the rest of Heathaze. The public
+parameters of the noise are in the sensor's card (:class:`Card`). The noise is exact, in integers, and has the same
+distribution as the noise of a curator (:mod:`heathaze.privacy.noise`; Canonne, Kamath and Steinke 2020, Algorithms 1 to
+3).
 """
 
 from __future__ import annotations
@@ -23,28 +24,28 @@ from typing import NoReturn, Protocol
 VERSION = 1
 
 MOST_STEPS = 2**50
-"""Readings are below this many steps, so that the last place of their floats is at most an eighth of a step."""
+"""Readings must be below this many steps, so that the rounding error of their floats is at most an eighth of a step."""
 
 
 class Refused(ValueError):
-    """The sensor does not answer, and no value left it. This file cannot import Heathaze's own errors."""
+    """Raised when the sensor does not answer; no value left the sensor. (This file cannot import Heathaze's errors.)"""
 
 
 @dataclass(frozen=True)
 class Card:
-    """The parameters of a sensor's noise. Public.
+    """The card of a sensor: the public parameters of its noise.
 
     Args:
-        steps: Readings are counted in steps of 2^steps of their unit, such as degrees.
-        scale: The scale of the noise in steps: σ for "gaussian", the scale for "laplace".
+        steps: log₂ of the size of a step; readings are rounded to multiples of 2^steps of their unit, such as degrees.
+        scale: Scale of the noise in steps: the standard deviation for "gaussian", the scale for "laplace".
         noise: "gaussian" or "laplace".
-        times: How many readings the guarantee covers; they are numbered 0 … times − 1.
-        name: 32 hexadecimal digits, drawn for every card, so that no two cards share an escrow key.
-        escrow: Whether sensors draw their noise from a key, so that the key's holder can remove it.
-        version: The version of the card's format.
+        times: Number of readings that the guarantee covers; they have the indices 0 … times − 1.
+        name: 32 random hexadecimal digits, so that no two cards share an escrow key.
+        escrow: Whether sensors draw their noise from a key, so that the holder of the key can remove the noise.
+        version: Version of the card's format.
 
     Raises:
-        Refused: A field is out of range, or the card is of another version.
+        Refused: A field is out of range, or the card has another version.
 
     >>> Card.from_json(Card(-4, 100, "gaussian", 1, "0" * 32).to_json()).scale
     100
@@ -60,7 +61,9 @@ class Card:
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
-            raise Refused(f"The card is of version {self.version}; this sensor knows {VERSION}. Update the older one.")
+            raise Refused(
+                f"The card has version {self.version}, but this sensor reads version {VERSION}; update the older one."
+            )
         if self.noise not in ("gaussian", "laplace"):
             raise Refused(f"The card's noise is {self.noise!r}; expected 'gaussian' or 'laplace'.")
         if type(self.name) is not str or not re.fullmatch("[0-9a-f]{32}", self.name):
@@ -73,12 +76,12 @@ class Card:
                 raise Refused(f"The card has {name} {value!r}; expected a whole number, {least} or larger.")
 
     def to_json(self) -> str:
-        """The card as a text, for the sensor's disk."""
+        """The card as a JSON text, to store on the sensor."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Card:
-        """A card from its text.
+        """Read a card from its JSON text.
 
         Raises:
             Refused: The text is not a card.
@@ -90,22 +93,22 @@ class Card:
 
 
 class Bits(Protocol):
-    """A source of random bytes."""
+    """Source of random bytes for a sensor's noise."""
 
     def draw(self, count: int) -> bytes:
-        """The next ``count`` bytes."""
+        """The next ``count`` random bytes."""
 
 
 class SystemBits:
-    """Random bytes of the operating system: the default."""
+    """Random bytes of the operating system, the default for a sensor's noise."""
 
     def draw(self, count: int) -> bytes:
-        """The next ``count`` bytes."""
+        """The next ``count`` random bytes of the operating system."""
         return os.urandom(count)
 
 
 class KeyedBits:
-    """HMAC-SHA256 of a counter under a key: the holder of the key can compute the same bytes."""
+    """Random bytes for noise under escrow: HMAC-SHA256 of a counter, which the holder of the key can compute too."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -113,7 +116,7 @@ class KeyedBits:
         self._left = b""
 
     def draw(self, count: int) -> bytes:
-        """The next ``count`` bytes."""
+        """The next ``count`` bytes of the keyed stream."""
         while len(self._left) < count:
             block = self._counter.to_bytes(8, "big")
             self._left += hmac.digest(self._key, b"noise" + block, "sha256")
@@ -124,7 +127,7 @@ class KeyedBits:
 
 @dataclass(frozen=True, repr=False)
 class _State:
-    """What a sensor stores: its next time, the key of that time, and the SHA-256 of its first key."""
+    """State that a sensor stores: index of its next time, key of that time, and SHA-256 of its first key."""
 
     next: int = 0
     key: bytes | None = None
@@ -132,20 +135,20 @@ class _State:
 
 
 class Sensor:
-    """One sensor: adds its own noise to each reading, once for each time.
+    """A sensor that adds noise to its own readings and answers once for each time.
 
-    A second answer for the same time could be averaged with the first or, under escrow, subtracted from it. So times
-    only increase, and the next time is on the disk before an answer leaves: a crash may lose an answer, but never leads
-    to two.
+    Two answers for the same time could be averaged or, under escrow, subtracted from each other. So times only
+    increase, and the index of the next time is on the disk before an answer leaves the sensor. A crash may lose an
+    answer, but never leads to two answers.
 
     Args:
         card: The parameters of the noise.
-        memory: A file for the sensor's state, readable by its owner only. Without it a sensor that restarts must get a
-            new card.
-        key: 32 bytes from ``Escrow.key_for(card, sensor)``, for the first start under a card with escrow. Afterwards
-            the memory holds the key of the next time only. The key is replaced with each answer, so a stolen sensor
-            does not reveal past readings. Do not store the first key on the sensor.
-        bits: Leave it out; tests give other sources.
+        memory: A file for the sensor's state, which only its owner can read. A sensor without a memory needs a new card
+            after each restart.
+        key: 32 bytes from ``Escrow.key_for(card, sensor)``, for the first start with an escrow card. Afterwards the
+            memory holds only the key of the next time. Each answer replaces the key, so a stolen sensor does not reveal
+            past readings. Do not store the first key on the sensor.
+        bits: Leave this out. Tests use other sources of random bytes.
 
     Raises:
         Refused: Key, memory and card do not fit together.
@@ -159,11 +162,14 @@ class Sensor:
         self, card: Card, *, memory: str | Path | None = None, key: bytes | None = None, bits: Bits | None = None
     ) -> None:
         if key is not None and (type(key) is not bytes or len(key) != 32):
-            raise Refused("A sensor's escrow key has 32 bytes; get it from Escrow.key_for(card, sensor).")
+            raise Refused("The escrow key of a sensor must have 32 bytes; get it from Escrow.key_for(card, sensor).")
         if key is not None and not card.escrow:
-            raise Refused("There is a key, and the card is without escrow; leave out the key, or get a card with it.")
+            raise Refused("A key is given, but the card has no escrow; leave the key out, or get a card with escrow.")
         if card.escrow and memory is None:
-            raise Refused("Under escrow a sensor needs a memory: after a restart it would use the same noise again.")
+            raise Refused(
+                "A sensor with an escrow card needs a memory, because after a restart it would use the same noise "
+                "again; give memory, the path of a file."
+            )
         self.card = card
         self._lock = threading.Lock()
         self._memory = None if memory is None else _resolved(memory)
@@ -177,25 +183,25 @@ class Sensor:
         raise TypeError("A Sensor cannot be copied: the copy would answer for the same times again.")
 
     def read(self, value: float, time: int) -> int:
-        """The reading of one time with noise. Threads wait for each other.
+        """Answer with the noisy reading of one time. Only one thread at a time can answer.
 
         Args:
-            value: The reading, in its unit.
-            time: The number of the time, 0 … times − 1.
+            value: The raw reading, in its unit.
+            time: Index of the time, 0 … times − 1.
 
         Returns:
-            A whole number of steps.
+            The noisy reading as a whole number of steps.
 
         Raises:
-            Refused: The time was answered or passed, or is beyond the card, or the value is not a number. No value
-                left the sensor.
+            Refused: The time was answered or skipped, the card does not cover the time, or the value is not a number.
+                No value left the sensor.
         """
         if type(time) is not int or not 0 <= time < self.card.times:
             raise Refused(f"The time is {time!r}; the card covers whole numbers from 0 to {self.card.times - 1}.")
         with self._lock:
             start = self._state
             if time < start.next:
-                raise Refused(f"Time {time} was answered already, or passed; the next is {start.next}.")
+                raise Refused(f"Time {time} was already answered or skipped; the next time is {start.next}.")
             exactly = quantised(value, self.card.steps)
             bits, key = self._bits, start.key
             if key is not None:
@@ -206,25 +212,25 @@ class Sensor:
             return exactly + noise(self.card, bits)
 
     def _begun(self, key: bytes | None) -> _State:
-        """The state from the memory. Under escrow a new memory is written at once, so the key is needed only once."""
+        """Load the sensor's state from its memory. Under escrow, the first key is stored at once."""
         if self._memory is None or not self.card.escrow:
             return self._stored() or _State()
         with _held(self._memory):
             found = self._stored()
             if found is None and key is None:
                 raise Refused(
-                    f"The card is with escrow, and there is neither a key nor a memory at {self._memory}; "
-                    "give the key that Escrow.key_for(card, sensor) makes, once."
+                    f"The card has escrow, but there is neither a key nor a memory at {self._memory}; "
+                    "give the key from Escrow.key_for(card, sensor) once."
                 )
             if found is None and key is not None:
                 found = _State(0, key, _digest(key))
                 self._write(found)
         if found is None or (key is not None and _digest(key) != found.first):
-            raise Refused(f"{self._memory} was begun with another key; give that one, or none: it is remembered.")
+            raise Refused(f"{self._memory} was begun with another key; leave the key out, because the memory holds it.")
         return found
 
     def _stored(self) -> _State | None:
-        """The state on the disk; None if there is no memory yet."""
+        """Read and check the sensor's state on the disk; None if there is no memory yet."""
         path = self._memory
         if path is None:
             return None
@@ -241,7 +247,7 @@ class Sensor:
             return None
         except (OSError, ValueError, LookupError, TypeError):
             raise Refused(f"{path} is not the memory of a sensor; name the right file.") from None
-        if links > 1:  # A write replaces the file under one name; the other name would keep the old times.
+        if links > 1:  # a write replaces the file under one name only; the other name would keep the old state
             raise Refused(f"The memory {path} has a second name (a hard link); remove it, or make it a symbolic link.")
         if card != self.card.to_json():
             raise Refused(f"{path} belongs to another card; a new card needs a new memory.")
@@ -254,8 +260,8 @@ class Sensor:
             with _held(self._memory):
                 if (self._stored() or _State()) != start:
                     raise Refused(
-                        f"Another process answers for this sensor, or its memory is gone ({self._memory}); "
-                        "nothing left this one."
+                        f"Another process answers for this sensor, or its memory {self._memory} is gone; stop the "
+                        "other process, or get a new card. No value left the sensor."
                     )
                 self._write(then)
         self._state = then
@@ -268,14 +274,14 @@ class Sensor:
 
 
 def quantised(value: float, steps: int) -> int:
-    """A number in steps of 2^steps, rounded to the nearest. Messages do not quote the value: it is raw.
+    """Round a raw reading to a whole number of steps of size 2^steps. Error messages do not quote the raw value.
 
     Args:
-        value: The reading.
-        steps: The exponent of a step.
+        value: The raw reading.
+        steps: log₂ of the size of a step.
 
     Raises:
-        Refused: The value is not a finite number, or has 2^50 steps or more.
+        Refused: The value is not a finite number, or is 2^50 steps or more.
 
     >>> quantised(20.3, -2), quantised(-0.125, -2)
     (81, 0)
@@ -284,18 +290,18 @@ def quantised(value: float, steps: int) -> int:
         raise Refused("The reading is text; give a number, such as 20.5.")
     known = type(value) is not bool and isinstance(value, int | float)
     if not known or (isinstance(value, float) and not math.isfinite(value)):
-        raise Refused("The reading is not a finite number; leave out what was not measured.")
+        raise Refused("The reading is not a finite number; do not call read for a missing reading.")
     try:
         shifted = math.ldexp(value, -steps)
     except OverflowError:  # also a whole number that no float holds
         shifted = math.inf
     if abs(shifted) >= MOST_STEPS:
-        raise Refused("The reading has 2^50 steps of the card or more; see that the unit is the right one.")
+        raise Refused("The reading has 2^50 steps of the card or more; check the unit of the reading.")
     return round(shifted)
 
 
 def next_key(key: bytes) -> bytes:
-    """The key of the next time, a one-way function of this one."""
+    """Escrow key of the sensor's next time, a one-way function of the current key."""
     return hmac.digest(key, b"next", hashlib.sha256)
 
 
@@ -307,12 +313,12 @@ def _digest(key: bytes) -> str:
 
 
 def noise(card: Card, bits: Bits) -> int:
-    """One draw of the card's noise, in steps."""
+    """Draw the noise of one reading, in steps, with the parameters of the card."""
     return _gaussian(card.scale, bits) if card.noise == "gaussian" else _laplace(card.scale, bits)
 
 
 def _below(bound: int, bits: Bits) -> int:
-    """A uniform integer 0 … bound − 1, by rejection."""
+    """Draw a uniform integer from 0 to bound − 1, by rejection."""
     size = (bound - 1).bit_length()
     count = (size + 7) // 8
     while True:
@@ -322,7 +328,7 @@ def _below(bound: int, bits: Bits) -> int:
 
 
 def _bernoulli_exp(numerator: int, denominator: int, bits: Bits) -> bool:
-    """True with probability exp(−numerator / denominator) (Algorithm 1)."""
+    """Draw a coin for exact noise: True with probability exp(−numerator / denominator) (Algorithm 1)."""
     while numerator > denominator:
         if not _bernoulli_exp(1, 1, bits):
             return False
@@ -334,7 +340,7 @@ def _bernoulli_exp(numerator: int, denominator: int, bits: Bits) -> bool:
 
 
 def _laplace(scale: int, bits: Bits) -> int:
-    """Pr[x] ∝ exp(−|x| / scale) (Algorithm 2)."""
+    """Draw discrete Laplace noise: Pr[x] ∝ exp(−|x| / scale) (Algorithm 2)."""
     while True:
         part = _below(scale, bits)
         if not _bernoulli_exp(part, scale, bits):
@@ -349,7 +355,7 @@ def _laplace(scale: int, bits: Bits) -> int:
 
 
 def _gaussian(sigma: int, bits: Bits) -> int:
-    """Pr[x] ∝ exp(−x² / 2σ²) (Algorithm 3)."""
+    """Draw discrete Gaussian noise: Pr[x] ∝ exp(−x² / 2σ²) (Algorithm 3)."""
     while True:
         proposed = _laplace(sigma, bits)
         distance = abs(proposed) - sigma
@@ -361,16 +367,16 @@ def _gaussian(sigma: int, bits: Bits) -> int:
 
 
 def _resolved(path: str | Path) -> Path:
-    """The file's absolute path without links, so that a later change of a link or folder does not matter."""
+    """Absolute path of a sensor's memory without links, so that changing a link or folder later has no effect."""
     try:
         return Path(path).resolve()
-    except (OSError, RuntimeError):  # links in a circle
-        raise Refused(f"The memory {path} leads nowhere; name a file.") from None
+    except (OSError, RuntimeError):  # links that form a circle
+        raise Refused(f"The memory {path} is a link that leads nowhere; name a file.") from None
 
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """A lock for one process at a time, where the operating system has file locks; a crash releases it."""
+    """Lock a sensor's memory for one process, if the operating system has file locks; a crash releases the lock."""
     try:
         import fcntl
     except ImportError:  # pragma: no cover - not on Windows, nor on the smallest systems
@@ -387,11 +393,11 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a draft beside the file and rename it: the disk always has the old file or the new one."""
+    """Replace a sensor's memory by writing a draft and renaming it, so that the disk always has a complete file."""
     draft = path.with_name(f".{path.name}.part")
     try:
         draft.unlink(missing_ok=True)  # left by a crash
-        # Readable by the owner only: under escrow it holds a key.
+        # Only the owner may read the memory, because it holds a key under escrow.
         with open(draft, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(text)
             file.flush()

@@ -2,12 +2,13 @@
 
     EMD(p, q) = min over γ ≥ 0 with marginals p, q of  Σ γ(x, y) · d(x, y)
 
-Masses lie at a few points with coordinates, or at nodes; for maps of many cells there is :func:`heathaze.metrics.emd`.
+Here p and q are masses at places, γ(x, y) is the mass that moves from x to y, and d is the distance. Masses lie at a
+few points with coordinates, or at nodes of a network. For maps of many cells use :func:`heathaze.metrics.emd`.
 
-Both masses must be equal. By default they are divided by their sums, as in the paper on sensors; the distance is then
-the mean distance that mass moves, in units of length. With ``normalise=False`` it is mass times length, the distance in
-the definition of neighbours, and unequal masses are refused: a partial distance would be zero between sources with and
-without one more (errata E4-4).
+The total masses of p and q must be equal. By default both are divided by their totals, as in the paper on sensors; the
+result is then the mean distance that mass moves, in units of length. With ``normalise=False`` the result is mass times
+length, as in the definition of neighbours, and unequal totals are refused. A partial distance, which ignores surplus
+mass, would be 0 between sources with and without one more source (errata E4-4).
 """
 
 from __future__ import annotations
@@ -23,22 +24,23 @@ from heathaze.sensors.physics.network import Network
 from heathaze.types import Floats
 
 MAX_PAIRS = 2**24
-"""The most pairs of a place with too much mass and one with too little: 128 MB of distances."""
+"""Largest number of pairs of a place that loses mass and a place that gains mass: 128 MB of distances."""
 
 FEW_PAIRS = 2**14
-"""Up to this many pairs, the linear program takes less time than loading another solver."""
+"""Up to this many pairs, the linear program takes less time than importing the faster solver."""
 
 QUICK_PAIRS = 2**22
-"""On a graph with more pairs than this, or more searches than MAX_SEARCHES, a flow along edges is computed."""
+"""On a graph with more pairs than this, the distance is computed as a flow along edges."""
 
 MAX_SEARCHES = 256
+"""On a graph that needs more shortest-path searches than this, the distance is computed as a flow along edges."""
 
 SAME = 1e-9
-"""Masses with a relative difference of at most this count as equal."""
+"""Total masses with a relative difference of at most this count as equal."""
 
 
 class Places(Protocol):
-    """Places with coordinates, or the nodes of a network. Every field is one."""
+    """Places between which mass moves: points with coordinates, or nodes of a network. Every field qualifies."""
 
     @property
     def positions(self) -> Floats | None: ...
@@ -48,13 +50,13 @@ class Places(Protocol):
 
 
 def source_emd(field: Places, truth: npt.ArrayLike, estimate: npt.ArrayLike, *, normalise: bool = True) -> float:
-    """The earth mover's distance between strengths at the candidates of a field.
+    """Earth mover's distance between two vectors of source strengths at the candidates of a field.
 
     Args:
-        field: Says where its candidates are: on a line, in the plane or on a graph.
-        truth: A strength for each candidate, not negative, not all zero.
-        estimate: Other strengths.
-        normalise: Whether to divide both by their sums.
+        field: The field, whose candidates are on a line, in the plane or on a graph.
+        truth: One strength for each candidate, not negative, not all zero.
+        estimate: The other strengths, one for each candidate.
+        normalise: Whether to divide both vectors by their sums.
 
     Returns:
         The distance in units of length, or of strength times length if not normalised.
@@ -70,7 +72,7 @@ def source_emd(field: Places, truth: npt.ArrayLike, estimate: npt.ArrayLike, *, 
     if field.network is not None:
         return graph_emd(field.network, truth, estimate, normalise=normalise)
     if field.positions is None:
-        raise InvalidInput("The field says neither positions nor a network; compare its sources by line_emd.")
+        raise InvalidInput("The field has neither positions nor a network; give coordinates to line_emd or plane_emd.")
     places = np.asarray(field.positions, dtype=np.float64)
     if places.ndim == 1 or places.shape[1] == 1:
         return line_emd(places.ravel(), truth, places.ravel(), estimate, normalise=normalise)
@@ -80,7 +82,9 @@ def source_emd(field: Places, truth: npt.ArrayLike, estimate: npt.ArrayLike, *, 
 def line_emd(
     x: npt.ArrayLike, p: npt.ArrayLike, y: npt.ArrayLike, q: npt.ArrayLike, *, normalise: bool = True
 ) -> float:
-    """The earth mover's distance between masses p at x and q at y on a line: ∫ |F − G| of their running sums.
+    """Earth mover's distance on a line between masses p at x and masses q at y.
+
+    The distance is ∫ |F − G|, where F and G are the running sums of the masses.
 
     Args:
         x: Coordinates of the first masses.
@@ -106,10 +110,10 @@ def line_emd(
 def plane_emd(
     points: npt.ArrayLike, p: npt.ArrayLike, others: npt.ArrayLike, q: npt.ArrayLike, *, normalise: bool = True
 ) -> float:
-    """The earth mover's distance between masses p at points and q at others, with straight distances.
+    """Earth mover's distance in the plane (or in space) between masses p at points and masses q at others.
 
-    It is a linear program over pairs of points that differ. A thousand points of either take half a second if POT (the
-    extra "eval") is installed, and 15 seconds if not.
+    Distances are Euclidean. The function solves a linear program over the places where the masses differ. A thousand
+    points on each side take half a second if POT (the extra "eval") is installed, and 15 seconds otherwise.
 
     Args:
         points: Coordinates of the first masses, shape (n, dimensions).
@@ -128,17 +132,19 @@ def plane_emd(
     one, other = _coordinates("truth", points), _coordinates("estimate", others)
     if one.shape[1] != other.shape[1]:
         raise InvalidInput(
-            f"Points of the truth have {one.shape[1]} coordinates, those of the estimate {other.shape[1]}; "
-            "give both in one space."
+            f"Points of the truth have {one.shape[1]} coordinates, points of the estimate have {other.shape[1]}; "
+            "give equally many."
         )
     here, there = _masses(p, len(one), q, len(other), normalise)
-    # Mass may stay where both have some: only the difference travels.
+    # Mass that both have at the same place stays there; only the difference moves.
     places, which = np.unique(np.concatenate([one, other]), axis=0, return_inverse=True)
     left = np.bincount(which.ravel(), np.concatenate([here, -there]), minlength=len(places))
     excess, total = _without_rounding(np.asarray(left, dtype=np.float64), float(here.sum()))
     up, down = np.flatnonzero(excess > 0), np.flatnonzero(excess < 0)
     if len(up) * len(down) > MAX_PAIRS:
-        raise TooLarge(f"{len(up)} places have too much and {len(down)} too little; use metrics.emd on a coarser map.")
+        raise TooLarge(
+            f"Mass moves from {len(up)} places to {len(down)} places, too many pairs; use metrics.emd on a coarser map."
+        )
     if total == 0:
         return 0.0
     distance = np.sqrt(((places[up][:, None, :] - places[down][None, :, :]) ** 2).sum(axis=2))
@@ -146,10 +152,11 @@ def plane_emd(
 
 
 def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise: bool = True) -> float:
-    """The earth mover's distance between masses at the nodes of a network, with distances along its edges.
+    """Earth mover's distance between masses at the nodes of a network, with lengths of shortest paths as distances.
 
-    It takes one search for shortest paths from each node with too much mass, or with too little if these are fewer, and
-    a linear program over pairs of them. If both are more than 256, it is a flow along all edges instead.
+    The function searches shortest paths from each node that loses mass, or from each node that gains mass if these are
+    fewer, and solves a linear program over pairs of such nodes. If both kinds are more than 256, it computes a flow
+    along all edges instead.
 
     Args:
         network: The network.
@@ -178,13 +185,13 @@ def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise
 
 
 def _transport(here: Floats, there: Floats, distance: Floats) -> float:
-    """The least cost of moving the masses ``here`` to ``there``, which have the same sum."""
-    if len(here) == 1 or len(there) == 1:  # All goes to one place, or comes from it.
+    """Least cost of moving the masses ``here`` to the masses ``there``, which have the same sum."""
+    if len(here) == 1 or len(there) == 1:  # all mass goes to one place, or comes from one place
         return float(distance.ravel() @ (there if len(here) == 1 else here))
     if distance.size > FEW_PAIRS:
         from heathaze.metrics.wasserstein import network_simplex
 
-        # A network simplex is faster; where it is not installed, the program below gives the same number.
+        # A network simplex is faster. If it is not installed, the linear program below gives the same number.
         with contextlib.suppress(MissingExtra):
             simplex = network_simplex()
             mass = float(here.sum())
@@ -193,7 +200,7 @@ def _transport(here: Floats, there: Floats, distance: Floats) -> float:
 
 
 def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
-    """A linear program that begins with few pairs and adds pairs with negative reduced cost until there is none."""
+    """Solve the transport problem as a linear program over few pairs, adding pairs of negative reduced cost."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
@@ -213,7 +220,7 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
         rows = coo_array(
             (np.ones(2 * len(one)), (np.concatenate([one, len(here) + other]), np.concatenate([pair, pair])))
         )
-        # The last sum follows from the others; kept, rounding could make it contradict them.
+        # The last equation follows from the others. It is left out, because rounding could make it contradict them.
         solved = linprog(cost[one, other], A_eq=rows.tocsr()[:-1], b_eq=supply[:-1], method="highs")
         if solved.x is None:
             raise RuntimeError(f"The linear program of the distance was not solved: {solved.message}")
@@ -224,7 +231,7 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
 
 
 def _flow(network: Network, excess: Floats) -> float:
-    """The cheapest flow along edges that carries the excess away: Σ length · |flow|."""
+    """Earth mover's distance as the cheapest flow along a network's edges: the least Σ length · |flow|."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array, hstack
 
@@ -238,7 +245,7 @@ def _flow(network: Network, excess: Floats) -> float:
     scale, length = float(np.abs(excess).max()), float(network.lengths.max())
     solved = linprog(
         np.concatenate([network.lengths, network.lengths]) / length,
-        A_eq=hstack([leaves, -leaves]).tocsr()[:-1],  # what leaves the last node follows from the others
+        A_eq=hstack([leaves, -leaves]).tocsr()[:-1],  # the equation of the last node follows from the others
         b_eq=excess[:-1] / scale,
         method="highs",
     )
@@ -248,7 +255,7 @@ def _flow(network: Network, excess: Floats) -> float:
 
 
 def _without_rounding(excess: Floats, total: float) -> tuple[Floats, float]:
-    """The excess with sum zero, without the rounding errors of the subtraction, and the mass that moves."""
+    """Clear rounding errors from the difference of two masses, so that it sums to 0; and return the moving mass."""
     excess = np.where(np.abs(excess) <= 4 * np.finfo(float).eps * total, 0.0, excess)
     up, down = float(excess[excess > 0].sum()), float(-excess[excess < 0].sum())
     if up == 0 or down == 0:
@@ -257,7 +264,7 @@ def _without_rounding(excess: Floats, total: float) -> tuple[Floats, float]:
 
 
 def _coordinates(name: str, points: npt.ArrayLike, line: bool = False) -> Floats:
-    """Points as (n, dimensions); on a line a list of numbers will do."""
+    """Check coordinates of points, and return them with shape (n, dimensions); on a line a plain list is accepted."""
     places = np.asarray(points, dtype=np.float64)
     if line and places.ndim == 1:
         places = places[:, None]
@@ -265,22 +272,22 @@ def _coordinates(name: str, points: npt.ArrayLike, line: bool = False) -> Floats
         expected = "numbers on a line" if line else "rows of coordinates"
         raise InvalidInput(f"The points of the {name} have shape {places.shape}; give {expected}.")
     if not np.isfinite(places).all():
-        raise InvalidInput(f"A point of the {name} is not finite; give coordinates that are numbers.")
+        raise InvalidInput(f"A point of the {name} is not finite; give finite coordinates.")
     return places
 
 
 def _masses(p: npt.ArrayLike, count: int, q: npt.ArrayLike, other: int, normalise: bool) -> tuple[Floats, Floats]:
-    """Both masses, of equal sums."""
+    """Check two mass vectors, and return them with equal sums."""
     here, there = _mass("truth", p, count), _mass("estimate", q, other)
     if normalise:
-        # Divided by the largest first, so that neither very small nor very large masses leave the range of a float.
+        # Dividing by the largest mass first keeps very small and very large sums within the range of floats.
         here, there = here / here.max(), there / there.max()
         return here / here.sum(), there / there.sum()
     one, two = float(here.sum()), float(there.sum())
     if abs(one - two) > SAME * max(one, two):
         raise InvalidInput(
-            f"The truth has a mass of {one:g}, the estimate one of {two:g}; an earth mover's distance needs equal "
-            "masses, so divide both by their sums (normalise=True)."
+            f"The truth has a total mass of {one:g}, the estimate of {two:g}; an earth mover's distance needs equal "
+            "totals, so divide both by their sums (normalise=True)."
         )
     return here, there * (one / two)
 
@@ -288,9 +295,9 @@ def _masses(p: npt.ArrayLike, count: int, q: npt.ArrayLike, other: int, normalis
 def _mass(name: str, values: npt.ArrayLike, count: int) -> Floats:
     mass = np.asarray(values, dtype=np.float64)
     if mass.shape != (count,):
-        raise InvalidInput(f"The {name} has masses of shape {mass.shape}; there are {count} places.")
+        raise InvalidInput(f"The {name} has masses of shape {mass.shape}; give one mass for each of {count} places.")
     if not np.isfinite(mass).all() or (mass < 0).any():
-        raise InvalidInput(f"A mass of the {name} is negative or not finite; give masses from 0.")
+        raise InvalidInput(f"A mass of the {name} is negative or not finite; give finite masses, 0 or larger.")
     largest = mass.max(initial=0.0)
     if largest <= 0:
         raise InvalidInput(f"The {name} holds no mass, so it cannot be compared; give at least one positive mass.")

@@ -1,12 +1,13 @@
-"""Escrow: noise that the holder of a key can remove again, the "backdoor" of the paper (section 2.2). Off by default.
+"""Escrow: noise on readings that the holder of a key can remove, the paper's "backdoor" (section 2.2). Off by default.
 
-Every sensor draws its noise from a keyed stream instead of the operating system, with a key for each sensor and time:
+With escrow, a sensor draws its noise from a keyed stream instead of the operating system. There is a key for each
+sensor and time t:
 
     key(card, sensor, 0) = HMAC(master, card · sensor)      key(…, t + 1) = HMAC(key(…, t), "next")
 
-The holder of the master key computes the same integers and subtracts them, exactly. Towards everybody else the
-guarantee is *computational*: it holds as long as HMAC-SHA256 cannot be distinguished from random bits. A stolen master
-key reveals all raw readings of all sensors, also past ones (errata E4-9). A stolen sensor reveals future readings only.
+The holder of the master key can compute the same noise and subtract it exactly. Towards everybody else the guarantee is
+*computational*: it holds as long as nobody can distinguish HMAC-SHA256 from random bits. A stolen master key reveals
+all raw readings of all sensors, past ones included (errata E4-9). A stolen sensor reveals only future readings.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KEY_BYTES = 32
 
 
 class Escrow(Secret):
-    """The key holder's half: makes the keys of sensors, and removes their noise.
+    """The holder of the master key, who makes the keys of sensors and can remove the noise from their readings.
 
     Args:
         master: The master key, 32 bytes.
@@ -39,7 +40,7 @@ class Escrow(Secret):
 
     def __init__(self, master: bytes) -> None:
         if type(master) is not bytes or len(master) != KEY_BYTES:
-            raise InvalidInput(f"The master key of an escrow has {KEY_BYTES} bytes; Escrow.new() draws one.")
+            raise InvalidInput(f"The master key of an escrow must have {KEY_BYTES} bytes; Escrow.new() draws one.")
         self._master = master
 
     def __repr__(self) -> str:
@@ -47,15 +48,15 @@ class Escrow(Secret):
 
     @classmethod
     def new(cls) -> Escrow:
-        """A new master key, from the operating system."""
+        """Make an escrow with a new random master key from the operating system."""
         return cls(fresh_bytes(KEY_BYTES))
 
     def to_bytes(self) -> bytes:
-        """The master key. Protect it like the raw readings: it reveals them."""
+        """The master key of the escrow. It reveals all raw readings, so protect it like them."""
         return self._master
 
     def key_for(self, card: Card, sensor: str) -> bytes:
-        """The first key of a sensor under a card. Give it to the sensor at its first start, and do not store it.
+        """Make the first escrow key of a sensor. Give it to the sensor at its first start, and do not store it.
 
         Args:
             card: The sensor's card, made with ``escrow=True``.
@@ -65,7 +66,7 @@ class Escrow(Secret):
             InvalidInput: The card is without escrow, or the name is not a text.
         """
         if not card.escrow:
-            raise InvalidInput("The card is without escrow; make one with Readings.card(escrow=True).")
+            raise InvalidInput("The card has no escrow; make a card with Readings.card(escrow=True).")
         if not isinstance(sensor, str):
             raise InvalidInput(f"The sensor is {sensor!r}; give its name, a text.")
         return hmac.digest(self._master, json.dumps([card.to_json(), sensor]).encode(), "sha256")
@@ -73,15 +74,16 @@ class Escrow(Secret):
     def remove(self, card: Card, sensor: str, readings: Mapping[int, int]) -> dict[int, int]:
         """Remove the noise from a sensor's answers, exactly.
 
-        A wrong name, card or master key cannot be noticed: other noise is subtracted.
+        A wrong name, card or master key cannot be detected; the results are then wrong, because other noise is
+        subtracted.
 
         Args:
             card: The sensor's card.
             sensor: The sensor's name.
-            readings: The sensor's answers by time, in steps.
+            readings: The sensor's answers by index of time, in steps.
 
         Returns:
-            The readings by time, in steps.
+            The raw readings by index of time, in steps.
 
         Raises:
             InvalidInput: A time is not covered by the card, or an answer is not a whole number.
@@ -91,7 +93,9 @@ class Escrow(Secret):
             if type(time) is not int or not 0 <= time < card.times:
                 raise InvalidInput(f"The time is {time!r}; the card covers whole numbers from 0 to {card.times - 1}.")
             if isinstance(answer, bool) or not hasattr(answer, "__index__"):
-                raise InvalidInput(f"The answer of time {time} is not a whole number; give what Sensor.read returned.")
+                raise InvalidInput(
+                    f"The answer of time {time} is not a whole number; give the number that Sensor.read returned."
+                )
         for time in sorted(readings):
             while at < time:
                 key, at = next_key(key), at + 1

@@ -1,4 +1,4 @@
-"""A picture of the sources that were found, with their intervals, and of the distance to a known truth."""
+"""A picture of the recovered sources with their intervals, and of their distance to the true sources if known."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 _INK, _FAINT, _TRUTH, _FOUND = "#1f2328", "#6b7280", "#d55e00", "#0072b2"
-"""The last two can be distinguished with every kind of colour blindness (Okabe and Ito)."""
+"""Colours of text, axes, true sources and found sources; colour-blind readers can tell the last two apart."""
 
 _PALETTE = "cividis"
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A source in the picture: its place, its strength, and the radius of its 90 % interval."""
+    """A source in the picture: its place, its strength, and the radius of the 90 % interval of its place."""
 
     place: tuple[float, ...]
     strength: float
@@ -46,7 +46,7 @@ def draw_sources(
     sensors: Floats | None = None,
     distance: str = "",
 ) -> None:
-    """Write a PNG at 150 dots per inch: the estimate, and beside it the truth and the difference if it is given.
+    """Draw recovered sources as a PNG at 150 dots per inch: the estimate and, if given, the truth and the difference.
 
     Args:
         field: The places of the candidates.
@@ -54,13 +54,13 @@ def draw_sources(
         density: The expected share of each candidate, which is drawn as the estimate.
         found: The sources that were found.
         path: The file, or an open binary file.
-        caption: The text below the picture: the guarantee.
+        caption: The text below the picture, such as the guarantee.
         title: The text above the picture.
         truth: The true sources.
         sensors: Positions of the sensors, to be marked.
         distance: The distance of the estimate to the truth, in words.
     """
-    # Imported late: `import heathaze` stays quick. No pyplot: it keeps global state and wants a screen.
+    # Imported here to keep `import heathaze` fast. Not pyplot, which keeps global state and may need a screen.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -89,12 +89,12 @@ def draw_sources(
     figure.text(0.2 / wide, 1 - 0.12 / tall, title, size=12, weight="bold", **text)
     figure.text(0.2 / wide, (below - 0.72) / tall, "\n".join(lines), size=8, **text)
     FigureCanvasAgg(figure)
-    # matplotlib would name itself and its address in the file.
+    # By default matplotlib writes its own name and web address into the file.
     figure.savefig(path, format="png", metadata={"Software": None})
 
 
 def _ratio(field: Field) -> float:
-    """Height over width of a panel: that of a plate, between 0.25 and 1.6."""
+    """Height over width of a panel of the picture: that of the plate, limited to between 0.25 and 1.6."""
     if field.bounds is None or field.bounds.shape[1] != 2:
         return 0.8
     width, height = field.bounds[1] - field.bounds[0]
@@ -173,7 +173,7 @@ def _draw_plate(
     rows = len(np.unique(field.positions[:, 1]))
     from scipy.ndimage import gaussian_filter
 
-    # A thousand draws on thousands of cells would be single points.
+    # Smoothed, because a thousand draws on thousands of cells would look like single points.
     image = gaussian_filter(np.asarray(density).reshape(rows, -1), 1.0, mode="nearest")
     drawn = axes[0].imshow(
         100 * np.sqrt(image / max(image.max(), 1e-300)),
@@ -220,7 +220,7 @@ def _draw_plate(
 
 
 def _draw_moves(axes: Axes, positions: Floats, shares: Floats, truth: Sequence[Mark]) -> None:
-    """A line from each large share of the estimate to the true source that the cheapest plan moves it to."""
+    """Draw a line from each large share of the estimate to the true source to which the transport plan moves it."""
     heavy = np.argsort(-shares)[:400]
     heavy = heavy[shares[heavy] > 1e-3 * shares.max()]
     start, end = positions[heavy], np.array([mark.place for mark in truth])
@@ -232,7 +232,7 @@ def _draw_moves(axes: Axes, positions: Floats, shares: Floats, truth: Sequence[M
 
 
 def _cheapest_plan(start: Floats, here: Floats, end: Floats, there: Floats) -> Floats:
-    """The mass that moves from each start to each end in the transport plan of least cost."""
+    """Transport plan of least cost: the mass that moves from each place of the estimate to each true source."""
     from scipy.optimize import linprog
     from scipy.sparse import eye_array, kron, vstack
 
@@ -253,13 +253,13 @@ def _corners(positions: Floats) -> tuple[Floats, Floats]:
 
 
 _MOST_NODES = 20_000
-"""Larger graphs are drawn as a list of the nodes with the largest shares."""
+"""Largest number of nodes of a graph in a picture; a larger graph becomes a list of the nodes with large shares."""
 
 
 def _draw_graph(
     axes: Sequence[Axes], field: Field, shares: Floats, found: Sequence[Mark], truth: Sequence[Mark]
 ) -> None:
-    """Nodes at their values in the two slowest modes of heat: nodes that exchange much heat are close together."""
+    """Draw a graph with each node at its values in the two slowest heat modes, so that connected nodes are close."""
     assert field.network is not None
     if not 3 <= field.network.nodes <= _MOST_NODES:
         _draw_heaviest(axes, shares, truth)
@@ -292,9 +292,9 @@ def _slowest_modes(field: Field) -> Floats:
     if field.network.nodes <= 2000:
         modes = np.linalg.eigh(laplacian.toarray())[1]
     else:
-        # Shifted, since a Laplacian cannot be inverted; a fixed start makes the picture repeatable.
+        # The solver needs a shift, because a Laplacian has no inverse. A fixed start makes the picture repeatable.
         modes = eigsh(laplacian, k=3, sigma=-1e-3, v0=np.ones(field.network.nodes))[1]
-    # Ranks: one node that hangs by a thread would push all others into a corner.
+    # Ranks instead of values, because one weakly connected node would push all others into a corner.
     return np.argsort(np.argsort(modes[:, 1:3], axis=0), axis=0).astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Layouts: where sensors are, read from a file, and the field that they see. Public, fixed before any measurement."""
+"""Layouts: public positions of sensors, read from a file before any measurement, and the field that they read."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from heathaze.types import Floats
 _NUMBER_LIKE = re.compile(
     r"[+\-−]?[.,]?\d[\d.,'_ ]*(e[+\-]?\d+)?\s?[^\d\s]{0,3}|[+\-]?(nan|inf|infinity)", re.IGNORECASE
 )
-"""A number, perhaps with a decimal comma, with groups of thousands, or with a unit of up to three characters."""
+"""Pattern of a text that looks like a number, also with a decimal comma, thousands separators or a short unit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Sensors and their positions, or the nodes of a network and its edges.
+    """A layout: names and positions of sensors, or the nodes and edges of a network.
 
     Args:
         names: Names of the sensors, or of the nodes.
-        positions: One row for each sensor, in metres: x on a line, x and y on a plate.
+        positions: Coordinates in metres, one row for each sensor: x on a line, x and y on a plate.
         network: The network, instead of positions.
 
     >>> layout = Layout(("door", "window"), np.array([[1.0, 0.5], [3.0, 2.0]]))
@@ -52,17 +52,18 @@ class Layout:
 
     @property
     def dimensions(self) -> int:
-        """1 on a line, 2 on a plate, 0 on a graph."""
+        """Number of coordinates of a sensor: 1 on a line, 2 on a plate, 0 on a graph."""
         return 0 if self.positions is None else self.positions.shape[1]
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """A layout from a CSV file.
+        """Read a layout from a CSV file.
 
-        The columns are ``sensor, x`` for a line, in metres from its start; ``sensor, x, y`` for a plate, in metres from
-        its lower left corner; or ``from, to`` for the edges of a network, perhaps with ``weight`` (how readily heat
-        passes) and ``length`` (the distance of the ends), both 1 unless given. Fields are separated by commas and
-        numbers have points. Lines that begin with ``#`` are left out before the header.
+        A line has the columns ``sensor, x``, with x in metres from the start of the line. A plate has the columns
+        ``sensor, x, y``, in metres from its lower left corner. A network has the columns ``from, to`` with one edge per
+        row, and optionally ``weight`` (conductivity for heat) and ``length`` (distance between the ends), both 1 by
+        default. Fields are separated by commas, and numbers have decimal points. Before the header, lines that begin
+        with ``#`` are skipped.
 
         Args:
             path: The file.
@@ -79,8 +80,8 @@ class Layout:
             if any(_NUMBER_LIKE.fullmatch(column) for column in columns):
                 raise UnreadableData(f"{path} has no header; begin it with sensor,x or sensor,x,y or from,to.")
             raise UnreadableData(
-                f"{path} has the columns {', '.join(sorted(columns)) or 'none'}; a layout has sensor, x and perhaps y, "
-                "or from and to."
+                f"{path} has the columns {', '.join(sorted(columns)) or 'none'}; give the columns sensor,x or "
+                "sensor,x,y or from,to."
             )
         axes = ("x", "y") if "y" in columns else ("x",)
         names = tuple(row["sensor"] for row in rows)
@@ -107,26 +108,25 @@ class Layout:
         walls: Walls = "open",
         sensors: Sequence[str] | None = None,
     ) -> Field:
-        """The field that the sensors read at some times: a row for each time and sensor, time by time.
+        """Make the field that the sensors of the layout read at some times.
 
-        All these readings are protected together.
+        The field has one row for each reading: all sensors at the first time, then all sensors at the next time. All
+        these readings are protected together.
 
         Args:
-            times: Since the heat was set free, positive, in any unit.
+            times: Times since the heat was released, positive, in any unit.
             diffusivity: Square metres per unit of time; on a graph, the factor of the weights per unit of time.
-            size: The length of the line, or width and height of the plate, in metres.
+            size: Length of the line, or width and height of the plate, in metres.
             walls: ``"open"`` or ``"insulated"``, for a plate.
-            sensors: The sensors that are read; all unless given.
+            sensors: Names of the sensors that are read. By default all sensors.
 
         Returns:
-            A line, a plate or a graph; :class:`~heathaze.sensors.Snapshots` of them for several times.
+            A line, a plate or a graph; for several times, :class:`~heathaze.sensors.Snapshots` of them.
 
         Raises:
             InvalidInput: A number is out of range, or a sensor is unknown or outside of the line or plate.
         """
-        since = [
-            _amount(time, "A time", "heat needs time to spread: count from when it was set free") for time in times
-        ]
+        since = [_amount(time, "A time", "give a positive time since the heat was released") for time in times]
         speed = _amount(diffusivity, "The diffusivity", "give a positive number")
         read = self._numbers(self.names if sensors is None else sensors)
         extent = self._extent(size)
@@ -136,26 +136,27 @@ class Layout:
 
     def _numbers(self, sensors: Sequence[str]) -> list[int]:
         if (twice := _first_repeated(sensors)) is not None:
-            raise InvalidInput(f"The sensor {twice!r} is to be read twice; name each sensor once.")
+            raise InvalidInput(f"The sensor {twice!r} is named twice; name each sensor once.")
         return [self.number_of(name) for name in sensors]
 
     def number_of(self, name: str, what: str = "sensor") -> int:
-        """The index of a sensor, or of a node, among the names.
+        """Find the index of a sensor, or of a node, in the layout.
 
         Args:
-            name: The name.
-            what: What the name stands for, for the sentence.
+            name: The name of the sensor or node.
+            what: The word for it in the error sentence, such as "sensor".
 
         Raises:
-            InvalidInput: There is no such name. A name that looks like a number is not quoted: if columns are swapped,
-                it is a reading.
+            InvalidInput: There is no such name. The sentence does not quote a name that looks like a number, because
+                it may be a private reading if columns were swapped.
         """
         if name in self._places:
             return self._places[name]
         if _NUMBER_LIKE.fullmatch(name.strip()):
             among = " in the readings" if what == "sensor" else ""
             raise InvalidInput(
-                f"A {what}{among} is not in the layout; its name looks like a number: are the columns swapped?"
+                f"A {what}{among} is not in the layout; its name looks like a number, so check whether columns are "
+                "swapped."
             )
         todo = "add it, or leave its readings out" if what == "sensor" else "add it, or leave it out"
         raise InvalidInput(f"There is no {what} {name!r} in the layout; {todo}.")
@@ -165,7 +166,7 @@ class Layout:
         return {name: index for index, name in enumerate(self.names)}
 
     def _extent(self, size: Sequence[float] | None) -> tuple[float, ...]:
-        """Length, or width and height; empty on a graph."""
+        """Check the size of the layout: its length, or width and height; empty on a graph."""
         if self.network is not None:
             return ()
         try:
@@ -174,15 +175,15 @@ class Layout:
             found = ()
         if len(found) != self.dimensions:
             wanted = "its length" if self.dimensions == 1 else "its width and height"
-            found_size = "" if size is None else f", and the size is {shown(size)}"
+            found_size = "" if size is None else f", but the size is {shown(size)}"
             raise InvalidInput(
-                f"The layout has {self.dimensions} coordinates a sensor{found_size}; give the size, {wanted} in "
+                f"The layout has {self.dimensions} coordinates per sensor{found_size}; give the size, {wanted} in "
                 "metres, as a list."
             )
         return tuple(length(side, "A side of the size", "metres") for side in found)
 
     def _check_places(self, size: tuple[float, ...], read: list[int]) -> None:
-        """Refuse sensors outside or at one place, by their names: fields know only their numbers."""
+        """Refuse sensors that lie outside or at the same place; the sentences name them, which a field could not."""
         if self.positions is None:
             return
         shape = "line" if self.dimensions == 1 else "plate"
@@ -209,13 +210,15 @@ class Layout:
         where = self.positions[read]
         if self.dimensions == 1:
             if walls != "open":
-                raise InvalidInput(f"A line has open ends; found walls {walls!r}. Use a plate, with x and y.")
+                raise InvalidInput(
+                    f"walls is {walls!r}, but a line always has open ends; leave walls out, or use a plate (x and y)."
+                )
             return Line(512, None, spread, length=size[0], sensors=where)
         return Plate((size[0], size[1]), where, spread, walls=walls)
 
 
 def _amount(value: float, name: str, todo: str) -> float:
-    """A positive finite number, or a sentence."""
+    """Check a time or a diffusivity: a positive finite number."""
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Protected readings, which anyone may see: in memory, and as a CSV file that says what it promises."""
+"""Noisy readings, which may be published: in memory, and as a CSV file that states its privacy guarantee."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ _MARK = "# heathaze readings "
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyReadings:
-    """Readings with noise. They are public: whatever is computed from them costs no further privacy.
+    """Readings with noise. They are public, so anything computed from them costs no further privacy.
 
     Args:
-        field: What the sensors read of the sources.
-        values: A number for each row of the field; NaN where no reading was taken.
+        field: The linear map from sources to readings.
+        values: One noisy reading for each row of the field; NaN marks a missing reading.
         deviation: Standard deviation of the noise of each reading, in the unit of a reading.
-        guarantee: What the noise guarantees; None for readings of unknown origin.
-        simulated: Whether the noise can be repeated. Such readings hide nothing and cannot be saved.
+        guarantee: The privacy guarantee of the noise; None for readings of unknown origin.
+        simulated: Whether the noise came from a seed and can be repeated. Such readings hide nothing and cannot be
+            saved.
     """
 
     field: Field
@@ -50,15 +51,15 @@ class NoisyReadings:
         return f"<NoisyReadings: {taken} of {len(self.values)}, noise ± {self.deviation:.3g}, {promise}>"
 
     def sources(self, **known: Any) -> Sources:
-        """The likely places of the sources.
+        """Find the likely places of the sources from the noisy readings.
 
-        Rows of the field without a reading are left out.
+        Missing readings are left out.
 
         Args:
             known: Arguments of :func:`heathaze.sensors.find_sources`, such as ``number`` and ``strengths``.
 
         Returns:
-            What the readings say about the sources.
+            The likely sources, with their uncertainty.
         """
         from heathaze.sensors.recovery.posterior import find_sources
 
@@ -74,28 +75,31 @@ class NoisyReadings:
         *,
         physics: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write a CSV file of sensor, time and value. Its first line holds the guarantee and the size of the noise.
+        """Save the noisy readings as a CSV file of sensor, time and value.
+
+        The first line of the file holds the guarantee and the standard deviation of the noise.
 
         Args:
             path: The file.
-            sensors: Names of the sensors, as many as the field reads at each time, in the field's order.
-            times: In rising order.
+            sensors: Names of the sensors that are read at each time, in the field's order.
+            times: The times, ascending.
             physics: The arguments of :meth:`Layout.field` that :meth:`load` needs: diffusivity, size and walls.
 
         Raises:
-            SimulatedRelease: The noise can be repeated.
-            InvalidInput: There is no guarantee, or the sensors and times are not as many as the readings.
-            CannotWrite: The disk refuses.
+            SimulatedRelease: The noise came from a seed and can be repeated.
+            InvalidInput: There is no guarantee, or sensors × times is not the number of readings.
+            CannotWrite: The file cannot be written.
         """
         if self.simulated:
             raise SimulatedRelease(
-                "These readings were made with simulated randomness; they hide nothing, so are not saved."
+                "These readings were made with simulated randomness, whose noise anyone can repeat; protect the raw "
+                "readings again without randomness=Simulation(…) to save them."
             )
         if self.guarantee is None:
             raise InvalidInput("These readings carry no guarantee; save the output of Readings.protect.")
         if len(sensors) * len(times) != len(self.values):
             raise InvalidInput(
-                f"There are {len(sensors)} sensors and {len(times)} times, and {len(self.values)} readings; "
+                f"There are {len(sensors)} sensors and {len(times)} times, but {len(self.values)} readings; "
                 "give the name of each sensor and each time once."
             )
         header: dict[str, Any] = {"deviation": self.deviation, "guarantee": self.guarantee.to_dict()}
@@ -105,45 +109,47 @@ class NoisyReadings:
 
     @classmethod
     def load(cls, path: str | Path, layout: Layout, *, deviation: float | None = None, **physics: Any) -> Self:
-        """Protected readings from a file that :meth:`save` wrote, or from any CSV file of sensor, time and value.
+        """Load noisy readings from a file written by :meth:`save`, or from any CSV file of sensor, time and value.
 
         Args:
             path: The file.
-            layout: Where the sensors are.
-            deviation: Standard deviation of the noise; what the file says unless given.
-            physics: Arguments of :meth:`Layout.field`: diffusivity, size and walls; what the file says unless given.
+            layout: The layout of the sensors.
+            deviation: Standard deviation of the noise. By default the value in the file.
+            physics: Arguments of :meth:`Layout.field`: diffusivity, size and walls. By default the values in the file.
 
         Raises:
             UnreadableData: The file cannot be read.
-            InvalidInput: The file does not say how large its noise is or how quickly heat spreads, or it names a
-                sensor that the layout does not have.
+            InvalidInput: The standard deviation or the diffusivity is neither given nor in the file, or the file names
+                a sensor that the layout does not have.
         """
         table = NoisyTable.read(path)
         noise = table.header.get("deviation") if deviation is None else deviation
         if noise is None:
             raise InvalidInput(
-                f"{path} does not say how large its noise is; give its standard deviation, or protect it first."
+                f"{path} does not state the standard deviation of its noise; give deviation, or protect the readings "
+                "first."
             )
         given = {name: value for name, value in physics.items() if value is not None}
         known = {**table.header.get("physics", {}), **given}
         if "diffusivity" not in known:
-            raise InvalidInput(f"{path} does not say how quickly heat spreads; give the diffusivity.")
+            raise InvalidInput(f"{path} does not state how fast heat spreads; give the diffusivity.")
         return cls(layout.field(table.times, sensors=table.sensors, **known), table.values, noise, table.guarantee)
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """A file of protected readings, before a layout says where the sensors are.
+    """The content of a file of noisy readings, without the positions of the sensors, which a layout gives.
 
-    The first line is ``# heathaze readings`` and a JSON object with the fields ``version``, ``deviation``,
-    ``guarantee`` and perhaps ``physics``. The table follows: sensor, time, value, one row for each reading. Files of
-    other origin have no such line.
+    The first line of the file is ``# heathaze readings`` and a JSON object with the fields ``version``, ``deviation``,
+    ``guarantee`` and optionally ``physics``. Then follows a table of sensor, time and value, with one row for each
+    reading. Files that Heathaze did not write have no such first line.
 
     Args:
         sensors: Names of the sensors, in the order of the file.
-        times: In rising order.
-        values: ``len(times) · len(sensors)`` numbers, time by time; NaN where no reading was taken.
-        header: The JSON object without its version; empty for files of other origin.
+        times: The times, ascending.
+        values: ``len(times) · len(sensors)`` readings: all sensors at the first time, then all at the next. NaN marks a
+            missing reading.
+        header: The JSON object without its version; empty for files that Heathaze did not write.
     """
 
     sensors: tuple[str, ...]
@@ -153,25 +159,25 @@ class NoisyTable:
 
     @property
     def guarantee(self) -> Guarantee | None:
-        """What the file promises."""
+        """The privacy guarantee stated in the file of readings, or None."""
         return Guarantee.from_dict(self.header["guarantee"]) if "guarantee" in self.header else None
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """The file's table and header, checked.
+        """Read and check a file of noisy readings: its table and its header.
 
         Raises:
-            UnreadableData: The file cannot be read, or its first line is not as :meth:`write` writes it.
-            InvalidInput: The file is of another version.
+            UnreadableData: The file cannot be read, or its first line was not written by :meth:`write`.
+            InvalidInput: The file has another version.
         """
         sensors, times, values = read_readings(path)
         return cls(sensors, times, np.array(values), read_header(path) or {})
 
     def write(self, path: str | Path) -> None:
-        """Write the file; rows without a reading are left out.
+        """Write the file of noisy readings; missing readings are left out.
 
         Raises:
-            CannotWrite: The disk refuses; no half-written file is left.
+            CannotWrite: The file cannot be written; no half-written file is left.
         """
         first = _MARK + json.dumps({"version": VERSION, **self.header}, ensure_ascii=False)
         pairs = ((time, sensor) for time in self.times for sensor in self.sensors)
@@ -182,11 +188,11 @@ class NoisyTable:
 
 
 def read_header(path: str | Path) -> dict[str, Any] | None:
-    """What the first line of a file of protected readings says; None for other files.
+    """Read the first line of a file of noisy readings; return None for files that Heathaze did not write.
 
     Raises:
         UnreadableData: The line is damaged or was edited.
-        InvalidInput: The file is of another version.
+        InvalidInput: The file has another version.
     """
     with Path(path).open(encoding="utf-8-sig") as file:
         first = file.readline()
@@ -197,17 +203,21 @@ def read_header(path: str | Path) -> dict[str, Any] | None:
         version = header.pop("version")
     except (ValueError, LookupError, AttributeError, TypeError, RecursionError):
         raise UnreadableData(
-            f"The first line of {path} cannot be read; take the file as `heathaze sensors` wrote it."
+            f"The first line of {path} cannot be read; use the unchanged file that `heathaze sensors` wrote."
         ) from None
     if version != VERSION:
-        raise InvalidInput(f"{path} is of version {shown(version)}; this program knows {VERSION}: use a newer one.")
+        raise InvalidInput(
+            f"{path} has version {shown(version)}, but this program reads version {VERSION}; use a newer program."
+        )
     if not _is_sound(header):
-        raise UnreadableData(f"The first line of {path} was changed; take the file as `heathaze sensors` wrote it.")
+        raise UnreadableData(
+            f"The first line of {path} was edited; use the unchanged file that `heathaze sensors` wrote."
+        )
     return dict(header)
 
 
 def _is_sound(header: Mapping[str, Any]) -> bool:
-    """Whether the fields are such as :meth:`NoisyReadings.save` writes; the file may come from a stranger."""
+    """Whether a header has the types that :meth:`NoisyReadings.save` writes; the file may come from a stranger."""
     physics = header.get("physics", {})
     try:
         if "guarantee" in header:

@@ -1,4 +1,4 @@
-"""Noise for the readings of sensors: it hides the exact places of sources and keeps their neighbourhood visible.
+"""Noise for the readings of sensors, which hides the exact places of sources but keeps their neighbourhood visible.
 
 The page ``readings.md`` has the theorem and its proof.
 """
@@ -33,36 +33,36 @@ from heathaze.sensors.sensitivity import Sensitivity, sensitivity
 from heathaze.types import Floats
 
 FINENESS = 21
-"""The noise is 2^21 to 2^22 steps, plus a margin for rounding (``readings.md``)."""
+"""The noise has a scale of 2^21 to 2^22 rounding steps, plus a margin for rounding (``readings.md``)."""
 
 ROUNDING = 1.25
-"""Steps by which rounding may change the difference of two readings.
+"""Largest change, in steps, that rounding makes to the difference of two readings.
 
-Rounding to steps changes each reading by at most half a step. Below 2^50 steps the last place of a float is at most an
-eighth of a step, so each float may be an eighth of a step away from its number. Twice both is 1.25.
+Rounding to steps changes each reading by at most half a step. A float below 2^50 steps has a rounding error of at most
+an eighth of a step. Two readings differ by at most 2 · (1/2 + 1/8) = 1.25 steps more.
 """
 
 _BITS = 24
-"""The most bits in the scale of the noise that the exact samplers can draw."""
+"""Largest number of bits in the scale of noise, in steps, that the exact samplers can draw."""
 
 _LEAST, _MOST = Fraction(1, 10**100), Fraction(10**100)
-"""Limits of reach and sensitivity, beyond which floats overflow or underflow."""
+"""Smallest and largest reach and sensitivity; beyond these limits floats could overflow or underflow."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Readings:
-    """Differential privacy for the readings of sensors.
+    """Mechanism that adds noise to the readings of sensors, with differential privacy for the places of sources.
 
-    The noise hides whether sources moved by at most ``reach`` in all, strength times distance. It is calibrated for the
-    whole vector of readings, all sensors and all times together. A guarantee for each reading alone would not protect
-    the sources, because all sensors see the same sources (errata E4-3).
+    The noise hides whether sources moved, as long as the sum of strength times distance is at most ``reach``. The noise
+    is calibrated for the whole vector of readings, of all sensors at all times together. A guarantee for single
+    readings would not protect the sources, because all sensors see the same sources (errata E4-3).
 
     Args:
-        field: What sensors read of sources, for example ``Line(n=100, m=50, T=0.05)``.
-        reach: α. A source of strength 1 is hidden within this distance, one of strength 2 within half of it; in units
-            of strength times the field's unit of length.
-        epsilon: Privacy loss of all readings together.
-        delta: Positive for Gaussian noise; 0 for Laplace noise and a pure guarantee.
+        field: The linear map from sources to readings, for example ``Line(n=100, m=50, T=0.05)``.
+        reach: The paper's α, in units of strength times the field's unit of length. A source of strength 1 is hidden
+            within this distance, a source of strength 2 within half of this distance.
+        epsilon: Privacy loss ε of all readings together.
+        delta: Probability δ with which the promise may fail: positive for Gaussian noise, 0 for Laplace noise.
 
     Raises:
         InvalidInput: The reach, epsilon or delta is out of range.
@@ -94,27 +94,28 @@ class Readings:
 
     @functools.cached_property
     def sensitivity(self) -> Sensitivity:
-        """The largest change of the readings if sources move by the reach, rounded up.
+        """Sensitivity of the readings: the largest change if sources move by the reach, rounded up.
 
         Raises:
-            InvalidInput: Delta is smaller than the probability that the sensitivity is too small.
+            InvalidInput: Delta is smaller than the probability that the computed sensitivity is too small.
         """
         found = sensitivity(self.field, math.nextafter(float(self.reach), math.inf))
         if found.failure_probability >= self.delta and found.failure_probability > 0:
             raise InvalidInput(
-                f"The sensitivity of so many sensors is too small with probability {found.failure_probability:.2g}, "
-                f"and delta is {decimal(self.delta)}; give a larger delta, such as 1e-9, or read fewer sensors."
+                "With so many sensors the sensitivity is computed by a random search, which fails with probability "
+                f"{found.failure_probability:.2g}, but delta is {decimal(self.delta)}; give a larger delta, such as "
+                "1e-9, or read fewer sensors."
             )
         return found
 
     @functools.cached_property
     def _noise(self) -> tuple[int, int, int]:
-        """The exponent of a step (a power of two), the sensitivity in steps, and the scale of the noise in steps."""
+        """Scale of the noise: log₂ of a rounding step, then sensitivity and noise scale, both in steps."""
         ratio = _gaussian_ratio(self.epsilon, self.delta) if self.delta > 0 else 1 / float(self.epsilon)
         steps = math.floor(math.log2(self._change * ratio)) - FINENESS
         counted = self._counted(steps)
         scale = math.ceil(ratio * counted)
-        least = 1  # Doubles, so that the loop ends after a few turns even where the cost hardly falls.
+        least = 1  # The smallest increase doubles, so that the loop ends soon even if the cost hardly falls.
         while scale.bit_length() <= _BITS and (cost := self._price(counted, scale)) > self.epsilon:
             scale = max(scale + least, math.ceil(scale * cost / self.epsilon))
             least *= 2
@@ -129,25 +130,28 @@ class Readings:
         return compose([self._event(counted, scale)], self._delta).epsilon
 
     def _counted(self, steps: int) -> int:
-        """The sensitivity in steps of 2^steps, with ROUNDING for each reading."""
+        """Sensitivity as a number of steps of size 2^steps, with a margin of ROUNDING steps for each reading."""
         readings = self.field.shape[0]
         rounding = ROUNDING * (math.sqrt(readings) if self.delta > 0 else readings)
         return math.ceil(math.ldexp(self._change, -steps) * (1 + 1e-12) + rounding)
 
     @property
     def _change(self) -> float:
-        """The sensitivity in the norm of the noise, in the unit of a reading."""
+        """Sensitivity in the unit of a reading: in ‖·‖₂ for Gaussian noise, in ‖·‖₁ for Laplace noise."""
         change = self.sensitivity.l2 if self.delta > 0 else self.sensitivity.l1
         if not _LEAST <= change <= _MOST:
             raise InvalidInput(
-                f"The sensitivity of the readings is {change:g}, and must be from 1e-100 to 1e100; check the units of "
-                "lengths, times and readings, and whether the sensors see the sources at all."
+                f"The sensitivity of the readings is {change:g}, but must be between 1e-100 and 1e100; check the units "
+                "of lengths, times and readings, and whether heat of the sources reaches the sensors."
             )
         return change
 
     @property
     def _delta(self) -> Fraction:
-        """δ minus the probability that the sensitivity is too small, which is positive on large graphs."""
+        """The δ that is left for the noise: δ minus the probability that the computed sensitivity is too small.
+
+        That probability is positive only on large graphs.
+        """
         return self.delta - Fraction(self.sensitivity.failure_probability)
 
     def _event(self, counted: int, scale: int) -> Event:
@@ -157,13 +161,13 @@ class Readings:
 
     @property
     def event(self) -> Event:
-        """The event that the accountant composes: sensitivity and scale of the noise, in steps."""
+        """The privacy event that a ledger charges: sensitivity and scale of the noise, in steps."""
         _, counted, scale = self._noise
         return self._event(counted, scale)
 
     @property
     def step(self) -> float:
-        """The unit of published readings, a power of two."""
+        """Size of the rounding step, a power of two; published readings are multiples of it."""
         return math.ldexp(1.0, self._noise[0])
 
     @property
@@ -176,16 +180,16 @@ class Readings:
         return math.ldexp(scale if self.delta > 0 else scale * math.sqrt(2), steps)
 
     def guarantee(self, trust: Trust = Trust.CENTRAL) -> Guarantee:
-        """The guarantee of the readings.
+        """The privacy guarantee of the noisy readings.
 
         Args:
-            trust: Who adds the noise.
+            trust: The party that adds the noise and must be trusted.
         """
         reach = f"{_exactly(self.reach)} {unit_after(self.reach, self.field.unit)}"
         return Guarantee(PrivacyLoss(self.epsilon, self.delta), Unit.SOURCE, Adjacency.EARTH_MOVER, trust, reach=reach)
 
     def parameters(self) -> dict[str, Any]:
-        """Public parameters, as texts."""
+        """Public parameters of the readings' noise, as texts."""
         return {"reach": str(self.reach), "epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     # ── by a curator, or by the sensors ─────────────────────────────────────────────────────────────────────────────
@@ -193,22 +197,22 @@ class Readings:
     def protect(
         self, readings: npt.ArrayLike, *, ledger: Ledger | Budget | None = None, randomness: Randomness | None = None
     ) -> NoisyReadings:
-        """Add noise to raw readings that one party holds.
+        """Add noise to raw readings that one trusted party holds.
 
         The readings are checked first, then the ledger is charged, then the noise is drawn.
 
         Args:
-            readings: One number for each row of the field, time by time and at each time in the field's order of
-                sensors; NaN where no reading was taken.
-            ledger: The budget of these sources.
-            randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
+            readings: One reading for each row of the field: all sensors at the first time, in the field's order, then
+                all sensors at the next time. NaN marks a missing reading.
+            ledger: The privacy budget of these sources.
+            randomness: Leave this out. ``Simulation(seed)`` is for tests and papers.
 
         Returns:
-            Readings that may be published.
+            Noisy readings, which may be published.
 
         Raises:
-            InvalidInput: The readings do not fit the field; nothing was charged.
-            BudgetExceeded: The ledger has too little left; nothing was charged and no noise was drawn.
+            InvalidInput: The readings do not fit the field. Nothing was charged.
+            BudgetExceeded: The remaining budget is too small. Nothing was charged, and no noise was drawn.
             TooLarge: The noise is too large to be drawn exactly.
         """
         values = self._checked(readings)
@@ -217,7 +221,9 @@ class Readings:
         with np.errstate(over="ignore", under="ignore"):
             shifted = np.ldexp(values[there], -steps)
         if (np.abs(shifted) >= MOST_STEPS).any():
-            raise InvalidInput(f"A reading has 2^50 steps of {self.step:g} or more; see that the unit is right.")
+            raise InvalidInput(
+                f"A reading is larger than 2^50 rounding steps of {self.step:g}; check the unit of the readings."
+            )
         exactly = np.rint(shifted)
         warn_if_weak(self.epsilon)
         receipt = pay(self.guarantee(), self.event, ledger=ledger, randomness=randomness)
@@ -229,22 +235,23 @@ class Readings:
 
     @property
     def times(self) -> int:
-        """How often each sensor reads: the number of snapshots if all have the same number of readings, else 1."""
+        """Number of readings of each sensor: the number of snapshots if all have equally many readings, else 1."""
         if isinstance(self.field, Snapshots) and len({part.shape[0] for part in self.field.fields}) == 1:
             return len(self.field.fields)
         return 1
 
     def card(self, *, escrow: bool = False, ledger: Ledger | Budget | None = None) -> Card:
-        """The card that each sensor needs to add its own noise, once for each of :attr:`times`.
+        """Make the card with which sensors add noise to their own readings, once for each of :attr:`times`.
 
-        Making a card is the release: it is paid here. A second card lets sensors answer again, and costs again.
+        The privacy loss of the readings is charged here, when the card is made. A second card lets sensors answer
+        again, and is charged again.
 
         Args:
-            escrow: Whether sensors draw their noise from a key, so that the key's holder can remove it.
-            ledger: The budget of these sources. It is charged before the card is returned.
+            escrow: Whether sensors draw their noise from a key, so that the holder of the key can remove the noise.
+            ledger: The privacy budget of these sources. It is charged before the card is returned.
 
         Raises:
-            BudgetExceeded: The ledger has too little left; nothing was charged and there is no card.
+            BudgetExceeded: The remaining budget is too small. Nothing was charged, and no card was made.
         """
         warn_if_weak(self.epsilon)
         steps, _, scale = self._noise
@@ -254,37 +261,38 @@ class Readings:
         return card
 
     def collected(self, answers: npt.ArrayLike, card: Card) -> NoisyReadings:
-        """Readings from the answers of sensors that added their own noise.
+        """Collect the answers of sensors that added noise to their own readings.
 
         Args:
-            answers: Whole numbers of steps, one for each row of the field, time by time and at each time in the field's
-                order of sensors; NaN where no answer came.
-            card: The card of the sensors. It was paid when it was made.
+            answers: Whole numbers of steps, one for each row of the field: all sensors at the first time, in the
+                field's order, then all sensors at the next time. NaN marks a missing answer.
+            card: The card of the sensors. Its privacy loss was charged when the card was made.
 
         Returns:
-            Readings that may be published.
+            Noisy readings, which may be published.
 
         Raises:
             InvalidInput: The answers do not fit the field.
-            PromiseBroken: The card has too little noise for these readings, or is for another number of times.
+            PromiseBroken: The card has too little noise for these readings, or covers another number of times.
         """
         values = self._checked(answers, "answer")
         there = np.isfinite(values)
         if (np.rint(values[there]) != values[there]).any() or (np.abs(values[there]) >= 2.0**53).any():
             raise InvalidInput(
-                "An answer is not a whole number below 2^53; give what Sensor.read returned, and NaN where none came."
+                "An answer is not a whole number below 2^53; give the numbers that Sensor.read returned, and NaN for "
+                "missing answers."
             )
         if card.times != self.times:
             raise PromiseBroken(
-                f"The sensors' card covers {card.times} times, and the field has {self.times}; "
-                "use the readings that the card was made for."
+                f"The sensors' card covers {card.times} times, but the field has {self.times}; "
+                "use the Readings object that made the card."
             )
         noise = "gaussian" if self.delta > 0 else "laplace"
         cost = self._price(self._counted(card.steps), card.scale)
         if card.noise != noise or cost > self.epsilon:
             raise PromiseBroken(
-                f"The sensors' card has {card.noise} noise that costs ε = {decimal(cost)} here, and {noise} noise of "
-                f"ε = {decimal(self.epsilon)} is promised; use the readings that the card was made for."
+                f"The sensors' card has {card.noise} noise that costs ε = {decimal(cost)} here, but {noise} noise of "
+                f"ε = {decimal(self.epsilon)} is promised; use the Readings object that made the card."
             )
         return NoisyReadings(
             self.field,
@@ -300,31 +308,31 @@ class Readings:
         try:
             values = np.asarray(readings, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise InvalidInput(f"Some {noun} is not a number; leave it empty (NaN) if there is none.") from None
+            raise InvalidInput(f"Some {noun}s are not numbers; give numbers, and NaN for missing {noun}s.") from None
         rows = self.field.shape[0]
         if values.ndim != 1:
             raise InvalidInput(
-                f"The {noun}s have the shape {values.shape}, and must have ({rows},): one for each row of the field, "
-                "time by time and at each time in the field's order of sensors."
+                f"The {noun}s have the shape {values.shape}, but must have ({rows},); give one {noun} for each row of "
+                "the field: all sensors at the first time, then all sensors at the next time."
             )
         if len(values) != rows:
-            raise InvalidInput(f"There are {len(values)} {noun}s, and the field has {rows} rows: one each.")
+            raise InvalidInput(f"Got {len(values)} {noun}s for a field of {rows} rows; give one {noun} per row.")
         if np.isinf(values).any():
-            raise InvalidInput(f"Some {noun} is infinite; leave it empty (NaN) if there is none.")
+            raise InvalidInput(f"Some {noun}s are infinite; give finite numbers, and NaN for missing {noun}s.")
         if not np.isfinite(values).any():
-            raise InvalidInput(f"There is no {noun} at all; nothing was charged.")
+            raise InvalidInput(f"All {noun}s are missing (NaN); give at least one. Nothing was charged.")
         return values
 
 
 def _gaussian_ratio(epsilon: Fraction, delta: Fraction) -> float:
-    """σ over sensitivity of the analytic Gaussian mechanism (Balle and Wang 2018)."""
+    """Standard deviation of the noise over sensitivity, by the analytic Gaussian mechanism (Balle and Wang 2018)."""
     from dp_accounting import get_sigma_gaussian
 
     return float(get_sigma_gaussian(float(epsilon), float(delta))) * (1 + 1e-9)
 
 
 def unit_after(count: Fraction, unit: str) -> str:
-    """A unit of length as it is written after a number: in the plural unless the number is 1.
+    """Name of a unit of length after a number, for the guarantee: in the plural unless the number is 1.
 
     >>> unit_after(Fraction(1, 2), "metre"), unit_after(Fraction(1), "unit of edge length")
     ('metres', 'unit of edge length')
@@ -342,12 +350,14 @@ def _parse_reach(value: Number) -> Fraction:
     if number <= 0:
         raise InvalidInput(f"reach is {shown(value)}; give a positive number.")
     if not _LEAST <= number <= _MOST:
-        raise InvalidInput(f"reach is {'above 1e100' if number > 1 else 'below 1e-100'}; give a number between them.")
+        raise InvalidInput(
+            f"reach is {'above 1e100' if number > 1 else 'below 1e-100'}; give a number between 1e-100 and 1e100."
+        )
     return number
 
 
 def _exactly(value: Fraction) -> str:
-    """A number as an exact text: a decimal if it has finitely many digits, else a fraction.
+    """Format the reach as an exact text: a decimal if it has finitely many digits, else a fraction.
 
     >>> _exactly(Fraction("0.9999991")), _exactly(Fraction(1, 3)), _exactly(Fraction(2))
     ('0.9999991', '1/3', '2')

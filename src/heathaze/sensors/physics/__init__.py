@@ -1,7 +1,7 @@
-"""Fields: what sensors read of sources, as linear maps with a fast product and adjoint; see ``diffusion.md``.
+"""Physics of sensors: a field is the linear map from strengths of sources to readings of sensors; see ``diffusion.md``.
 
-All of them satisfy :class:`heathaze.sensors.physics.field.Field`. ``only(rows)`` and ``without(rows)`` leave out
-missing readings.
+Every class here satisfies :class:`heathaze.sensors.physics.field.Field` and has fast products with the map and its
+adjoint. The methods ``only(rows)`` and ``without(rows)`` leave out missing readings.
 """
 
 from heathaze.sensors.physics.graph import Graph

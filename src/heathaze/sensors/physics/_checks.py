@@ -1,4 +1,4 @@
-"""Checks that all fields share: lengths, positions of sensors, rows that are kept."""
+"""Input checks that all fields share: lengths, positions of sensors, and masks of readings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
 
 MOST_LENGTH = 1e30
-"""The largest length; its inverse is the smallest. Squares and cubes of lengths are then finite."""
+"""Largest length; the smallest is its inverse. Within these limits squares and cubes of lengths do not overflow."""
 
 
 def length(value: float, name: str, meaning: str) -> float:
-    """A length between 1e-30 and 1e30.
+    """Check a length of a field: a number between 1e-30 and 1e30.
 
     Raises:
-        InvalidInput: It is not.
+        InvalidInput: The length is not such a number.
     """
     number = positive(value, name, meaning)
     if not 1 / MOST_LENGTH <= number <= MOST_LENGTH:
@@ -30,7 +30,10 @@ def length(value: float, name: str, meaning: str) -> float:
 
 
 def spread(T: float, size: float) -> float:
-    """T, with √T between a millionth and a million times the size: below, only a sensor at the source would see it."""
+    """Check a field's T (diffusivity times time): √T must lie between a millionth and a million times the size.
+
+    With a smaller T, heat would reach only sensors that lie exactly at a source.
+    """
     area = positive(T, "T", "diffusivity times time, an area")
     if not 1e-12 * size**2 <= area <= 1e12 * size**2:
         raise InvalidInput(
@@ -41,7 +44,7 @@ def spread(T: float, size: float) -> float:
 
 
 def coordinates(values: npt.ArrayLike, dimensions: int, what: str) -> Floats:
-    """Finite coordinates, shape (k, dimensions); in one dimension also plain numbers."""
+    """Check coordinates of places: finite, shape (k, dimensions); in one dimension a plain list is accepted too."""
     try:
         found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -51,12 +54,13 @@ def coordinates(values: npt.ArrayLike, dimensions: int, what: str) -> Floats:
     if found.ndim != 2 or found.shape[1] != dimensions:
         raise InvalidInput(f"The positions of {what} have the shape {found.shape}; give the shape (k, {dimensions}).")
     if not np.isfinite(found).all():
-        raise InvalidInput(f"A position among {what} is {point_text(found[~np.isfinite(found).all(axis=1)][0])}.")
+        wrong = point_text(found[~np.isfinite(found).all(axis=1)][0])
+        raise InvalidInput(f"A position among {what} is {wrong}; give finite coordinates.")
     return found
 
 
 def sensor_places(values: npt.ArrayLike, size: Floats) -> Floats:
-    """Positions of sensors: at least one, no two at one place, all between 0 and ``size``."""
+    """Check positions of sensors: at least one sensor, all between 0 and ``size``, and no two at the same place."""
     places = coordinates(values, len(size), "sensors")
     if len(places) == 0:
         raise InvalidInput("There are no sensors; give the position of at least one.")
@@ -65,7 +69,7 @@ def sensor_places(values: npt.ArrayLike, size: Floats) -> Floats:
         number = int(np.flatnonzero(outside)[0])
         raise InvalidInput(
             f"Sensor {number} lies at {point_text(places[number])}, outside of 0 to {point_text(size)}; "
-            "sensors lie within."
+            "correct its position, or the size."
         )
     if (twins := same_place(places)) is not None:
         raise InvalidInput(
@@ -76,7 +80,7 @@ def sensor_places(values: npt.ArrayLike, size: Floats) -> Floats:
 
 
 def same_place(places: Floats) -> tuple[int, int] | None:
-    """Two rows with equal coordinates, the smaller number first; None if there are none."""
+    """Find two places with equal coordinates: their row indices in ascending order, or None."""
     order = np.lexsort(places.T)
     same = np.flatnonzero((np.diff(places[order], axis=0) == 0).all(axis=1))
     if not same.size:
@@ -86,7 +90,10 @@ def same_place(places: Floats) -> tuple[int, int] | None:
 
 
 def kept_rows(rows: npt.ArrayLike, count: int, *, keep: bool) -> Integers:
-    """The numbers of the rows that stay, in order, from a mask or from numbers of rows to keep or to leave out."""
+    """Indices of the readings that stay in a field, ascending.
+
+    ``rows`` is a mask or a list of indices. It names the readings to keep, or those to leave out if ``keep`` is False.
+    """
     found = np.asarray(rows)
     if found.size == 0 and found.dtype != np.bool_:
         found = found.astype(np.int64)
@@ -99,38 +106,40 @@ def kept_rows(rows: npt.ArrayLike, count: int, *, keep: bool) -> Integers:
     elif found.dtype.kind in "iu" and found.ndim <= 1:
         if ((found < 0) | (found >= count)).any():
             wrong = np.atleast_1d(found)[np.atleast_1d((found < 0) | (found >= count))][0]
-            raise InvalidInput(f"There is no reading {wrong}; the {count} readings have the numbers 0 to {count - 1}.")
+            raise InvalidInput(f"There is no reading {wrong}; the {count} readings have the indices 0 to {count - 1}.")
         mask = np.zeros(count, dtype=np.bool_)
         mask[found] = True
     else:
-        raise InvalidInput(f"Readings are named by {found.dtype}; give a mask, or the numbers of readings.")
+        raise InvalidInput(f"Readings are named by values of type {found.dtype}; give a mask, or indices of readings.")
     stay = np.flatnonzero(mask if keep else ~mask)
     if stay.size == 0:
-        raise InvalidInput(f"None of the {count} readings is left; at least one must be.")
+        raise InvalidInput(f"None of the {count} readings is left; keep at least one.")
     return stay
 
 
 def block(values: npt.ArrayLike, length: int, what: str) -> Floats:
-    """A vector of the right length, or a matrix of such columns."""
+    """Check the factor of a product with a field: a vector of the right length, or a matrix of such columns."""
     found = np.asarray(values, dtype=np.float64)
     if found.ndim not in (1, 2) or found.shape[0] != length:
-        raise InvalidInput(f"The {what} have the shape {found.shape}; give {length} numbers, or columns of so many.")
+        raise InvalidInput(f"The {what} have the shape {found.shape}; give {length} numbers, or columns of {length}.")
     return found
 
 
 def candidate_numbers(where: npt.ArrayLike, count: int) -> Integers:
-    """Numbers of candidates."""
+    """Check indices of candidate places."""
     found = np.asarray(where)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise InvalidInput(f"Places are given as {found.dtype} of shape {found.shape}; give numbers of candidates.")
+        raise InvalidInput(
+            f"Places are given as {found.dtype} of shape {found.shape}; give a list of indices of candidate places."
+        )
     if ((found < 0) | (found >= count)).any():
         wrong = found[(found < 0) | (found >= count)][0]
-        raise InvalidInput(f"There is no place {wrong}; the {count} places have the numbers 0 to {count - 1}.")
+        raise InvalidInput(f"There is no place {wrong}; the {count} places have the indices 0 to {count - 1}.")
     return found.astype(np.int64)
 
 
 def point_text(position: Sequence[float] | Floats) -> str:
-    """Coordinates as a sentence quotes them.
+    """Format the coordinates of a place for error sentences.
 
     >>> point_text([0.5]), point_text([1, 2.25])
     ('0.5', '(1, 2.25)')

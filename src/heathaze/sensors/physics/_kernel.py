@@ -1,11 +1,12 @@
-"""Heat along one axis: what a sensor reads of a unit source at x, its derivatives, and bounds of them.
+"""The heat kernel along one axis: the reading of a sensor for a unit source, its derivatives, and bounds of them.
 
-In an open space it is g(x − s) with g(z) = exp(−z²/4T) / √(4πT). Between insulated walls at 0 and W it is the sum of g
-over the mirror images of the sensor, 2kW ± s, or, which is the same,
+Let the source be at x and the sensor at s. In an open space the reading is g(x − s), where g(z) = exp(−z²/4T) / √(4πT).
+Between insulated walls at 0 and W, the reading is the sum of g(x − s′) over the mirror images s′ = 2kW ± s of the
+sensor. The same sum can be written with cosines:
 
     1/W + (2/W) Σ_k exp(−κ²T) cos(κs) cos(κx),   κ = kπ/W,   k = 1, 2, …
 
-Few images suffice while √T is small compared with W, and few cosines otherwise; :data:`SWITCH` chooses.
+If √T is small compared with W, few images are needed, otherwise few cosines; :data:`SWITCH` decides between the sums.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import numpy as np
 from heathaze.types import Floats
 
 SWITCH = 0.05
-"""T/W² above which cosines are used. At this value five images a side and nine cosines are both exact."""
+"""If T/W² is larger than this, the sum of cosines is used. At this value both sums are exact with a few terms."""
 
 _NEGLIGIBLE = 45.0
-"""exp(−45) = 3e-20 of the largest term is left out."""
+"""Terms smaller than exp(−45) = 3e-20 of the largest term are left out."""
 
 _PEAKS = (
     (0.0,),
@@ -30,19 +31,22 @@ _PEAKS = (
     (0.0, math.sqrt(3)),
     (math.sqrt(3 - math.sqrt(6)), math.sqrt(3 + math.sqrt(6))),
 )
-"""Where |He_j(w) exp(−w²/2)| has its peaks, w ≥ 0: the zeros of the next Hermite polynomial."""
+"""For j = 0 … 3, the places w ≥ 0 of the peaks of |He_j(w) exp(−w²/2)|, where He_j is a Hermite polynomial.
+
+The peaks of He_j(w) exp(−w²/2) are the zeros of He_{j+1}.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """Sensors along one axis of a line or a plate.
+    """The heat kernel of sensors along one axis of a line or a plate.
 
     Args:
-        length: The axis runs from 0 to here.
-        sensors: Where the sensors are, shape (m,).
+        length: Length of the axis, which begins at 0.
+        sensors: Coordinates of the sensors, shape (m,).
         T: Diffusivity times time.
         insulated: Whether walls at both ends keep the heat in.
-        cosines: Which of the two sums is used between walls; left out, the shorter one.
+        cosines: Between walls, whether to use the sum of cosines or the sum of images. By default the shorter sum.
     """
 
     length: float
@@ -52,7 +56,7 @@ class Axis:
     cosines: bool | None = None
 
     def derivatives(self, x: Floats, order: int) -> Floats:
-        """Derivatives 0 … order of what each sensor reads, by the place of the source: shape (order + 1, m, len(x))."""
+        """Derivatives 0 … order of each sensor's reading by the source's coordinate, shape (order + 1, m, len(x))."""
         if self._uses_cosines:
             kappa, decay, at_sensors = self._waves
             out = np.empty((order + 1, len(self.sensors), len(x)))
@@ -70,7 +74,7 @@ class Axis:
         return out
 
     def envelopes(self, x: Floats, half: float) -> Floats:
-        """Upper bounds of |derivative j| over x ± half, j = 0 … 3: shape (4, m, len(x))."""
+        """Upper bounds of |derivative j| of readings over the interval x ± half, j = 0 … 3; shape (4, m, len(x))."""
         if self._uses_cosines:
             kappa, decay, at_sensors = self._waves
             sums = np.stack([np.abs(at_sensors) @ (decay * kappa**j) for j in range(4)])
@@ -82,7 +86,8 @@ class Axis:
             near = np.maximum(np.abs(x - image[:, None]) - half, 0) / scale
             bell = np.exp(-0.5 * near * near)
             for j in range(4):
-                # Beyond its last peak the function falls; up to a peak, that peak bounds it.
+                # Beyond the last peak the function falls, so its value at the nearest point is a bound. Before a peak,
+                # the height of this peak is a bound too.
                 most = np.abs(_hermite(j, near)) * bell
                 for peak in _PEAKS[j]:
                     height = abs(float(_hermite(j, np.array(peak)))) * math.exp(-0.5 * peak * peak)
@@ -96,14 +101,14 @@ class Axis:
 
     @functools.cached_property
     def _waves(self) -> tuple[Floats, Floats, Floats]:
-        """κ, the weights 2/W · exp(−κ²T), and cos(κs) of each sensor, shape (m, waves)."""
+        """Terms of the cosine sum: κ, the weights 2/W · exp(−κ²T), and cos(κs) of each sensor, shape (m, terms)."""
         most = math.ceil(self.length / math.pi * math.sqrt(_NEGLIGIBLE / self.T)) + 1
         kappa: Floats = np.arange(1, most + 1, dtype=np.float64) * math.pi / self.length
         return kappa, 2 / self.length * np.exp(-(kappa**2) * self.T), np.cos(np.outer(self.sensors, kappa))
 
     @functools.cached_property
     def _images(self) -> list[Floats]:
-        """The sensors, and between walls their mirror images as far as any heat comes from."""
+        """Coordinates of the sensors and, between walls, of all mirror images that receive heat."""
         if not self.insulated:
             return [self.sensors]
         most = math.ceil((1 + math.sqrt(4 * self.T * _NEGLIGIBLE) / self.length) / 2)
@@ -112,7 +117,7 @@ class Axis:
 
 
 def _hermite(j: int, w: Floats) -> Floats:
-    """He_j(w), the polynomials of the derivatives of exp(−w²/2)."""
+    """Hermite polynomial He_j(w), which occurs in the j-th derivative of the heat kernel exp(−w²/2)."""
     if j == 0:
         return np.ones_like(w)
     if j == 1:

@@ -1,4 +1,4 @@
-"""What a field is: a linear map from the strengths of sources at places to the readings of sensors."""
+"""The interface of a field: a linear map from the strengths of sources at places to the readings of sensors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from heathaze.types import Floats
 
 
 class Field(Protocol):
-    """What sensors read of sources: readings = M · strengths, with M of shape (readings, places).
+    """Interface of a field: readings = M · strengths, with a matrix M of shape (readings, candidate places).
 
-    A source lies at one of the candidate places; in a continuous space also between them (:meth:`responses`).
+    A source lies at one of the candidate places. In a continuous space a source may also lie between candidates, see
+    :meth:`responses`.
     """
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Readings (sensors times snapshots), and candidate places."""
+        """Number of readings (sensors × snapshots), and number of candidate places."""
 
     @property
     def positions(self) -> Floats | None:
@@ -28,57 +29,57 @@ class Field(Protocol):
 
     @property
     def bounds(self) -> Floats | None:
-        """Lower and upper corner of a continuous space, shape (2, dimensions); None where space is discrete."""
+        """Lower and upper corner of a continuous space, shape (2, dimensions); None if only candidates are possible."""
 
     @property
     def network(self) -> Network | None:
-        """The graph whose nodes are the places; None elsewhere."""
+        """The network whose nodes are the places; None if places have coordinates."""
 
     @property
     def unit(self) -> str:
-        """What distances are measured in, such as "metre"."""
+        """Unit of distances, such as "metre"."""
 
     def apply(self, strengths: Floats) -> Floats:
-        """M · strengths, for one vector or for the columns of a matrix."""
+        """Readings M · strengths of the field, for one vector or for each column of a matrix."""
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Mᵀ · readings, for one vector or for the columns of a matrix."""
+        """Adjoint Mᵀ · readings of the field, for one vector or for each column of a matrix."""
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """What a unit source at each place adds to every reading: shape (readings, len(where)).
+        """Readings of a source of strength 1 at each of some places, shape (readings, len(where)).
 
         Args:
-            where: Coordinates, shape (k, dimensions), in a continuous space; numbers of candidates elsewhere.
+            where: Coordinates, shape (k, dimensions), in a continuous space; otherwise indices of candidates.
         """
 
     def only(self, rows: npt.ArrayLike) -> Field:
-        """The same field with some of its readings.
+        """The same field with only some of its readings.
 
         Args:
-            rows: A mask of the readings, or their numbers.
+            rows: A mask over the readings, or indices of readings.
         """
 
 
 @runtime_checkable
 class SmoothField(Field, Protocol):
-    """A field over a continuous space. Its readings change smoothly as a source moves."""
+    """Interface of a field over a continuous space, whose readings change smoothly as a source moves."""
 
     def jacobian(self, where: npt.ArrayLike) -> Floats:
-        """Derivatives of the readings of a unit source by its place: shape (readings, len(where), dimensions)."""
+        """Derivatives of the readings by the coordinates of a unit source, shape (readings, len(where), dimensions)."""
 
     def taylor(self, middles: Floats, half: Floats) -> Taylor:
-        """Derivatives and bounds for the boxes middle ± half."""
+        """Derivatives of the readings at the middles of boxes, and bounds over the boxes middle ± half."""
 
 
 @dataclass(frozen=True, eq=False)
 class Taylor:
-    """Derivatives of the readings of a unit source in k boxes of places, for the search for the steepest place.
+    """Derivatives of the readings of a unit source in k boxes of places, for the computation of the sensitivity.
 
     Args:
-        slopes: First derivatives at the middle, shape (readings, k, dimensions).
-        bends: Second derivatives there, shape (readings, k, dimensions, dimensions).
-        most_slope: Upper bound of the length of the first derivative anywhere in the box, shape (readings, k).
-        most_twist: Upper bound of the norm of the third derivative anywhere in the box, shape (readings, k).
+        slopes: First derivatives at the middle of each box, shape (readings, k, dimensions).
+        bends: Second derivatives at the middle of each box, shape (readings, k, dimensions, dimensions).
+        most_slope: Upper bound of the length of the first derivative in the whole box, shape (readings, k).
+        most_twist: Upper bound of the norm of the third derivative in the whole box, shape (readings, k).
     """
 
     slopes: Floats
@@ -88,7 +89,7 @@ class Taylor:
 
     @classmethod
     def stacked(cls, parts: list[Self]) -> Self:
-        """The readings of several fields, one after the other."""
+        """Join the derivatives of several fields over the same boxes, one field's readings after the other's."""
         return cls(
             np.concatenate([part.slopes for part in parts]),
             np.concatenate([part.bends for part in parts]),

@@ -1,4 +1,4 @@
-"""A graph: heat, or a rumour, that passes along edges."""
+"""A graph as field: heat, or a rumour, that spreads along edges from source nodes to sensor nodes."""
 
 from __future__ import annotations
 
@@ -21,44 +21,47 @@ if TYPE_CHECKING:
 
 
 MOST_DENSE_NODES = 2000
-"""Up to this many nodes the rows of the heat kernel are computed once; larger graphs have no dense matrix."""
+"""Largest number of nodes for which the heat kernel is stored as a dense matrix."""
 
 MOST_TERMS = 20_000
-"""The most terms of the Chebyshev series, which needs about √(70 τ · largest degree)."""
+"""Largest number of terms of the Chebyshev series, which needs about √(70 τ · largest degree) terms."""
 
 _LEFT_OUT = 1e-15
-"""The sum of the Chebyshev coefficients that are left out. Rounding adds :attr:`Graph.rounding`."""
+"""Largest sum of the Chebyshev coefficients that are left out; :attr:`Graph.rounding` is a further error."""
 
 _ROOM = 2**22
-"""Numbers in the Lanczos vectors that are held at a time."""
+"""Largest number of floats in the Lanczos vectors that are held in memory at a time."""
 
 _NOTHING = 1e-10
-"""A Lanczos vector shorter than this, relative to the largest degree, is rounding: the measure has no further point."""
+"""A Lanczos vector shorter than this times the largest degree counts as zero (rounding), which ends the recurrence."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Graph:
-    """Heat on a graph: readings = S · exp(−τL) · strengths, L = D − W the Laplacian, S the rows of the sensors.
+    """Field of heat on a graph: readings = S · exp(−τL) · strengths.
+
+    Here L = D − W is the graph's Laplacian (degrees minus weights), and S selects the rows of the sensor nodes.
 
     Args:
-        edges: Pairs of nodes, numbered from 0, or a :class:`~heathaze.sensors.physics.network.Network`.
+        edges: Pairs of node indices, from 0, or a :class:`~heathaze.sensors.physics.network.Network`.
         tau: τ, diffusivity times time, positive.
-        sensors: The nodes that are read; all unless given.
-        nodes: The number of nodes; the largest number in the edges plus 1 unless given.
-        weights: How readily heat passes along each edge; 1 unless given.
-        lengths: The distance of the ends of each edge; 1 unless given.
+        sensors: Indices of the nodes that have a sensor. By default all nodes.
+        nodes: Number of nodes. By default the largest index in the edges plus 1.
+        weights: Conductivity of each edge for heat. By default 1.
+        lengths: Length of each edge, for distances between nodes. By default 1.
 
     Raises:
         InvalidInput: The edges are not a connected network, or tau or the sensors are out of range.
         TooLarge: tau times the largest degree exceeds 4 million.
 
-    With x = (2/Λ)L − 1 in [−1, 1], Λ the largest sum of a node's degree and the weighted mean degree of its neighbours
-    (no eigenvalue of L is larger: Gershgorin for D⁻¹(D + W)D), and z = τΛ/2,
+    Products are computed by a Chebyshev series. Let Λ be the largest sum, over all nodes, of a node's degree and the
+    weighted mean degree of its neighbours. No eigenvalue of L is larger than Λ (Gershgorin's theorem for D⁻¹(D + W)D).
+    With x = (2/Λ)L − 1, whose eigenvalues lie in [−1, 1], and z = τΛ/2,
 
-        exp(−τL) = e^(−z) Σ_k (2 − [k = 0]) (−1)^k I_k(z) T_k(x)
+        exp(−τL) = e^(−z) Σ_k (2 − [k = 0]) (−1)^k I_k(z) T_k(x),
 
-    whose coefficients have absolute sum 1 and |T_k| ≤ 1. So the sum of the coefficients that are left out bounds the
-    error, except for rounding.
+    where I_k are modified Bessel functions and T_k Chebyshev polynomials. The absolute values of the coefficients add
+    up to 1, and |T_k| ≤ 1. So the error is at most the sum of the coefficients left out, plus rounding.
 
     >>> pair = Graph([(0, 1)], 0.5)
     >>> pair.apply(np.array([1.0, 0.0])).round(4).tolist()  # (1 ± e^(−1)) / 2
@@ -86,7 +89,9 @@ class Graph:
     ) -> None:
         if isinstance(edges, Network):
             if any(given is not None for given in (nodes, weights, lengths)):
-                raise InvalidInput("A network has its own nodes, weights and lengths; give them there alone.")
+                raise InvalidInput(
+                    "A network has its own nodes, weights and lengths; give these arguments to Network only."
+                )
             network = edges
         else:
             network = Network(edges, nodes=nodes, weights=weights, lengths=lengths)
@@ -101,18 +106,18 @@ class Graph:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sensors and nodes."""
+        """Number of sensors, and number of nodes."""
         return len(self.sensors), self.network.nodes
 
     def apply(self, strengths: Floats) -> Floats:
-        """S · exp(−τL) · strengths."""
+        """Readings of the graph's sensors: S · exp(−τL) · strengths."""
         found = block(strengths, self.shape[1], "strengths")
         if (dense := self._dense) is not None:
             return dense @ found
         return self._spread(found)[self.sensors]
 
     def adjoint(self, readings: Floats) -> Floats:
-        """exp(−τL) · Sᵀ · readings."""
+        """Adjoint of the graph's heat kernel: exp(−τL) · Sᵀ · readings."""
         found = block(readings, self.shape[0], "readings")
         if (dense := self._dense) is not None:
             return dense.T @ found
@@ -121,7 +126,7 @@ class Graph:
         return self._spread(at_nodes)
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """What a unit source at each node adds to every reading."""
+        """Readings of a unit source at each of some nodes, shape (sensors, nodes given)."""
         numbers = candidate_numbers(where, self.shape[1])
         if (dense := self._dense) is not None:
             return dense[:, numbers]
@@ -130,46 +135,49 @@ class Graph:
         return self.apply(units)
 
     def only(self, rows: npt.ArrayLike) -> Self:
-        """The same graph read at these sensors alone: a mask, or numbers of readings."""
+        """The same graph with only these sensors, given as a mask or as indices of readings."""
         kept = kept_rows(rows, self.shape[0], keep=True)
         return type(self)(self.network, self.tau, self.sensors[kept])
 
     def without(self, rows: npt.ArrayLike) -> Self:
-        """The same graph where these readings are missing."""
+        """The same graph without these readings, given as a mask or as indices."""
         return self.only(kept_rows(rows, self.shape[0], keep=False))
 
     def bounds_of_moves(self, moves: Integers, steps: int) -> Floats:
-        """Upper bounds of ‖M_i − M_j‖² for pairs of nodes, or of ‖M_i‖² for single nodes.
+        """Upper bounds of the change ‖M_i − M_j‖² of readings for moves between two nodes, or of ‖M_i‖² for one node.
+
+        Here M_i are the readings of a unit source at node i.
 
         Args:
-            moves: Nodes, shape (k, 2) or (k, 1).
-            steps: The number of Lanczos steps: how far around each node the graph is used.
+            moves: Indices of nodes, shape (k, 2) for pairs or (k, 1) for single nodes.
+            steps: Number of Lanczos steps, which is the radius of the neighbourhood that is used around each node.
         """
         return squared_norms(self._laplacian, moves, self.tau, steps)
 
     def neighbours(self, steps: int) -> Floats:
-        """The size of the neighbourhood of each node within so many Lanczos steps."""
+        """Size of each node's neighbourhood in the graph, within this number of Lanczos steps."""
         return _neighbourhood_sizes(self._laplacian, steps)
 
     @property
     def work(self) -> int:
-        """Multiplications for one product with M."""
+        """Number of multiplications for one product with the graph's heat kernel."""
         return len(self._series[0]) * int(self._laplacian.nnz)
 
     @functools.cached_property
     def rounding(self) -> float:
-        """An estimate of the rounding error in the readings of a unit source, in ‖·‖₂; see ``diffusion.md``.
+        """Estimate of the rounding error in the readings of a unit source, in ‖·‖₂; see ``diffusion.md``.
 
-        4 √r · u · z,   u = 2^−53, z = τΛ/2, r the most neighbours that a node has, and itself
+        The estimate is 4 √r · u · z, where u = 2^−53, z = τΛ/2, and r is 1 plus the largest number of neighbours.
         """
         most = int(np.diff(self._laplacian.indptr).max())
         return 4 * math.sqrt(most) * 2.0**-53 * self.tau * self._bound / 2
 
     @functools.cached_property
     def _bound(self) -> float:
-        """Λ, which no eigenvalue of L exceeds."""
+        """Upper bound Λ of the eigenvalues of the graph's Laplacian L."""
         degrees = self.network.degrees()
-        # |L| = 2D − L = D + W, and a matrix without negative entries has no eigenvalue above its largest row sum.
+        # Eigenvalues of L are at most those of |L| = 2D − L = D + W, and a matrix without negative entries has no
+        # eigenvalue above its largest row sum.
         return float(((2 * degrees**2 - self._laplacian @ degrees) / degrees).max()) * (1 + 1e-12)
 
     @functools.cached_property
@@ -177,7 +185,7 @@ class Graph:
         return self.network.laplacian()
 
     def _spread(self, start: Floats) -> Floats:
-        """exp(−τL) · start, by the Chebyshev recurrence: three vectors, one product with L for each term."""
+        """Spread heat on the graph, exp(−τL) · start, by the Chebyshev recurrence: one product with L for each term."""
         if not start.any():
             return np.zeros_like(start)
         coefficients, doubled = self._series
@@ -192,7 +200,7 @@ class Graph:
 
     @functools.cached_property
     def _series(self) -> tuple[Floats, csr_array]:
-        """The coefficients of T_k(1 − (2/Λ)L), all positive, and twice that matrix."""
+        """The Chebyshev series of the heat kernel: its positive coefficients, and the matrix 2 · (1 − (2/Λ)L)."""
         from scipy.sparse import csr_array, eye_array
         from scipy.special import ive
 
@@ -217,31 +225,32 @@ def _parse_sensors(sensors: npt.ArrayLike, nodes: int) -> Integers:
     if found.size == 0:
         raise InvalidInput("There are no sensors; name at least one node that is read.")
     if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise InvalidInput(f"The sensors are {found.dtype} of shape {found.shape}; give the numbers of nodes.")
+        raise InvalidInput(f"The sensors are {found.dtype} of shape {found.shape}; give a list of node indices.")
     if ((found < 0) | (found >= nodes)).any():
         wrong = found[(found < 0) | (found >= nodes)][0]
-        raise InvalidInput(f"A sensor reads node {wrong}; the {nodes} nodes have the numbers 0 to {nodes - 1}.")
+        raise InvalidInput(f"A sensor reads node {wrong}; the {nodes} nodes have the indices 0 to {nodes - 1}.")
     ordered = np.sort(found)
     if (twice := ordered[1:][np.diff(ordered) == 0]).size:
-        raise InvalidInput(f"Node {twice[0]} has more than one sensor; give each once, and average their readings.")
+        raise InvalidInput(f"Node {twice[0]} is named twice as a sensor; name it once, and average its readings.")
     return found.astype(np.int64)
 
 
 def squared_norms(laplacian: csr_array, moves: Integers, tau: float, steps: int) -> Floats:
-    """Upper bounds of ‖exp(−τL)v‖², from the neighbourhood of each v alone.
+    """Upper bounds of ‖exp(−τL)v‖² on a graph, computed from the neighbourhood of each vector v only.
 
-    The squared norm is ∫ exp(−2τλ) dμ(λ), μ the spectral measure of L at v. A few Lanczos steps from v give the
-    quadrature of Gauss and Radau with one node at 0, below which L has no eigenvalue. Its error has the sign of an odd
-    derivative of exp(−2τλ), which is negative: the quadrature is never below the integral (Golub and Meurant,
-    *Matrices, Moments and Quadrature with Applications*, section 6). It is sharp while τ times the degrees is small.
+    The squared norm equals ∫ exp(−2τλ) dμ(λ), where μ is the spectral measure of L at v. A few Lanczos steps from v
+    give a Gauss-Radau quadrature of this integral with one quadrature point at 0, below which L has no eigenvalue. The
+    error of the quadrature has the sign of an odd derivative of exp(−2τλ), which is negative, so the quadrature is
+    never below the integral (Golub and Meurant, *Matrices, Moments and Quadrature with Applications*, section 6). The
+    bound is sharp while τ times the degrees is small.
 
     Args:
-        laplacian: L.
-        moves: A row for each v: two nodes for v = e_i − e_j, or one node for v = e_i.
-        tau: τ.
-        steps: The number of Lanczos steps.
+        laplacian: The graph's Laplacian L.
+        moves: One row for each v: two nodes i, j for v = e_i − e_j, or one node i for v = e_i.
+        tau: τ, diffusivity times time.
+        steps: Number of Lanczos steps.
     """
-    # Moves of similar cost are treated together.
+    # Moves with neighbourhoods of similar size are computed together.
     size = _neighbourhood_sizes(laplacian, steps)[moves].sum(axis=1)
     order = np.argsort(size, kind="stable")
     cuts = np.searchsorted(np.cumsum(size[order]), np.arange(_ROOM, size.sum(), _ROOM))
@@ -253,7 +262,7 @@ def squared_norms(laplacian: csr_array, moves: Integers, tau: float, steps: int)
 
 
 def _neighbourhood_sizes(laplacian: csr_array, steps: int) -> Floats:
-    """An upper bound of the non-zero numbers in a Lanczos vector after so many steps from each node."""
+    """For each node of the graph, an upper bound of the non-zeros in a Lanczos vector after ``steps`` steps."""
     size = np.diff(laplacian.indptr).astype(np.float64)
     for _ in range(steps - 1):
         size = (laplacian != 0) @ size
@@ -287,7 +296,10 @@ def _quadrature(laplacian: Any, moves: Integers, tau: float, steps: int) -> Floa
 
 
 def _last_pivot(jacobi: Floats, steps: int) -> Floats:
-    """The last diagonal entry with which 0 is an eigenvalue: β²ₙ over the last pivot of the part above it."""
+    """Last diagonal entry of the Lanczos matrix that makes 0 an eigenvalue (Gauss-Radau): β² over the last pivot.
+
+    Here β is the last off-diagonal entry, and the pivots are those of the matrix without its last row and column.
+    """
     pivot = jacobi[:, 0, 0].copy()
     last = np.zeros(len(jacobi))
     for step in range(1, steps + 1):

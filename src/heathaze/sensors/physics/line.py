@@ -1,4 +1,4 @@
-"""A line: heat on an interval with open ends."""
+"""A line as field: heat on an interval with open ends, read by sensors along the interval."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from heathaze.sensors.physics.field import Taylor
 from heathaze.types import Floats
 
 MOST_ENTRIES = 2**26
-"""The largest dense matrix of a line, in numbers: half a gigabyte."""
+"""Largest number of entries in the dense matrix of a line: half a gigabyte of floats."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Line:
-    """Heat on an interval, seen by sensors along it. The ends are open: heat that passes them is lost.
+    """Field of heat on an interval with sensors along it. The ends are open: heat that passes an end is lost.
 
         A[j, i] = g(i·length/n − s_j),   g(z) = exp(−z²/4T) / √(4πT)
 
-    A row for each sensor and a column for each place; the paper prints it the other way round (errata E4-5).
+    The matrix A has a row for each sensor j, at s_j, and a column for each candidate place i. The paper prints the
+    transposed matrix (errata E4-5).
 
     Args:
-        n: The number of candidate places, at i·length/n for i = 1 … n.
-        m: The number of sensors, at j·length/m for j = 1 … m; None if ``sensors`` is given.
+        n: Number of candidate places, at i·length/n for i = 1 … n.
+        m: Number of sensors, at j·length/m for j = 1 … m; None if ``sensors`` is given.
         T: Diffusivity times time, in square metres.
-        length: The length of the interval in metres.
+        length: Length of the interval in metres.
         sensors: Positions of the sensors in metres, instead of ``m``.
 
     Raises:
@@ -68,60 +69,60 @@ class Line:
         else:
             where = sensor_places(sensors, np.array([size]))
             if m is not None and m != len(where):
-                raise InvalidInput(f"m is {m!r}, and the positions of {len(where)} sensors are given; leave out one.")
+                raise InvalidInput(f"m is {m!r}, but sensors has {len(where)} positions; give only one of them.")
             _check_fits(places, len(where))
         where.flags.writeable = False
         assign(self, n=places, T=spread(T, size), length=size, sensors=where)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sensors and candidate places."""
+        """Number of sensors, and number of candidate places on the line."""
         return len(self.sensors), self.n
 
     @functools.cached_property
     def positions(self) -> Floats:
-        """Candidate places, shape (n, 1)."""
+        """Coordinates of the candidate places on the line, shape (n, 1)."""
         return self.length * np.arange(1, self.n + 1)[:, None] / self.n
 
     @property
     def bounds(self) -> Floats:
-        """0 and the length."""
+        """Ends of the line: 0 and its length."""
         return np.array([[0.0], [self.length]])
 
     @functools.cached_property
     def matrix(self) -> Floats:
-        """A, a row for each sensor and a column for each candidate place."""
+        """Dense matrix A of the line, with a row for each sensor and a column for each candidate place."""
         return self.responses(self.positions)
 
     def apply(self, strengths: Floats) -> Floats:
-        """A · strengths."""
+        """Readings A · strengths of the line's sensors."""
         return self.matrix @ block(strengths, self.shape[1], "strengths")
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Aᵀ · readings."""
+        """Adjoint Aᵀ · readings of the line's matrix."""
         return self.matrix.T @ block(readings, self.shape[0], "readings")
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """What a unit source at each place adds to every reading; places anywhere, shape (k, 1)."""
+        """Readings of a unit source at each of some coordinates on the line, which have shape (k, 1)."""
         return np.asarray(self._axis.derivatives(coordinates(where, 1, "sources")[:, 0], 0)[0])
 
     def jacobian(self, where: npt.ArrayLike) -> Floats:
-        """How readings change as a unit source moves, shape (sensors, k, 1)."""
+        """Derivatives of the readings by the coordinate of a unit source on the line, shape (sensors, k, 1)."""
         return np.asarray(self._axis.derivatives(coordinates(where, 1, "sources")[:, 0], 1)[1][:, :, None])
 
     def taylor(self, middles: Floats, half: Floats) -> Taylor:
-        """Derivatives at the middles of intervals, and bounds over them."""
+        """Derivatives of the readings at the middles of intervals of the line, and bounds over the intervals."""
         _, slopes, bends = self._axis.derivatives(middles[:, 0], 2)
         most = self._axis.envelopes(middles[:, 0], float(half[0]))
         return Taylor(slopes[:, :, None], bends[:, :, None, None], most[1], most[3])
 
     def only(self, rows: npt.ArrayLike) -> Self:
-        """The same line read by these sensors alone: a mask, or numbers of readings."""
+        """The same line with only these sensors, given as a mask or as indices of readings."""
         kept = kept_rows(rows, self.shape[0], keep=True)
         return type(self)(self.n, None, self.T, length=self.length, sensors=self.sensors[kept])
 
     def without(self, rows: npt.ArrayLike) -> Self:
-        """The same line where these readings are missing."""
+        """The same line without these readings, given as a mask or as indices."""
         return self.only(kept_rows(rows, self.shape[0], keep=False))
 
     @functools.cached_property
@@ -130,9 +131,9 @@ class Line:
 
 
 def _check_fits(places: int, sensors: int) -> None:
-    """Before anything of that size is made."""
+    """Refuse a line whose matrix would be too large, before memory is allocated."""
     if places * sensors > MOST_ENTRIES:
         raise TooLarge(
-            f"A line of {places} places and {sensors} sensors has {places * sensors} numbers, more than "
-            f"{MOST_ENTRIES}; use fewer candidate places, since sources are also looked for between them."
+            f"The matrix of a line with {places} places and {sensors} sensors has {places * sensors} numbers, more "
+            f"than {MOST_ENTRIES}; use fewer candidate places, because sources are also found between candidates."
         )

@@ -1,4 +1,4 @@
-"""Custom physics: any matrix from sources to readings."""
+"""Custom physics: a field given by any matrix from strengths of sources to readings of sensors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from heathaze.types import Floats, Integers
 
 @dataclass(frozen=True, eq=False, init=False)
 class Linear:
-    """Custom physics: readings = matrix · strengths. Sources lie at the candidate places only.
+    """Field of custom physics: readings = matrix · strengths. Sources lie at the candidate places only.
 
     Args:
-        matrix: A row for each reading and a column for each place: an array, a sparse array of scipy, or a scipy linear
-            operator. A column of zeros is refused, since a source there is invisible; operators are not checked.
-        positions: Coordinates of the places, shape (n,) or (n, dimensions). Distances are straight.
-        network: Instead of positions, a network whose nodes are the places. Distances run along its edges.
+        matrix: An array, a scipy sparse array or a scipy linear operator, with a row for each reading and a column for
+            each place. A column of zeros is refused, because no sensor would see a source there; the columns of an
+            operator are not checked.
+        positions: Coordinates of the places, shape (n,) or (n, dimensions). Distances are Euclidean.
+        network: Instead of positions, a network whose nodes are the places. Distances are lengths of shortest paths.
 
     Raises:
         InvalidInput: The matrix is not finite or has a column of zeros, or does not fit the places.
@@ -51,31 +52,33 @@ class Linear:
             places.flags.writeable = False
         count = network.nodes if network is not None else len(places) if places is not None else 0
         if count != found.shape[1]:
-            raise InvalidInput(f"The matrix has {found.shape[1]} columns and there are {count} places; give as many.")
+            raise InvalidInput(
+                f"The matrix has {found.shape[1]} columns, but there are {count} places; give one column per place."
+            )
         assign(self, matrix=found, positions=places, network=network)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Readings and places."""
+        """Number of readings, and number of places."""
         return int(self.matrix.shape[0]), int(self.matrix.shape[1])
 
     @property
     def unit(self) -> str:
-        """What distances are measured in."""
+        """Unit of distances between places."""
         return "unit of edge length" if self.positions is None else "unit of the positions"
 
     def apply(self, strengths: Floats) -> Floats:
-        """Matrix · strengths."""
+        """Readings matrix · strengths of the custom field."""
         return np.asarray(self.matrix @ block(strengths, self.shape[1], "strengths"), dtype=np.float64)
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Matrixᵀ · readings."""
+        """Adjoint matrixᵀ · readings of the custom field."""
         found = block(readings, self.shape[0], "readings")
         transposed = self.matrix.H if _is_operator(self.matrix) else self.matrix.T
         return np.asarray(transposed @ found, dtype=np.float64)
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """The columns of some places, by their numbers."""
+        """Readings of a unit source at each of some places, given by index: the columns of the matrix."""
         numbers = candidate_numbers(where, self.shape[1])
         if isinstance(self.matrix, np.ndarray):
             return np.asarray(self.matrix[:, numbers])
@@ -84,9 +87,9 @@ class Linear:
         return self.apply(units)
 
     def only(self, rows: npt.ArrayLike) -> Self:
-        """The same physics with some of its readings: a mask, or numbers of readings.
+        """The same field with only some of its readings, given as a mask or as indices of readings.
 
-        A column may be zero here, since readings may be missing.
+        Columns of zeros are accepted here, because the readings that saw a place may be missing.
         """
         kept = kept_rows(rows, self.shape[0], keep=True)
         rest = object.__new__(type(self))
@@ -95,7 +98,7 @@ class Linear:
         return rest
 
     def without(self, rows: npt.ArrayLike) -> Self:
-        """The same physics where these readings are missing."""
+        """The same field without these readings, given as a mask or as indices."""
         return self.only(kept_rows(rows, self.shape[0], keep=False))
 
 
@@ -103,7 +106,7 @@ def _dimensions(positions: npt.ArrayLike) -> int:
     try:
         shape = np.shape(positions)
     except ValueError as error:
-        raise InvalidInput("Not all places have as many coordinates as the first; give as many for each.") from error
+        raise InvalidInput("Places have different numbers of coordinates; give equally many for each place.") from error
     return shape[1] if len(shape) == 2 else 1
 
 
@@ -112,7 +115,7 @@ def _is_operator(matrix: Any) -> bool:
 
 
 def _parse_matrix(matrix: Any) -> Any:
-    """An array of floats, a sparse array in rows, or an operator; finite, and without a column of zeros."""
+    """Check the matrix of a custom field: finite, and without a column of zeros. Operators are returned unchecked."""
     if _is_operator(matrix):
         return matrix
     if hasattr(matrix, "tocsr"):
@@ -124,10 +127,10 @@ def _parse_matrix(matrix: Any) -> Any:
         try:
             found = np.array(matrix, dtype=np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput("The matrix holds something that is no number; give an array of numbers.") from error
+            raise InvalidInput("The matrix holds a value that is not a number; give an array of numbers.") from error
         if found.ndim != 2 or found.size == 0:
             raise InvalidInput(
-                f"The matrix has the shape {found.shape}; give a row for each reading, a column for each place."
+                f"The matrix has the shape {found.shape}; give a row for each reading and a column for each place."
             )
         found.flags.writeable = False
         values, seen = found, (found != 0).any(axis=0)
@@ -136,8 +139,8 @@ def _parse_matrix(matrix: Any) -> Any:
     if not seen.all():
         unseen = np.flatnonzero(~seen)
         raise InvalidInput(
-            f"{len(unseen)} of the matrix's {len(seen)} columns are zero, the first is column {unseen[0]}: a source "
-            "there would be invisible; leave such places out."
+            f"{len(unseen)} of the matrix's {len(seen)} columns are zero, the first is column {unseen[0]}: no sensor "
+            "would see a source there; leave such places out."
         )
     return found
 

@@ -1,4 +1,4 @@
-"""A graph whose nodes are places: its edges, their lengths, and how readily heat passes along them."""
+"""A network whose nodes are places of sources and sensors: edges with lengths, and weights for the spread of heat."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 _MANY = 10**6
-"""Above this number of nodes the number of edges is checked before anything of that size is made."""
+"""With more nodes than this, the number of edges is checked before memory for all nodes is allocated."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Network:
-    """A connected, undirected graph without loops. Nodes are numbered from 0.
+    """A network: a connected, undirected graph without loops, whose nodes have indices from 0.
 
-    Weights say how readily heat, or a rumour, passes along an edge. The distance of two nodes is the length of the
-    shortest path between them.
+    The weight of an edge is its conductivity for heat, or for a rumour. The distance between two nodes is the length of
+    the shortest path between them.
 
     Args:
-        edges: Pairs of nodes, shape (edges, 2), each pair once and in either direction.
-        nodes: How many; as many as the largest number in ``edges`` asks for, unless given.
-        weights: Positive, one for each edge; 1 unless given.
-        lengths: Positive, one for each edge; 1 unless given.
+        edges: Pairs of node indices, shape (edges, 2), each pair once and in either direction.
+        nodes: Number of nodes. By default the largest index in ``edges`` plus 1.
+        weights: One positive number for each edge. By default 1.
+        lengths: One positive number for each edge. By default 1.
 
     Raises:
         InvalidInput: The edges are not pairs of nodes, or do not connect all nodes.
@@ -64,7 +64,7 @@ class Network:
         self._check_connected()
 
     def laplacian(self) -> csr_array:
-        """L = D − W of the weights."""
+        """Laplacian L = D − W of the network: degrees minus weights."""
         from scipy.sparse import csr_array, dia_array
 
         between = self._symmetric(self.weights)
@@ -72,16 +72,16 @@ class Network:
         return csr_array(dia_array((degrees[None, :], [0]), shape=between.shape) - between)
 
     def adjacency(self) -> csr_array:
-        """The lengths of edges, symmetric."""
+        """Symmetric sparse matrix of the lengths of the network's edges."""
         return self._symmetric(self.lengths)
 
     def degrees(self) -> Floats:
-        """The sum of the weights of each node's edges."""
+        """Degree of each node of the network: the sum of the weights of its edges."""
         both = np.concatenate([self.edges[:, 0], self.edges[:, 1]])
         return np.bincount(both, np.concatenate([self.weights, self.weights]), minlength=self.nodes).astype(np.float64)
 
     def same_as(self, other: Network) -> bool:
-        """Whether places and distances agree; weights, which say how heat passes, may differ."""
+        """Whether another network has the same nodes, edges and lengths; weights may differ."""
         return self is other or (
             self.nodes == other.nodes
             and np.array_equal(self.edges, other.edges)
@@ -101,13 +101,13 @@ class Network:
         if self.nodes > max(2 * len(self.edges), _MANY):
             raise InvalidInput(
                 f"The network has {self.nodes} nodes and edges for at most {2 * len(self.edges)} of them; "
-                "number the nodes 0, 1, 2 and so on, and leave out those without an edge."
+                "number the nodes 0, 1, 2 and so on, and leave out nodes without an edge."
             )
         parts, _ = connected_components(self._symmetric(np.ones(len(self.edges))), directed=False)
         if parts > 1:
             raise InvalidInput(
                 f"The network has {parts} parts with no edge between them, so some places are infinitely far apart; "
-                "treat each part as a network of its own, or add the missing edges."
+                "make a separate network of each part, or add the missing edges."
             )
 
 
@@ -121,9 +121,9 @@ def _parse_pairs(edges: npt.ArrayLike) -> Integers:
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise InvalidInput(f"The edges have the shape {pairs.shape}; give pairs of nodes, shape (edges, 2).")
     if pairs.dtype.kind not in "iu":
-        # Numbers read from a file are often floats; whole ones are taken.
+        # Numbers read from a file are often floats; whole floats are accepted.
         if pairs.dtype.kind != "f" or not np.isfinite(pairs).all() or (pairs != np.floor(pairs)).any():
-            raise InvalidInput(f"The edges are of the kind {pairs.dtype}; number the nodes 0, 1, 2 and so on.")
+            raise InvalidInput(f"The edges are of the type {pairs.dtype}; number the nodes 0, 1, 2 and so on.")
         if np.abs(pairs).max() >= 2.0**53:
             raise InvalidInput("A node has a number of 2^53 or more; number the nodes 0, 1, 2 and so on.")
     return pairs.astype(np.int64)
@@ -133,7 +133,7 @@ def _check_pairs(pairs: Integers, nodes: int) -> None:
     outside = (pairs < 0) | (pairs >= nodes)
     if outside.any():
         raise InvalidInput(
-            f"An edge names the node {pairs[outside][0]}; the {nodes} nodes have the numbers 0 to {nodes - 1}."
+            f"An edge names the node {pairs[outside][0]}; the {nodes} nodes have the indices 0 to {nodes - 1}."
         )
     loops = pairs[:, 0] == pairs[:, 1]
     if loops.any():
@@ -152,11 +152,11 @@ def _parse_numbers(values: npt.ArrayLike | None, what: str, edges: int) -> Float
     try:
         numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"The {what}s of edges are no numbers; give one positive number for each edge.") from error
+        raise InvalidInput(f"The {what}s of edges are not numbers; give one positive number for each edge.") from error
     if numbers.shape != (edges,):
         raise InvalidInput(f"The {what}s have the shape {numbers.shape}; give one for each of the {edges} edges.")
     wrong = ~(np.isfinite(numbers) & (numbers > 0))
     if wrong.any():
         found = numbers[wrong][0]
-        raise InvalidInput(f"The {what} of an edge is {found}; give a positive number, and leave out what is no edge.")
+        raise InvalidInput(f"The {what} of an edge is {found}; give a positive number, or leave the edge out.")
     return numbers

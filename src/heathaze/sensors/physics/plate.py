@@ -1,4 +1,4 @@
-"""A plate: heat on a rectangle, with open or insulated walls."""
+"""A plate as field: heat on a rectangle with open or insulated walls, read by sensors on the rectangle."""
 
 from __future__ import annotations
 
@@ -19,26 +19,24 @@ from heathaze.types import Floats
 Walls = Literal["open", "insulated"]
 
 MOST_ACROSS = 4096
-"""Candidate cells across the longer side."""
+"""Largest number of candidate cells along the longer side of a plate."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
 class Plate:
-    """Heat on a rectangle, seen by sensors on it.
+    """Field of heat on a rectangle with sensors on it: reading = p(x) · q(y) for a unit source at (x, y).
 
-        reading = p(x) · q(y),   p and q the heat kernels of both axes (:mod:`heathaze.sensors.physics._kernel`)
-
-    The heat kernel of a rectangle is a product of two kernels, with open and with insulated walls. So the matrix of
-    sensors times places is never stored.
+    Here p and q are the heat kernels along the two axes (:mod:`heathaze.sensors.physics._kernel`). Because the kernel
+    is such a product, with open and with insulated walls, the matrix of sensors × places is never stored.
 
     Args:
         shape: Width and height in metres.
         sensors: Positions in metres from the lower left corner, shape (m, 2).
         T: Diffusivity times time, in square metres.
         walls: "open" if heat leaves through the walls, "insulated" if it stays.
-        candidates: The number of cells across the longer side, 1 to 4,096. The middle of each cell is a candidate
-            place. Rows run upwards and places within a row to the right, so ``strengths.reshape(plate.grid_shape)`` is
-            a map.
+        candidates: Number of cells along the longer side, 1 to 4,096. The middle of each cell is a candidate place.
+            Candidates are ordered by rows from bottom to top, and within a row from left to right, so
+            ``strengths.reshape(plate.grid_shape)`` is a map.
 
     Raises:
         InvalidInput: A number is out of range, or sensors lie outside or at one place.
@@ -90,30 +88,30 @@ class Plate:
 
     @property
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of candidates."""
+        """Number of rows and of columns of candidate cells on the plate."""
         width, height = self.size
         cell = max(self.size) / self.candidates
         return max(1, round(height / cell)), max(1, round(width / cell))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sensors and candidate places."""
+        """Number of sensors, and number of candidate places on the plate."""
         rows, cols = self.grid_shape
         return len(self.sensors), rows * cols
 
     @functools.cached_property
     def positions(self) -> Floats:
-        """The middles of candidate cells, shape (places, 2)."""
+        """Coordinates of the middles of the plate's candidate cells, shape (places, 2)."""
         x, y = self._middles
         return np.stack([np.tile(x, len(y)), np.repeat(y, len(x))], axis=1)
 
     @property
     def bounds(self) -> Floats:
-        """The lower left and the upper right corner."""
+        """Lower left and upper right corner of the plate."""
         return np.array([[0.0, 0.0], self.size])
 
     def apply(self, strengths: Floats) -> Floats:
-        """M · strengths: along x for each row of candidates, then along y."""
+        """Readings M · strengths of the plate's sensors: along x for each row of candidates, then along y."""
         along_x, along_y = self._grid_kernels
         found = block(strengths, self.shape[1], "strengths")
         maps = found.reshape(len(along_y[0]), len(along_x[0]), -1)  # (rows, columns, k)
@@ -123,49 +121,49 @@ class Plate:
         return out[:, 0] if found.ndim == 1 else out
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Mᵀ · readings."""
+        """Adjoint Mᵀ · readings of the plate's matrix."""
         along_x, along_y = self._grid_kernels
         found = block(readings, self.shape[0], "readings")
         columns = [((along_y * column[:, None]).T @ along_x).ravel() for column in found.reshape(len(found), -1).T]
         return columns[0] if found.ndim == 1 else np.stack(columns, axis=1) if columns else np.empty((self.shape[1], 0))
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """What a unit source at each place adds to every reading; places anywhere, shape (k, 2)."""
+        """Readings of a unit source at each of some coordinates on the plate, which have shape (k, 2)."""
         x, y = coordinates(where, 2, "sources").T
         along_x, along_y = self.axes
         return np.asarray(along_x.derivatives(x, 0)[0] * along_y.derivatives(y, 0)[0])
 
     def jacobian(self, where: npt.ArrayLike) -> Floats:
-        """How readings change as a unit source moves, shape (sensors, k, 2)."""
+        """Derivatives of the readings by the coordinates of a unit source on the plate, shape (sensors, k, 2)."""
         x, y = coordinates(where, 2, "sources").T
         along_x, along_y = self.axes
         p, q = along_x.derivatives(x, 1), along_y.derivatives(y, 1)
         return np.stack([p[1] * q[0], p[0] * q[1]], axis=-1)
 
     def taylor(self, middles: Floats, half: Floats) -> Taylor:
-        """Derivatives at the middles of boxes, and bounds over them."""
+        """Derivatives of the readings at the middles of boxes of the plate, and bounds over the boxes."""
         along_x, along_y = self.axes
         p, q = along_x.derivatives(middles[:, 0], 2), along_y.derivatives(middles[:, 1], 2)
         mixed = p[1] * q[1]
         bends = np.stack([np.stack([p[2] * q[0], mixed], axis=-1), np.stack([mixed, p[0] * q[2]], axis=-1)], axis=-1)
         P, Q = along_x.envelopes(middles[:, 0], float(half[0])), along_y.envelopes(middles[:, 1], float(half[1]))
         most_slope = np.hypot(P[1] * Q[0], P[0] * Q[1])
-        # The Frobenius norm of the third derivative: xxx once, xxy and xyy three times each, yyy once.
+        # Frobenius norm of the third derivative: xxx and yyy occur once, xxy and xyy three times.
         most_twist = np.sqrt((P[3] * Q[0]) ** 2 + 3 * (P[2] * Q[1]) ** 2 + 3 * (P[1] * Q[2]) ** 2 + (P[0] * Q[3]) ** 2)
         return Taylor(np.stack([p[1] * q[0], p[0] * q[1]], axis=-1), bends, most_slope, most_twist)
 
     def only(self, rows: npt.ArrayLike) -> Self:
-        """The same plate read by these sensors alone: a mask, or numbers of readings."""
+        """The same plate with only these sensors, given as a mask or as indices of readings."""
         kept = kept_rows(rows, self.shape[0], keep=True)
         return type(self)(self.size, self.sensors[kept], self.T, self.walls, candidates=self.candidates)
 
     def without(self, rows: npt.ArrayLike) -> Self:
-        """The same plate where these readings are missing."""
+        """The same plate without these readings, given as a mask or as indices."""
         return self.only(kept_rows(rows, self.shape[0], keep=False))
 
     @functools.cached_property
     def axes(self) -> tuple[Axis, Axis]:
-        """What happens along x and along y."""
+        """Heat kernels of the plate along x and along y."""
         insulated = self.walls == "insulated"
         (width, height), (x, y) = self.size, self.sensors.T
         return Axis(width, x, self.T, insulated), Axis(height, y, self.T, insulated)
@@ -177,6 +175,6 @@ class Plate:
 
     @functools.cached_property
     def _grid_kernels(self) -> tuple[Floats, Floats]:
-        """p at the columns and q at the rows of candidates, shapes (sensors, columns) and (sensors, rows)."""
+        """Heat kernels p at the columns and q at the rows of candidates; shapes (sensors, columns), (sensors, rows)."""
         (along_x, along_y), (x, y) = self.axes, self._middles
         return along_x.derivatives(x, 0)[0], along_y.derivatives(y, 0)[0]

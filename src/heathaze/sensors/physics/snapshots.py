@@ -1,4 +1,4 @@
-"""Several snapshots of the same sources, stacked into one field."""
+"""Snapshots: readings of the same sources at several moments, joined into one field."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ABSENT = object()
 
 @dataclass(frozen=True, eq=False, init=False)
 class Snapshots:
-    """Several fields over the same places: readings of the same sources at several times, or by other sensors.
+    """Field that joins the readings of the same sources at several moments, or by several sets of sensors.
 
-    All readings are protected together, so the sensitivity is that of the whole stack (errata E4-3).
+    All readings are protected together, so the sensitivity is computed for all snapshots together (errata E4-3).
 
     Args:
-        fields: Lines, plates, graphs or other fields over the same candidate places. Readings come in this order.
+        fields: Lines, plates, graphs or other fields over the same candidate places. Readings are in this order.
 
     Raises:
         InvalidInput: There is no field, or the fields have different places.
@@ -50,7 +50,8 @@ class Snapshots:
         for number, field in enumerate(stack):
             if any(inspect.getattr_static(field, name, _ABSENT) is _ABSENT for name in _WHAT_A_FIELD_HAS):
                 raise InvalidInput(
-                    f"Snapshot {number} is a {type(field).__name__} and no field; give lines, plates, graphs or others."
+                    f"Snapshot {number} is of type {type(field).__name__} and not a field; give lines, plates, graphs "
+                    "or other fields."
                 )
         for number, field in enumerate(stack[1:], start=1):
             if reason := _difference(stack[0], field):
@@ -61,65 +62,65 @@ class Snapshots:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Readings of all snapshots, and places."""
+        """Number of readings of all snapshots, and number of places."""
         return sum(field.shape[0] for field in self.fields), self.fields[0].shape[1]
 
     @property
     def positions(self) -> Floats | None:
-        """Those of every snapshot."""
+        """Coordinates of the candidate places, which all snapshots share."""
         return self.fields[0].positions  # type: ignore[no-any-return]
 
     @property
     def bounds(self) -> Floats | None:
-        """Those of every snapshot."""
+        """Corners of the continuous space, which all snapshots share; or None."""
         return self.fields[0].bounds  # type: ignore[no-any-return]
 
     @property
     def network(self) -> Network | None:
-        """That of every snapshot."""
+        """Network of the places, which all snapshots share; or None."""
         return self.fields[0].network  # type: ignore[no-any-return]
 
     @property
     def unit(self) -> str:
-        """What distances are measured in."""
+        """Unit of distances between places."""
         return getattr(self.fields[0], "unit", "unit of the positions")
 
     @property
     def nonnegative(self) -> bool:
-        """Whether no source ever lowers a reading."""
+        """Whether no source can lower a reading, in all snapshots."""
         return all(getattr(field, "nonnegative", False) for field in self.fields)
 
     def apply(self, strengths: Floats) -> Floats:
-        """The readings of all snapshots."""
+        """Readings of all snapshots, one snapshot after the other."""
         found = block(strengths, self.shape[1], "strengths")
         return np.concatenate([field.apply(found) for field in self.fields])
 
     def adjoint(self, readings: Floats) -> Floats:
-        """The sum of all snapshots' adjoints, each of its own readings."""
+        """Adjoint of the joined field: the sum over snapshots of the adjoint applied to the snapshot's readings."""
         parts = self._parts(block(readings, self.shape[0], "readings"))
         return np.sum([field.adjoint(part) for field, part in zip(self.fields, parts, strict=True)], axis=0)  # type: ignore[no-any-return]
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """What a unit source at each place adds to every reading of every snapshot."""
+        """Readings of a unit source at each of some places, in all snapshots."""
         return np.concatenate([field.responses(where) for field in self.fields])
 
     def jacobian(self, where: npt.ArrayLike) -> Floats:
-        """How the readings change as a unit source moves; of lines and plates alone."""
+        """Derivatives of all snapshots' readings by the coordinates of a unit source; for lines and plates only."""
         return np.concatenate([field.jacobian(where) for field in self.fields])
 
     def taylor(self, middles: Floats, half: Floats) -> Taylor:
-        """Derivatives and bounds of all snapshots; of lines and plates alone."""
+        """Derivatives and bounds of the readings of all snapshots in boxes; for lines and plates only."""
         return Taylor.stacked([field.taylor(middles, half) for field in self.fields])
 
     def only(self, rows: npt.ArrayLike) -> Self:
-        """The same snapshots with these readings alone, a mask or numbers; an empty snapshot is left out."""
+        """The same snapshots with only these readings, given as a mask or as indices; empty snapshots are dropped."""
         mask = np.zeros(self.shape[0], dtype=np.bool_)
         mask[kept_rows(rows, self.shape[0], keep=True)] = True
         pairs = zip(self.fields, self._parts(mask), strict=True)
         return type(self)([field.only(part) for field, part in pairs if part.any()])
 
     def without(self, rows: npt.ArrayLike) -> Self:
-        """The same snapshots where these readings are missing."""
+        """The same snapshots without these readings, given as a mask or as indices."""
         return self.only(kept_rows(rows, self.shape[0], keep=False))
 
     def _parts(self, readings: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
@@ -127,7 +128,7 @@ class Snapshots:
 
 
 def _difference(one: Any, other: Any) -> str:
-    """In what the places of two fields differ, as a phrase before "than"; empty where they do not."""
+    """Phrase for an error sentence that says how the places of two snapshots differ; empty if they do not."""
     if one.shape[1] != other.shape[1]:
         return f"{other.shape[1]} places rather"
     if (one.network is None) != (other.network is None) or (

@@ -1,1 +1,1 @@
-"""Finding sources from protected readings."""
+"""Recovery of sources from noisy readings: posterior sampling, basis pursuit, and peaks."""

@@ -1,7 +1,8 @@
-"""From draws of the posterior to an answer: shares of the candidates, and sources matched across draws.
+"""From draws of the posterior to the recovered sources: shares of the candidates, and sources matched across draws.
 
-The shares minimise the mean earth mover's distance to the draws, which is the posterior's expected error. On a line the
-minimum is exact. In the plane and on a graph it is a linear program over some places and some draws.
+The shares minimise the mean earth mover's distance to the draws, which is the expected error under the posterior. On a
+line the minimum is exact. In the plane and on a graph it is the solution of a linear program over a selection of places
+and draws.
 """
 
 from __future__ import annotations
@@ -18,26 +19,26 @@ from heathaze.sensors.physics.field import Field
 from heathaze.types import Floats, Integers
 
 ANCHORS = 40
-"""The number of places that get a share, in the plane and on a graph."""
+"""Largest number of places that get a share, in the plane and on a graph."""
 
 _FITTED = 40
-"""The number of draws that the shares are fitted to; as many other draws compare the results."""
+"""Number of draws to which the shares are fitted; equally many other draws are used to compare the results."""
 
 _LIKELY = 8
-"""The middle of nodes of a network is sought among this many of the most frequent."""
+"""The middle of several nodes is chosen among this many of the most frequent nodes."""
 
 Distances = Callable[[npt.NDArray[np.generic], npt.NDArray[np.generic]], Floats]
-"""Distances from each of some places to each of others."""
+"""Function that returns the matrix of distances from each place of one list to each place of another list."""
 
 
 @dataclass(eq=False)
 class Metric:
-    """Distances between places of a field: straight, or along the edges of a network.
+    """Distances between places of a field: Euclidean, or along the edges of a network.
 
     Args:
         field: The field.
-        line: Coordinates of the candidates, where space has one dimension.
-        pooled: The number of places of draws among which :func:`nearest_shares` chooses.
+        line: Coordinates of the candidates if the space has one dimension, else None.
+        pooled: Number of places from the draws among which :func:`nearest_shares` chooses.
     """
 
     field: Field
@@ -47,16 +48,16 @@ class Metric:
 
     @classmethod
     def of(cls, field: Field) -> Self:
-        """The distances of a field's own space."""
+        """Make the metric of a field."""
         line = None
         if field.network is None and field.positions is not None and np.shape(field.positions)[1] == 1:
             line = np.asarray(field.positions, dtype=np.float64)[:, 0]
-        # A search of a network takes time for each place.
+        # On a large network the shortest-path search takes time for each place, so fewer places are used.
         large = field.network is not None and field.shape[1] > 5000
         return cls(field, line, 60 if large else 240)
 
     def between(self, ones: npt.NDArray[np.generic], others: npt.NDArray[np.generic]) -> Floats:
-        """Distances from each of some places to each of others."""
+        """Matrix of distances from each place in ``ones`` to each place in ``others``."""
         if self.field.network is not None:
             self._search(np.unique(ones))
             return np.stack([self._known[int(one)][others] for one in ones])
@@ -64,7 +65,7 @@ class Metric:
         return np.asarray(np.sqrt(((here[:, None, :] - there[None, :, :]) ** 2).sum(axis=2)))
 
     def middle(self, places: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        """The mean of coordinates; among candidates, the frequent one with the least mean distance to all."""
+        """Middle of some places: their mean, or among candidates a frequent one with the least mean distance to all."""
         if self.field.bounds is not None:
             return np.asarray(places.mean(axis=0))
         distinct, times = np.unique(places, return_counts=True)
@@ -72,7 +73,7 @@ class Metric:
         return np.asarray(likely[np.argmin(self.between(likely, distinct) @ times)])
 
     def candidate(self, places: npt.NDArray[np.generic]) -> Integers:
-        """The candidate nearest to each place."""
+        """Index of the candidate nearest to each place."""
         if self.field.bounds is None:
             return np.asarray(places, dtype=np.int64)
         from scipy.spatial import cKDTree
@@ -97,14 +98,15 @@ class Metric:
 
 
 def median_shares(candidates: Floats, places: Floats, shares: Floats) -> Floats:
-    """The shares on a line with the least mean distance to the draws.
+    """Shares of the candidates on a line with the least mean earth mover's distance to the draws.
 
-    The distance is ∫ |F − G| of running sums. Its mean is least if F is the median of the draws' G at every point.
+    The distance is ∫ |F − G|, where F and G are the running sums of two sets of shares. The mean distance is least if F
+    is, at every point, the median of the running sums G of the draws.
 
     Args:
-        candidates: (n,) coordinates, in any order.
-        places: (draws, sources) coordinates.
-        shares: (draws, sources), each draw summing to 1.
+        candidates: Coordinates, shape (n,), in any order.
+        places: Coordinates of the sources in each draw, shape (draws, sources).
+        shares: Shares of the sources in each draw, shape (draws, sources); each draw sums to 1.
 
     >>> median_shares(np.array([0.0, 1, 2]), np.array([[0.1], [1.2], [1.9]]), np.ones((3, 1))).tolist()
     [0.0, 1.0, 0.0]
@@ -125,7 +127,7 @@ def median_shares(candidates: Floats, places: Floats, shares: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Anchored:
-    """Shares of some places."""
+    """A selection of places with their shares of the strength."""
 
     places: npt.NDArray[np.generic]
     shares: Floats
@@ -134,11 +136,14 @@ class Anchored:
 def nearest_shares(
     number: Integers, places: npt.NDArray[np.generic], shares: Floats, distances: Distances, most: int
 ) -> Anchored:
-    """The shares in the plane and on a graph: the better of two answers, compared on draws that neither was fitted to.
+    """Shares of places in the plane and on a graph with a small mean earth mover's distance to the draws.
 
-    One answer is the mean of the draws. The other has the least mean distance to some of them, by a linear program:
+    The result is the better of two answers, compared on draws that were not used for fitting. One answer is the mean of
+    the draws. The other minimises the mean distance to a selection of draws, by a linear program:
 
         minimise  Σ_i Σ_aj γ_i(a, j) · d(a, x_ij)   with  Σ_j γ_i(a, j) = f(a),  Σ_a γ_i(a, j) = share of source j.
+
+    Here f(a) is the share of place a, and γ_i(a, j) is the mass that moves from a to the source j of draw i, at x_ij.
     """
     every = np.unique(np.linspace(0, len(number) - 1, 4 * _FITTED).astype(np.int64))
     fitted, judges = every[::2][:_FITTED], every[1::2][:_FITTED]
@@ -163,7 +168,7 @@ def nearest_shares(
 
 
 def transport(cost: Floats, here: Floats, there: Floats) -> float:
-    """The least cost of moving the masses of rows to those of columns; both sum to 1."""
+    """Least cost of moving the masses ``here`` (rows of the cost) to the masses ``there`` (columns); both sum to 1."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, kron, vstack
 
@@ -173,13 +178,13 @@ def transport(cost: Floats, here: Floats, there: Floats) -> float:
     rows, cols = len(held), cost.shape[1]
     equal = [kron(eye_array(rows), np.ones((1, cols))), kron(np.ones((1, rows)), eye_array(cols))]
     sums = np.concatenate([here[held] / here[held].sum(), there / there.sum()])
-    # The last sum follows from the others; kept, rounding could make it contradict them.
+    # The last equation follows from the others. It is left out, because rounding could make it contradict them.
     found = linprog(cost[held].ravel(), A_eq=csr_array(vstack(equal))[:-1], b_eq=sums[:-1], method="highs")
     return float(found.fun)
 
 
 def _least(costs: list[Floats], masses: list[Floats]) -> Floats:
-    """Shares of the anchors with the least mean distance from draws."""
+    """Shares of the anchor places with the least mean earth mover's distance to some draws, by a linear program."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 
@@ -194,7 +199,7 @@ def _least(costs: list[Floats], masses: list[Floats]) -> Floats:
         ours = kron(eye_array(anchors), np.ones((1, cols)))
         blocks_rows.append(hstack([before, ours, after, -eye_array(anchors)]))
         before, after = csr_array((cols, start)), csr_array((cols, total - start - cost.size + anchors))
-        # All shares sum to 1 by the first draw, so the last sum of every other one follows.
+        # The equations of the first draw make the shares sum to 1, so the last equation of every other draw follows.
         kept = cols if start == 0 else cols - 1
         blocks_cols.append(csr_array(hstack([before, kron(np.ones((1, anchors)), eye_array(cols)), after]))[:kept])
         right.append((mass / mass.sum())[:kept])
@@ -209,7 +214,7 @@ def _least(costs: list[Floats], masses: list[Floats]) -> Floats:
 
 
 def _spread_out(distance: Floats, weights: Floats, count: int) -> Integers:
-    """Some of the places, so that the weight is near one of them: greedily, each the one that helps most."""
+    """Choose anchor places greedily, so that the mean distance of the weight to the nearest anchor is small."""
     nearest = np.full(len(weights), np.inf)
     chosen: list[int] = []
     for _ in range(min(count, len(weights))):
@@ -223,7 +228,7 @@ def _spread_out(distance: Floats, weights: Floats, count: int) -> Integers:
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """One source in all draws with the likeliest number: its places, its strengths, and the middle of its places."""
+    """One source matched across draws: its place and strength in each draw, and the middle of its places."""
 
     middle: npt.NDArray[np.generic]
     places: npt.NDArray[np.generic]
@@ -237,17 +242,17 @@ def match_sources(
     distances: Distances,
     middle: Callable[[npt.NDArray[np.generic]], npt.NDArray[np.generic]],
 ) -> list[Matched]:
-    """Match the sources of all draws with each other, since their order in a draw means nothing.
+    """Match the sources of all draws with each other, because the order of sources within a draw is arbitrary.
 
-    The sources of one draw are the first middles. Sources of every draw are assigned to the middles with the least sum
-    of distances, and the middles are computed again, until the assignment no longer changes.
+    The sources of one draw serve as first middles. The sources of every draw are assigned to the middles with the least
+    sum of distances, and the middles are computed again, until the assignment no longer changes.
 
     Args:
-        places: Of the sources, (draws, sources) or (draws, sources, dimensions).
-        strengths: (draws, sources).
-        first: The draw to begin with.
-        distances: From each of some places to each of others.
-        middle: The middle of some places.
+        places: Places of the sources, shape (draws, sources) or (draws, sources, dimensions).
+        strengths: Strengths of the sources, shape (draws, sources).
+        first: Index of the draw to begin with.
+        distances: Function for the distances between places.
+        middle: Function for the middle of several places.
     """
     from scipy.optimize import linear_sum_assignment
 

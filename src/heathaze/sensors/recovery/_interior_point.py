@@ -1,20 +1,21 @@
-"""Basis pursuit over few columns: an interior-point method, then a polish that makes the answer exact.
+"""The solver of basis pursuit over few columns: an interior-point method, then a polish that makes the answer exact.
 
     least sum:       minimise  Σ f            subject to  ‖z − R f‖ ≤ ρ,  0 ≤ f ≤ b
     least residual:  minimise  t              subject to  ‖z − R f‖ ≤ t,  0 ≤ f ≤ b
 
-Both are conic programs in x = f, or x = (f, t):
+Here f are strengths, R has a column for each chosen place, z are the readings, ρ is the radius and b the largest
+strength. Both problems are conic programs in x = f, or x = (f, t):
 
     minimise cᵀx  subject to  G x + s = h,  s ∈ K;      maximise −hᵀy  subject to  Gᵀy + c = 0,  y ∈ K
 
-where K is the non-negative numbers for every side of the box and one second-order cone {(s₀, s₁): ‖s₁‖ ≤ s₀} for the
-ball. Neighbouring columns of a heat kernel are nearly dependent, so first-order methods need very many steps. Newton's
-method in the scaling of Y. Nesterov and M. Todd (1997) with S. Mehrotra's (1992) correction needs few, and no point
-inside to start from.
+The cone K consists of the non-negative numbers for each bound of f, and of one second-order cone
+{(s₀, s₁): ‖s₁‖ ≤ s₀} for the ball ‖z − R f‖ ≤ ρ. Neighbouring columns of a heat kernel are nearly dependent, so
+first-order methods need very many steps. Newton's method with the scaling of Y. Nesterov and M. Todd (1997) and the
+correction of S. Mehrotra (1992) needs few steps, and no feasible point to start from.
 
-An interior point spreads the strength of two neighbouring places over a dozen and leaves tiny strengths elsewhere.
-:func:`polish` solves the optimality conditions on the places that matter; :func:`thin` moves strength to fewer places.
-Why this and not a solver package: docs/decisions/0020-basis-pursuit.md.
+An interior point spreads the strength of two neighbouring places over a dozen places and leaves tiny strengths
+elsewhere. :func:`polish` solves the optimality conditions exactly on the places that hold strength. :func:`thin` moves
+strength to fewer places. The decision docs/decisions/0020-basis-pursuit.md says why no solver package is used.
 """
 
 from __future__ import annotations
@@ -28,32 +29,33 @@ import numpy as np
 from heathaze.types import Booleans, Floats
 
 STEPS = 60
-"""Bounds the time; 8 to 20 Newton steps suffice."""
+"""Largest number of Newton steps; 8 to 20 usually suffice."""
 
 UNBOUNDED = 1e10
-"""A bound this far above the expected strengths counts as none: together they would exceed the range of a float."""
+"""A bound this many times above the expected strengths counts as no bound, because floats cannot resolve both."""
 
 LEAST_SUM = 1e-9
-"""A sum below this, in the solver's units, counts as zero: the readings just leave the ball."""
+"""A sum of strengths below this, in the solver's units, counts as zero; the readings are then just outside the ball."""
 
 BACK = 0.99
-"""A step goes at most this part of the way to the border of the cone."""
+"""Longest step, as a fraction of the distance to the border of the cone."""
 
 INSIDE = 1e-11
-"""The exact answer lies inside the ball by this part of the radius, so that rounding does not carry it out."""
+"""Margin of the exact answer inside the ball, as a fraction of the radius, so that rounding cannot move it outside."""
 
 EMPTY = 1e-10
-"""A strength below this part of the largest counts as zero: an interior point is never exactly zero."""
+"""A strength below this fraction of the largest counts as zero, because an interior point is never exactly zero."""
 
 UNCHANGED = 1e-12
-"""Readings that differ by this part count as the same."""
+"""Readings with a relative difference of at most this count as equal."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Strengths f of the columns, multipliers u of the readings, and the number of Newton steps.
+    """Solution of a basis pursuit problem: strengths f, multipliers u of the readings, and number of Newton steps.
 
-    At the optimum u points along z − R f, and the price Rᵀu of a column is 1 where 0 < f < b (least sum), or 0.
+    At the optimum u has the direction of z − R f. The price Rᵀu of a column with 0 < f < b is then 1 for the least sum,
+    and 0 for the least residual.
     """
 
     strengths: Floats
@@ -62,26 +64,29 @@ class Solved:
 
 
 def least_sum(columns: Floats, wanted: Floats, ball: float, at_most: float, tolerance: float) -> Solved:
-    """The least Σ f within ball and bounds.
+    """Solve basis pursuit over few columns: the least Σ f within ball and bounds.
 
     Args:
-        columns: R, one column for each place.
-        wanted: z, the readings.
-        ball: ρ, the largest ‖z − R f‖.
-        at_most: b, the largest strength; may be infinite.
-        tolerance: Relative gap.
+        columns: Matrix R, with one column for each place.
+        wanted: Readings z.
+        ball: Largest residual ρ of ‖z − R f‖.
+        at_most: Largest strength b; may be infinite.
+        tolerance: Largest relative gap of the solution.
     """
     unit = _Units.of(columns, wanted, at_most)
     count = columns.shape[1]
     cone = np.vstack([np.zeros(count), columns * unit.column])
     offset = np.concatenate([[ball], wanted]) / unit.reading
     program = _Program(np.ones(count), cone, offset, count, at_most / unit.strength)
-    # The ball may be far smaller than the readings, and it is the ball that must be kept.
+    # The ball may be far smaller than the readings, so errors are measured relative to the ball.
     return unit.back(program.solve(tolerance, least=LEAST_SUM, exactness=min(1.0, float(offset[0]))), sums=True)
 
 
 def least_residual(columns: Floats, wanted: Floats, at_most: float, tolerance: float) -> Solved:
-    """The least ‖z − R f‖ within the bounds; arguments as for :func:`least_sum`, the tolerance in parts of ‖z‖."""
+    """Solve for the least residual ‖z − R f‖ within the bounds.
+
+    The arguments are the same as for :func:`least_sum`, but the tolerance is relative to ‖z‖.
+    """
     unit = _Units.of(columns, wanted, at_most)
     count = columns.shape[1]
     cone = np.zeros((1 + len(wanted), count + 1))
@@ -95,7 +100,7 @@ def least_residual(columns: Floats, wanted: Floats, at_most: float, tolerance: f
 
 @dataclass(frozen=True)
 class _Units:
-    """Units in which readings, strengths and columns are about 1 or less, where the solver works best."""
+    """Units in which readings, strengths and columns are about 1 or less, for the accuracy of the solver."""
 
     reading: float
     strength: float
@@ -108,17 +113,21 @@ class _Units:
 
     @property
     def column(self) -> float:
-        """What a column is multiplied by."""
+        """Factor by which columns are multiplied."""
         return self.strength / self.reading
 
     def back(self, solved: Solved, sums: bool) -> Solved:
-        """The solution in the units of the caller; ``sums`` says that the objective is a sum, not a residual."""
+        """Convert a solution to the caller's units; ``sums`` means that the objective is a sum, not a residual."""
         worth = self.strength / self.reading if sums else 1.0
         return Solved(solved.strengths * self.strength, solved.multipliers * worth, solved.steps)
 
 
 class _Program:
-    """G x + s = h: first the rows −f + s = 0, then f + s = b if there is a bound, last the rows of the cone."""
+    """The conic program G x + s = h of basis pursuit.
+
+    The rows of G are in this order: −f + s = 0, then f + s = b if there is a bound, then the rows of the second-order
+    cone.
+    """
 
     def __init__(self, cost: Floats, cone: Floats, offset: Floats, boxed: int, at_most: float) -> None:
         self.cost, self.cone, self.boxed = cost, cone, boxed
@@ -139,7 +148,7 @@ class _Program:
         return np.asarray(result)
 
     def normal(self, scaling: _Scaling) -> Floats:
-        """Gᵀ W⁻² G."""
+        """Matrix Gᵀ W⁻² G of the Newton equations."""
         half = scaling.cone_inverse(self.cone)
         matrix = half.T @ half
         diagonal = 1 / scaling.sides**2
@@ -150,9 +159,9 @@ class _Program:
         return np.asarray(matrix)
 
     def solve(self, tolerance: float, least: float = 0.0, exactness: float = 1.0) -> Solved:
-        """The solution to a gap of tolerance · max(value, least), with equally small residuals of both equations.
+        """Solve the program up to a gap of tolerance · max(value, least), with residuals of both equations as small.
 
-        ``exactness`` is the unit of the residual of G x + s = h.
+        ``exactness`` is the unit in which the residual of G x + s = h is measured.
         """
         x, s, y = self._start()
         steps = 0
@@ -169,7 +178,7 @@ class _Program:
             scaling = _Scaling(s, y, self.sides)
             if not scaling.sound:
                 break
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # _step then gives none: the end.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # _step returns None on overflow
                 moved = self._step(scaling, primal, dual, gap)
             if moved is None:
                 break
@@ -179,7 +188,7 @@ class _Program:
         return Solved(best[1][: self.boxed], -best[2][self.sides + 1 :], steps)
 
     def _start(self) -> tuple[Floats, Floats, Floats]:
-        """The nearest solutions of both equations, moved into the cone."""
+        """Starting point of the solver: least-squares solutions of both equations, moved into the cone."""
         solve = _factored(self.normal(_Scaling(self._unit(), self._unit(), self.sides)))
         x = solve(self.transposed(self.offset))
         return x, self._pushed(self.offset - self.times(x)), self._pushed(-self.times(solve(self.cost)))
@@ -196,7 +205,7 @@ class _Program:
     def _step(
         self, scaling: _Scaling, primal: Floats, dual: Floats, gap: float
     ) -> tuple[Floats, Floats, Floats, float] | None:
-        """The direction after a look ahead (predictor and corrector), and how far to go along it."""
+        """Newton direction by predictor and corrector, and the length of the step along it; None on failure."""
         solve = _factored(self.normal(scaling))
         share = gap / (self.sides + 1)
         middle = scaling.middle
@@ -221,7 +230,10 @@ class _Program:
 
 
 class _Scaling:
-    """The W of Nesterov and Todd with W y = W⁻¹ s, the ``middle``: a number for each side, a matrix for the cone."""
+    """The scaling W of Nesterov and Todd, for which W y = W⁻¹ s; this vector is called ``middle``.
+
+    W is a number for each bound of f, and a matrix for the second-order cone.
+    """
 
     def __init__(self, s: Floats, y: Floats, sides: int) -> None:
         self.count = sides
@@ -238,7 +250,7 @@ class _Scaling:
         self.sound = bool(_size(self.middle[sides:]) > 0 and (self.middle[:sides] > 0).all())
 
     def forth(self, v: Floats) -> Floats:
-        """W v."""
+        """Apply the scaling: W v."""
         head, tail = v[self.count], v[self.count + 1 :]
         a, b = self.axis[0], self.axis[1:]
         along = float(b @ tail)
@@ -246,7 +258,7 @@ class _Scaling:
         return np.concatenate([self.sides * v[: self.count], self.beta * cone])
 
     def back(self, v: Floats) -> Floats:
-        """W⁻¹ v."""
+        """Apply the inverse scaling: W⁻¹ v."""
         head, tail = v[self.count], v[self.count + 1 :]
         a, b = self.axis[0], self.axis[1:]
         along = float(b @ tail)
@@ -254,7 +266,7 @@ class _Scaling:
         return np.concatenate([v[: self.count] / self.sides, cone / self.beta])
 
     def cone_inverse(self, columns: Floats) -> Floats:
-        """The part of W⁻¹ on the cone, times columns."""
+        """Apply the second-order cone's part of W⁻¹ to columns."""
         a, b = self.axis[0], self.axis[1:]
         head, tail = columns[0], columns[1:]
         along = b @ tail
@@ -264,20 +276,20 @@ class _Scaling:
         return result / self.beta
 
     def product(self, v: Floats, w: Floats) -> Floats:
-        """v ∘ w: numbers times numbers; on the cone (vᵀw, v₀ w₁ + w₀ v₁)."""
+        """Product v ∘ w of the cone: entry by entry for bounds, (vᵀw, v₀ w₁ + w₀ v₁) on the second-order cone."""
         n = self.count
         head = float(v[n:] @ w[n:])
         return np.concatenate([v[:n] * w[:n], [head], v[n] * w[n + 1 :] + w[n] * v[n + 1 :]])
 
     def divided(self, v: Floats) -> Floats:
-        """The w with middle ∘ w = v."""
+        """Solve middle ∘ w = v for w."""
         n, m = self.count, self.middle
         size = _size(m[n:]) ** 2
         head = (m[n] * v[n] - float(m[n + 1 :] @ v[n + 1 :])) / size
         return np.concatenate([v[:n] / m[:n], [head], (v[n + 1 :] - head * m[n + 1 :]) / m[n]])
 
     def longest_step(self, d: Floats) -> float:
-        """The largest t for which middle + t d is in the cone."""
+        """Largest step t for which middle + t d stays in the cone."""
         n, m = self.count, self.middle
         falling = d[:n] < 0
         times = float((m[:n][falling] / -d[:n][falling]).min()) if falling.any() else math.inf
@@ -285,29 +297,32 @@ class _Scaling:
 
 
 def _size(v: Floats) -> float:
-    """√(v₀² − ‖v₁‖²), or −1 outside the cone."""
+    """Size √(v₀² − ‖v₁‖²) of a vector in the second-order cone, or −1 for a vector outside."""
     length = float(np.linalg.norm(v[1:]))
     inside = (float(v[0]) - length) * (float(v[0]) + length)
     return math.sqrt(inside) if v[0] > 0 and inside > 0 else -1.0
 
 
 def _leaves(v: Floats, d: Floats) -> float:
-    """The t at which v + t d leaves the second-order cone: the first positive root of a t² + 2 b t + c, c > 0."""
+    """Step t at which v + t d leaves the second-order cone: the first positive root of a t² + 2 b t + c, c > 0."""
     a, b = float(d[0] ** 2 - d[1:] @ d[1:]), float(v[0] * d[0] - v[1:] @ d[1:])
     c = _size(v) ** 2
     inside = b * b - a * c
     if inside < 0 or (b >= 0 and a >= 0):
         return math.inf
-    # Both in the form that does not cancel.
+    # Both roots are written in the form without cancellation.
     root = math.sqrt(inside)
     return c / (root - b) if b < 0 else (b + root) / -a
 
 
 def _factored(matrix: Floats) -> Callable[[Floats], Floats]:
-    """A solver for a positive definite system; its diagonal is raised a little where rounding made it indefinite."""
+    """Factorise the positive definite Newton equations and return a function that solves them.
+
+    If rounding made the matrix indefinite, a small multiple of the identity is added.
+    """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    # Scaled to a unit diagonal: its entries span twenty orders of magnitude near the solution.
+    # The matrix is scaled to a unit diagonal, because its entries span twenty orders of magnitude near the solution.
     scale = 1 / np.sqrt(np.diag(matrix))
     scaled = matrix * scale[:, None] * scale[None, :]
     extra = 0.0
@@ -318,22 +333,23 @@ def _factored(matrix: Floats) -> Callable[[Floats], Floats]:
             extra = max(10 * extra, 1e-15)
         else:
             return lambda right: np.asarray(scale * cho_solve(factor, scale * right, check_finite=False))
-    return lambda right: np.full_like(right, np.nan)  # The caller stops at NaN.
+    return lambda right: np.full_like(right, np.nan)  # the caller stops at NaN
 
 
 def polish(columns: Floats, wanted: Floats, ball: float, at_most: float, found: Floats, slack: Floats) -> Floats | None:
-    """Strengths that satisfy the optimality conditions of the least sum exactly, or None if there is no success.
+    """Polish an interior point to the exact optimum of the least sum; None if that fails.
 
     Args:
-        columns: R, one column for each place.
-        wanted: z, the readings.
-        ball: ρ.
-        at_most: b.
-        found: An interior point close to the optimum.
-        slack: 1 − price of each place there.
+        columns: Matrix R, with one column for each place.
+        wanted: Readings z.
+        ball: Largest residual ρ.
+        at_most: Largest strength b.
+        found: Strengths of an interior point close to the optimum.
+        slack: 1 minus the price of each place at this point.
     """
     top = float(found.max())
-    # On the central path the product of strength and slack is the same for all places: the smaller factor vanishes.
+    # On the central path the product of strength and slack is the same for all places, so the smaller of both factors
+    # is zero at the optimum.
     full = (at_most - found < -slack * top) & (slack < 0)
     free = (found / top > np.abs(slack)) & ~full
     fixed = np.where(full, at_most, 0.0) if full.any() else np.zeros(len(found))
@@ -347,14 +363,15 @@ def polish(columns: Floats, wanted: Floats, ball: float, at_most: float, found: 
 
 
 def thin(columns: Floats, found: Floats, at_most: float) -> Floats:
-    """Strengths with the same readings and the same sum at few places, which exist by Carathéodory's theorem.
+    """Move strength to fewer places without a change of readings or sum, possible by Carathéodory's theorem.
 
-    Strengths move along a combination of columns that changes neither readings nor sum, until one is zero or at the
-    bound. In the end at most one more strength is strictly between than R has rows.
+    Strengths move along a combination of columns that changes neither readings nor sum, until one strength is zero or
+    at the bound. In the end, the number of strengths strictly between 0 and the bound is at most the number of rows of
+    R plus 1.
     """
     few = np.where(found < EMPTY * found.max(initial=0.0), 0.0, found)
     length = float(np.linalg.norm(columns @ found)) or 1.0
-    weight = length / max(float(found.sum()), np.finfo(float).tiny)  # The sum counts like a reading.
+    weight = length / max(float(found.sum()), np.finfo(float).tiny)  # the sum is treated like one more reading
     stacked = np.vstack([columns, np.full(len(found), weight)])
     between = np.flatnonzero((few > 0) & (few < at_most))
     while between.size > 1:
@@ -371,7 +388,7 @@ def thin(columns: Floats, found: Floats, at_most: float) -> Floats:
 
 
 def _to_the_bound(here: Floats, direction: Floats, at_most: float) -> tuple[float, Floats]:
-    """The step along a direction at which the first strength is zero or at the bound, and the strengths there."""
+    """Move strengths along a direction until the first is zero or at the bound; return the step and the strengths."""
     room = np.where(direction < 0, here, at_most - here)
     steps = np.divide(room, np.abs(direction), out=np.full(len(here), np.inf), where=direction != 0)
     first = int(np.argmin(steps))
@@ -381,7 +398,7 @@ def _to_the_bound(here: Floats, direction: Floats, at_most: float) -> tuple[floa
 
 
 def _drop_negative(columns: Floats, wanted: Floats, ball: float, free: Booleans) -> Floats | None:
-    """The optimum on the free places, after removing those that would be negative there, one by one."""
+    """Optimum of the least sum on the free places; places whose strength would be negative are removed in turn."""
     free = free.copy()
     while free.any():
         values = _on_the_ball(columns[:, free], wanted, ball)
@@ -396,9 +413,10 @@ def _drop_negative(columns: Floats, wanted: Floats, ball: float, free: Booleans)
 
 
 def _on_the_ball(columns: Floats, wanted: Floats, ball: float) -> Floats | None:
-    """The least sum with ‖R f − z‖ = ρ and no bounds on f, or None if no f satisfies that.
+    """Least sum with ‖R f − z‖ = ρ and no bounds on f; None if no f has this residual.
 
-    f = f₀ − λ (RᵀR)⁻¹ 1,   f₀ the least squares, λ ≥ 0 with λ² · 1ᵀ(RᵀR)⁻¹1 = ρ² − ‖R f₀ − z‖²
+    The solution is f = f₀ − λ (RᵀR)⁻¹ 1, where f₀ is the least-squares solution, and λ ≥ 0 satisfies
+    λ² · 1ᵀ(RᵀR)⁻¹1 = ρ² − ‖R f₀ − z‖².
     """
     from scipy.linalg import solve_triangular
 

@@ -1,12 +1,13 @@
-"""Moves of particles that leave the posterior invariant (reversible jumps, Green 1995).
+"""Moves of particles that leave the posterior of sources invariant (reversible jumps, Green 1995).
 
-Every move proposes a change to each particle and accepts it with the Metropolis–Hastings probability for
+A move proposes a change to each particle and accepts it with the Metropolis–Hastings probability for the density
 
     p(k) · Π p(sⱼ | k) · Π p(xⱼ) · exp(−β/2 · ‖y − Σ sⱼ g(xⱼ)‖²)
 
-At β = 1 this is the posterior of k sources at places xⱼ with strengths sⱼ; a smaller β makes it flatter. If a move
-changes one source only, its strength is integrated out and drawn again afterwards. The order of sources means nothing:
-a new source goes to the end, and the last source takes the place of one that is removed.
+At β = 1 this is the posterior, given readings y, of k sources at places xⱼ with strengths sⱼ, where g(x) are the
+readings of a unit source at x. A smaller β makes the density flatter. If a move changes only one source, the strength
+of this source is integrated out and drawn again afterwards. The order of sources is arbitrary: a new source goes to the
+end, and when a source is removed, the last source takes its index.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from heathaze.sensors.recovery._space import Particles, Places, Space, normals
 from heathaze.types import Booleans, Floats, Integers
 
 _ANYWHERE = 0.1
-"""The part of jumps that go to a uniform place, so that every jump can be reversed."""
+"""Fraction of jumps that go to a uniformly drawn place, so that every jump can be reversed."""
 
 _WANTED = 0.3
-"""The acceptance rate that the lengths of steps are tuned to."""
+"""Acceptance rate to which the lengths of steps are tuned."""
 
 
 @dataclass(eq=False)
 class Moves:
-    """All kinds of moves.
+    """All kinds of moves of the posterior sampler.
 
     Args:
-        space: Where sources may be.
-        prior: How many and how strong they may be.
-        bits: Random bits.
-        beta: The power of the likelihood, 0 to 1.
+        space: The space of possible places.
+        prior: The prior of the number and the strengths of sources.
+        bits: Source of random numbers.
+        beta: Power β of the likelihood, 0 to 1.
         tuned: Whether the lengths of steps adapt to the acceptance rate.
         lengths: Lengths of steps by the kind of move.
     """
@@ -55,12 +56,12 @@ class Moves:
         self._log_volume = float(np.log(self.space.high - self.space.low).sum())
 
     def sweep(self, particles: Particles) -> None:
-        """Each kind of move that applies, once or more."""
+        """Move all particles by each kind of move that applies, once or more."""
         for move in self.kinds():
             move(particles)
 
     def kinds(self) -> Sequence[Callable[[Particles], None]]:
-        """The moves of one sweep."""
+        """The kinds of moves in one sweep, in order."""
         chosen: list[Callable[[Particles], None]] = [self.walk, self.jump, self.walk]
         if not self.prior.counted:
             chosen += [self.birth_or_death, self.walk, self.birth_or_death]
@@ -78,7 +79,7 @@ class Moves:
     # ── one source, its strength integrated out ─────────────────────────────────────────────────────────────────
 
     def walk(self, particles: Particles) -> None:
-        """Move one source to a place near it."""
+        """Move one source of each particle to a nearby place."""
         which = self._one(particles)
         rows = np.arange(len(which))
         rest = _without(particles, which)
@@ -91,7 +92,7 @@ class Moves:
         self._put(particles, taken, which, moved, columns, rest)
 
     def jump(self, particles: Particles) -> None:
-        """Move one source to any place, most likely where the others leave most unexplained."""
+        """Move one source of each particle to any place, most likely where other sources explain the readings least."""
         which = self._one(particles)
         rows = np.arange(len(which))
         rest = _without(particles, which)
@@ -104,10 +105,12 @@ class Moves:
         self._put(particles, self._accept(gain), which, moved, columns, rest)
 
     def birth_or_death(self, particles: Particles) -> None:
-        """Add a source, most likely where the others leave most unexplained, or remove one, with probability 1/2 each.
+        """Add a source to each particle, or remove one, with probability 1/2 each.
 
-        Where strengths are unknown, with probability 1/2 all other strengths and their centre are scaled by k/(k+1), or
-        (k+1)/k, so that the sum stays. The determinant of this scaling and the change of the strengths' density cancel.
+        A new source is most likely where the other sources explain the readings least. If strengths are unknown, with
+        probability 1/2 all other strengths and their centre are scaled by k/(k+1) when a source is added to k, and by
+        (k+1)/k when one is removed, so that the expected sum of strengths stays the same. The determinant of this
+        scaling and the change of the strengths' prior density cancel.
         """
         born = self.bits.uniforms(len(particles.number)) < 0.5
         possible = np.where(born, particles.number < self.prior.most, particles.number > 1)
@@ -118,7 +121,7 @@ class Moves:
         scale = np.ones(len(rows))
         if self.prior.alike:
             scale = np.where(self.bits.uniforms(len(rows)) < 0.5, fewer / (fewer + 1), 1.0)
-        # What the k sources leave unexplained when there are k of them, and as they would be among k+1.
+        # Residuals of the k common sources: with their strengths in the set of k (left) and in the set of k+1 (among).
         alone = np.where(born[:, None], particles.residual, _without(particles, which))
         rescale = np.where(born, scale, 1 / scale)
         scaled = particles.readings - rescale[:, None] * (particles.readings - alone)
@@ -130,7 +133,7 @@ class Moves:
         fresh, _ = self._proposed(aim)
         places = np.where(_wide(born, fresh), fresh, particles.places[rows, which])
         columns = np.where(born[:, None], self.space.columns(fresh), particles.columns[rows, which])
-        # Which of k+1 sources leaves and where among them a new one stands have the same probability and cancel.
+        # The probability to remove one of k+1 sources and the probability of a new source's index are equal and cancel.
         gain = self.prior.log_number(more, centre_among) - self.prior.log_number(fewer, centre_left)
         gain -= self.beta / 2 * (_squares(among) - _squares(left))
         gain += self._one_more(centre_among, particles.spread, columns, among) - np.log(self._offered(aim, places))
@@ -146,7 +149,7 @@ class Moves:
     # ── strengths of all ────────────────────────────────────────────────────────────────────────────────────────
 
     def rescale_strengths(self, particles: Particles) -> None:
-        """Draw spread and centre of the strengths again; then scale all strengths and their centre by one factor."""
+        """Draw the spread and the centre of the strengths again, then scale strengths and centre by a common factor."""
         count = len(particles.number)
         log = np.stack(
             [
@@ -165,7 +168,7 @@ class Moves:
         particles.centre = np.where(self._accept(gain), moved, particles.centre)
         factor = np.exp(normals(self.bits, count) * self._length("scale", count))
         residual = particles.readings - factor[:, None] * (particles.readings - particles.residual)
-        # The density of each strength falls by the factor, and the determinant of the scaling cancels that.
+        # The prior density of each strength is divided by the factor, and the determinant of the scaling cancels this.
         gain = self.prior.log_number(particles.number, particles.centre * factor)
         gain -= self.prior.log_number(particles.number, particles.centre)
         gain -= self.beta / 2 * (_squares(residual) - _squares(particles.residual))
@@ -178,7 +181,7 @@ class Moves:
     # ── two sources ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def apart(self, particles: Particles) -> None:
-        """Move two sources towards or away from each other; their centre of mass stays."""
+        """Move two sources of each particle towards or away from each other, with a fixed centre of mass."""
         rows, one, two = self._pairs(particles)
         if not len(rows):
             return
@@ -191,15 +194,16 @@ class Moves:
         self._tune("apart", taken.mean())
 
     def trade(self, particles: Particles) -> None:
-        """Move strength from one source to another; in a continuous space both shift to keep their centre of mass.
+        """Move strength from one source to another; in a continuous space both shift to keep the centre of mass.
 
-        With strength δ of the sum S moved, both shift by −δ(x₁ − x₂)/S. The determinant of that is 1.
+        If strength δ moves to the source at x₁ from the source at x₂, and S is the sum of both strengths, both places
+        shift by −δ(x₁ − x₂)/S. The determinant of this change is 1.
         """
         rows, one, two = self._pairs(particles)
         if not len(rows):
             return
         total = particles.strengths[rows, one] + particles.strengths[rows, two]
-        # Lengths do not depend on the particle except by the sum, which stays.
+        # The length of a step depends on the particle only through the sum, which the move does not change.
         moved = normals(self.bits, len(rows)) * self._length("trade", len(rows)) * total
         strengths = particles.strengths[rows, one] + moved, particles.strengths[rows, two] - moved
         first, second = particles.places[rows, one], particles.places[rows, two]
@@ -215,14 +219,15 @@ class Moves:
     def split_or_merge(self, particles: Particles) -> None:
         """Split a source into two with the same sum and centre of mass, or merge two, with probability 1/2 each.
 
-        s₁ = u·s, s₂ = (1 − u)·s, x₁ = x + (1 − u)·d, x₂ = x − u·d with u uniform and d normal; the determinant is s.
-        Which source splits and which ordered pair merges cancel: 1/k · 1/(k+1) either way.
+        A source of strength s at x becomes two: s₁ = u·s, s₂ = (1 − u)·s, x₁ = x + (1 − u)·d, x₂ = x − u·d, with u
+        uniform and d normal. The determinant of this change is s. The probabilities to choose a source for the split
+        and an ordered pair for the merge cancel: both are 1/k · 1/(k+1).
         """
         splits = self.bits.uniforms(len(particles.number)) < 0.5
         spread = float(self._length("split", 1)[0]) * self._longest
         done = self._split(particles, np.flatnonzero(splits & (particles.number < self.prior.most)), spread)
         done += self._merge(particles, np.flatnonzero(~splits & (particles.number > 1)), spread)
-        # Both are seldom accepted, so the spread is tuned to accepted distances instead of the acceptance rate.
+        # Splits and merges are seldom accepted, so the spread is tuned to the distances in accepted moves.
         if self.tuned and done:
             self.lengths["split"] = min(1.0, 0.7 * self.lengths["split"] + 0.3 * float(np.median(done)))
 
@@ -293,7 +298,7 @@ class Moves:
         return list(np.sqrt(_squares((first - second)[taken])) / self._longest)
 
     def _halved(self, fewer: Integers) -> Floats:
-        """The factor of the centre when one of so many sources becomes two: that of the mean strength, or 1."""
+        """Factor of the centre of strengths when one of ``fewer`` sources splits: that of the mean strength, or 1."""
         if not self.prior.alike:
             return np.ones(len(fewer))
         return np.where(self.bits.uniforms(len(fewer)) < 0.5, fewer / (fewer + 1), 1.0)
@@ -310,7 +315,7 @@ class Moves:
         centre_apart: Floats,
         centre_together: Floats,
     ) -> Floats:
-        """Logarithm of the ratio of prior and proposal for two sources against one, without the likelihood."""
+        """Log ratio of prior over proposal for a split: two sources against one, without the likelihood."""
         prior, each = self.prior, np.arange(len(rows))
         others = particles.strengths[rows]
         others[each, which[0]] = 0.0
@@ -334,7 +339,7 @@ class Moves:
         *,
         prior: bool = False,
     ) -> Booleans:
-        """Propose changes of two sources of some particles; places outside and impossible strengths are rejected."""
+        """Propose and accept changes of two sources of some particles; places outside of the space are rejected."""
         if self.space.continuous:
             inside = self._inside(places[0]) & self._inside(places[1])
             gain = np.where(inside, gain, -np.inf)
@@ -366,11 +371,11 @@ class Moves:
     # ── parts of moves ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _one(self, particles: Particles) -> Integers:
-        """A source of every particle."""
+        """Draw the index of one source of each particle."""
         return (self.bits.uniforms(len(particles.number)) * particles.number).astype(np.int64)
 
     def _pairs(self, particles: Particles) -> tuple[Integers, Integers, Integers]:
-        """Particles with more than one source, and an ordered pair of sources of each."""
+        """Draw an ordered pair of sources for each particle that has more than one."""
         rows = np.flatnonzero(particles.number > 1)
         return rows, *self._two(particles.number[rows])
 
@@ -383,14 +388,14 @@ class Moves:
         return self._one_more(particles.centre, particles.spread, columns, rest)
 
     def _one_more(self, centre: Floats, spread: Floats, columns: Floats, rest: Floats) -> Floats:
-        """Log evidence for one more source with these columns, its strength integrated out."""
+        """Log evidence for one more source with these columns, with its strength integrated out."""
         pull, weight = np.einsum("nr,nr->n", columns, rest), _squares(columns)
         return self.prior.log_integral(centre, spread, self.beta * pull, self.beta * weight)
 
     def _aim(self, centre: Floats, spread: Floats, rest: Floats) -> Floats:
-        """Running sums of the proposal probabilities of targets, for each particle: high where a source fits the rest.
+        """Proposal probabilities of targets for each particle, as running sums: high where a source fits the residual.
 
-        Any positive numbers serve as a proposal; those for the best strength are quick.
+        Any positive numbers are valid as a proposal. The density at the best strength is used, because it is fast.
         """
         pull, weight = self.beta * (rest @ self.space.table), self.beta * self._weights
         log = self.prior.best(centre[:, None], spread[:, None], pull, weight)
@@ -398,7 +403,7 @@ class Moves:
         return np.asarray(running / running[:, -1:])
 
     def _proposed(self, aim: Floats) -> tuple[Places, Floats]:
-        """A place for each particle, and its proposal density relative to the prior's."""
+        """Propose a place for each particle; also return its proposal density over the prior density."""
         anywhere = self.bits.uniforms(len(aim)) < _ANYWHERE
         target = (aim < self.bits.uniforms(len(aim))[:, None]).sum(axis=1)
         aimed = self.space.at(np.minimum(target, aim.shape[1] - 1), self.bits)
@@ -406,7 +411,7 @@ class Moves:
         return places, self._offered(aim, places)
 
     def _offered(self, aim: Floats, places: Places) -> Floats:
-        """The proposal density of these places relative to the prior's."""
+        """Proposal density of places over the prior density."""
         target = self.space.target_of(places)
         rows = np.arange(len(aim))
         below = np.where(target > 0, aim[rows, np.maximum(target, 1) - 1] if aim.shape[1] > 1 else 0.0, 0.0)
@@ -423,7 +428,10 @@ class Moves:
         rest: Floats,
         redraw: Booleans | None = None,
     ) -> None:
-        """Put a source where the move was accepted; draw strengths again there, or everywhere without ``redraw``."""
+        """Put a source at its new place in particles whose move was accepted, then draw its strength again.
+
+        Strengths are drawn again in the particles of ``redraw``, or in all particles if ``redraw`` is None.
+        """
         done = np.flatnonzero(taken)
         particles.places[done, which[done]] = places[done]
         particles.columns[done, which[done]] = columns[done]
@@ -437,7 +445,7 @@ class Moves:
         particles.residual[fresh] = left - strengths[:, None] * held
 
     def _remove(self, particles: Particles, rows: Integers, which: Integers) -> None:
-        """Take a source out of some particles; the last one fills its gap. The residual is the caller's."""
+        """Remove a source from some particles; the last source takes its index. The caller updates the residual."""
         particles.number[rows] -= 1
         last = particles.number[rows]
         for part in (particles.places, particles.strengths, particles.columns):
@@ -450,7 +458,7 @@ class Moves:
             return np.asarray(np.log(self.bits.uniforms(len(gain))) < gain)
 
     def _length(self, move: str, count: int) -> Floats:
-        """Log-normal lengths of steps around the tuned length."""
+        """Draw log-normal lengths of steps around the tuned length of a kind of move."""
         usual = self.lengths.setdefault(move, 0.3)
         if move == "split":
             return np.full(count, usual)
@@ -468,7 +476,7 @@ class Moves:
 
 
 def _without(particles: Particles, which: Integers) -> Floats:
-    """The residual if one source were not there."""
+    """Residual of each particle without one of its sources."""
     rows = np.arange(len(which))
     return np.asarray(particles.residual + particles.strengths[rows, which][:, None] * particles.columns[rows, which])
 
@@ -478,5 +486,5 @@ def _squares(vectors: Floats) -> Floats:
 
 
 def _wide(flags: Booleans, places: Places) -> Booleans:
-    """Flags shaped to choose among places."""
+    """Reshape one flag per particle so that it can select places."""
     return flags[:, None] if places.ndim == 2 else flags

@@ -1,12 +1,12 @@
-"""The prior: how many sources there are, and how strong each is.
+"""The prior of sources: the probabilities of their number and of their strengths.
 
 The prior of unknown strengths is hierarchical. Each strength is normal with a common mean, the ``centre`` c, and
-standard deviation ``spread`` · c, truncated to positive numbers. Centre and spread are unknown and sampled with the
-sources, so that equal sources are found to be equal and unequal ones unequal.
+standard deviation ``spread`` · c, truncated to positive numbers. Centre and spread are unknown too and are sampled with
+the sources, so the sampler learns from the readings whether sources are equally strong.
 
-Given everything else, the likelihood of one strength is proportional to exp(s·b − s²·g/2). Its product with the prior
-is a truncated normal distribution. So a strength can be integrated out and drawn exactly, and moves of places do not
-depend on it.
+Given all other unknowns, the likelihood of one strength s is proportional to exp(s·b − s²·g/2), with numbers b and g
+that depend on the readings. The product with the prior is a truncated normal distribution. So a strength can be
+integrated out and drawn exactly, and moves of places do not depend on it.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ import numpy as np
 from heathaze.types import Floats, Integers
 
 SPREADS = np.array([0.1, 0.3, 1.0])
-"""Possible spreads: strengths are nearly equal, similar, or anything from 0 to a few times the centre."""
+"""Possible spreads: strengths are nearly equal, similar, or between 0 and a few times the centre."""
 
 SPREAD_PROBABILITIES = np.array([4.0, 1.0, 1.0]) / 6
-"""Prior probability of each spread: sources are of one kind unless the readings say otherwise."""
+"""Prior probability of each spread; nearly equal strengths are the most likely."""
 
 WIDE = 1.0
 """Prior standard deviation of the logarithm of the centre."""
 
 _NARROW = 1e-5
-"""The density on an interval of this many standard deviations counts as constant."""
+"""On intervals shorter than this many standard deviations, the normal density is taken as constant."""
 
 _FAR = 1e4
-"""This many standard deviations beyond the mean the normal tail is exponential, to eight digits."""
+"""Farther than this many standard deviations from the mean, the normal tail is exponential to eight digits."""
 
 _TINY = 1e-280
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """The prior of number and strengths.
+    """The prior of the number and the strengths of sources.
 
     Args:
         number: ``number[k]`` is the logarithm of the probability of k sources; −∞ for impossible numbers.
-        low: The smallest strength.
-        high: The largest strength. Strengths are known if it equals ``low``, uniform from ``low`` to ``high`` if it is
-            finite, and hierarchical if it is infinite.
-        total: For hierarchical strengths, a rough estimate of their sum.
+        low: Smallest strength.
+        high: Largest strength. If it equals ``low``, strengths are known. If it is finite, the prior is uniform from
+            ``low`` to ``high``. If it is infinite, the prior is hierarchical.
+        total: For the hierarchical prior, a rough estimate of the sum of strengths.
     """
 
     number: Floats
@@ -55,17 +55,17 @@ class Prior:
 
     @property
     def most(self) -> int:
-        """The largest number of sources."""
+        """Largest number of sources with a positive prior."""
         return len(self.number) - 1
 
     @property
     def fixed(self) -> bool:
-        """Whether strengths are known."""
+        """Whether the strengths of sources are known."""
         return self.low == self.high
 
     @property
     def alike(self) -> bool:
-        """Whether strengths are unknown, with a common centre."""
+        """Whether strengths are unknown and have the hierarchical prior with a common centre."""
         return math.isinf(self.high)
 
     @property
@@ -74,7 +74,10 @@ class Prior:
         return int(np.isfinite(self.number).sum()) == 1
 
     def draw(self, number: Integers, uniforms: Floats) -> tuple[Floats, Floats, Floats]:
-        """Centres, spreads and strengths, from uniform numbers of shape (particles, most + 2); 0 beyond the number."""
+        """Draw centres, spreads and strengths from the prior, by uniform numbers of shape (particles, most + 2).
+
+        In a particle with k sources, strengths after the first k are 0.
+        """
         from scipy.special import ndtri
 
         centre, spread = np.ones(len(number)), np.ones(len(number))
@@ -88,14 +91,14 @@ class Prior:
         return centre, spread, np.where(np.arange(self.most) < number[:, None], strengths, 0.0)
 
     def log_number(self, number: Integers, centre: Floats) -> Floats:
-        """Log prior of the number of sources and, where strengths are unknown, of the logarithm of the centre."""
+        """Log prior of the number of sources and, if strengths are unknown, of the logarithm of the centre."""
         if not self.alike:
             return self.number[number]
         about = np.log(centre * np.maximum(number, 1) / self.total) / WIDE
         return np.asarray(self.number[number] - about**2 / 2)
 
     def log_strengths(self, centre: Floats, spread: Floats, strengths: Floats) -> Floats:
-        """Log prior of all strengths, shape (particles, any); zeros are not sources."""
+        """Log prior of all strengths of each particle, shape (particles, any); zeros do not count as sources."""
         from scipy.special import log_ndtr
 
         present = strengths > 0
@@ -111,14 +114,17 @@ class Prior:
         return np.asarray(-squares.sum(axis=1) / 2 - present.sum(axis=1) * each)
 
     def _combined(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> tuple[Floats, Floats]:
-        """b' and g' of the product: prior density times exp(s·b − s²·g/2) is proportional to exp(s·b' − s²·g'/2)."""
+        """Combine prior and likelihood of a strength: prior · exp(s·b − s²·g/2) is proportional to exp(s·b' − s²·g'/2).
+
+        Takes b = ``pull`` and g = ``weight``, and returns b' and g'.
+        """
         if not self.alike:
             return pull, np.maximum(weight, _TINY)
         precise = 1 / (centre * spread) ** 2
         return pull + centre * precise, weight + precise
 
     def best(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> Floats:
-        """The logarithm of that product at the best strength: a quick substitute for :meth:`log_integral`."""
+        """Log of prior times likelihood at the best strength, a fast substitute for :meth:`log_integral`."""
         if self.fixed:
             return np.asarray(self.low * pull - self.low**2 * weight / 2)
         b, g = self._combined(centre, spread, pull, weight)
@@ -126,11 +132,12 @@ class Prior:
         return np.asarray(strength * (b - strength * g / 2))
 
     def log_integral(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats) -> Floats:
-        """log ∫ p(s) exp(s·b − s²·g/2) ds for b = ``pull`` and g = ``weight``: the evidence for one source.
+        """Log evidence for one source: log ∫ p(s) exp(s·b − s²·g/2) ds, with b = ``pull`` and g = ``weight``.
 
-        For unknown strengths it is, with b' and g' of the product and z = −b'/√g',
+        For the hierarchical prior, prior times likelihood is proportional to exp(s·b' − s²·g'/2). With z = −b'/√g' the
+        log evidence is
 
-            log √(2π/g') + log(e^{z²/2} Φ(−z))  −  the same without data.
+            log √(2π/g') + log(e^{z²/2} Φ(−z))  −  the same expression for the prior without data.
         """
         from scipy.special import log_ndtr
 
@@ -146,7 +153,7 @@ class Prior:
         return np.asarray(share + height + b * middle / 2 - math.log(self.high - self.low))
 
     def conditional(self, centre: Floats, spread: Floats, pull: Floats, weight: Floats, uniforms: Floats) -> Floats:
-        """A strength from the density p(s) exp(s·b − s²·g/2), for each b = ``pull`` and g = ``weight``."""
+        """Draw strengths from the conditional density p(s) exp(s·b − s²·g/2), with b = ``pull``, g = ``weight``."""
         from scipy.special import log_ndtr, ndtri_exp
 
         if self.fixed:
@@ -162,7 +169,7 @@ class Prior:
             return np.maximum(np.where(far, tail, body / root), _TINY)
         middle = b / g
         low, high = (self.low - middle) * root, (self.high - middle) * root
-        # Floats are more exact in the lower tail, so the interval is mirrored if it lies in the upper one.
+        # Floats are more exact in the lower tail, so an interval in the upper tail is mirrored.
         mirrored = low + high > 0
         a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
         log_a, log_b = log_ndtr(a), log_ndtr(b)
@@ -173,7 +180,7 @@ class Prior:
 
 
 def _log_tail(z: Floats) -> Floats:
-    """log(e^{z²/2} Φ(−z)), in a form that does not overflow on either side."""
+    """Compute log(e^{z²/2} Φ(−z)) of a truncated normal strength, without overflow for large or small z."""
     from scipy.special import erfcx, log_ndtr
 
     above, below = np.maximum(z, 0), np.minimum(z, 0)
@@ -181,7 +188,7 @@ def _log_tail(z: Floats) -> Floats:
 
 
 def _log_between(low: Floats, high: Floats) -> Floats:
-    """log(Φ(high) − Φ(low))."""
+    """Compute log(Φ(high) − Φ(low)), the log probability of an interval of a normal strength."""
     from scipy.special import log_ndtr
 
     mirrored = low + high > 0

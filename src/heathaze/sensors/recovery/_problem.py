@@ -1,4 +1,8 @@
-"""Readings and a field prepared for the sampler: scaled to noise 1, projected, with the columns of candidates."""
+"""Preparation of readings and field for the posterior sampler.
+
+Readings are scaled to noise of standard deviation 1 and projected onto the directions that sources can change. A column
+holds the scaled and projected readings of a unit source at one candidate.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +18,19 @@ from heathaze.sensors.recovery._space import Cuboid, Nodes, Space, View
 from heathaze.types import Floats, Integers
 
 FLOOR = 1e-7
-"""The least noise, as a part of the largest reading: no physics is known more exactly."""
+"""Smallest noise that is assumed, as a fraction of the largest reading, because no physics is known more exactly."""
 
 _CELLS = 128, 144
-"""Targets of jumps on a line, and in more dimensions."""
+"""Number of cells that sources can jump to: on a line, and in more dimensions."""
 
 _TARGETS = 400
-"""Targets of jumps among candidates."""
+"""Largest number of candidates that sources can jump to."""
 
 _MAX_TABLE = 2**25
-"""The largest table of all columns, in numbers: 256 MB."""
+"""Largest number of entries in the table of all columns: 256 MB."""
 
 _FEW = 1000
-"""Promising candidates alone are kept where there are more readings and more candidates than this."""
+"""If there are more readings and more candidates than this, only promising candidates are kept."""
 
 _PROMISING = 160
 _BLOCK = 32
@@ -35,14 +39,14 @@ _PROBES = 24
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What the sampler needs.
+    """Input of the posterior sampler.
 
     Attributes:
-        space: Where sources may be.
-        readings: Scaled and projected.
-        rows: The number of readings before the projection.
-        unseen: Squared length of the scaled readings outside the projection.
-        kept: The part of all candidates that is considered.
+        space: The space of possible places of sources.
+        readings: The scaled and projected readings.
+        rows: Number of readings before the projection.
+        unseen: Squared length of the part of the scaled readings that the projection removes.
+        kept: Fraction of all candidates that is considered.
     """
 
     space: Space
@@ -52,19 +56,20 @@ class Problem:
     kept: float = 1.0
 
     def number(self, log: Floats) -> Floats:
-        """The logarithm of the prior of the number of sources, where only a part of all candidates is considered.
+        """Correct the log prior of the number of sources if only a fraction of all candidates is considered.
 
-        A source is as likely at a candidate that was left out as at one that was kept. So the prior of k sources is
-        multiplied by the k-th power of the part that was kept. Without this factor, noise at the best of many
-        candidates would be taken for sources.
+        A source is equally likely at every candidate, kept or not. So the prior of k sources is multiplied by the k-th
+        power of the fraction that was kept. Without this factor, noise at the best of many candidates would be taken
+        for sources.
         """
         return np.asarray(log + np.arange(len(log)) * math.log(self.kept))
 
     def total(self) -> float:
-        """A rough estimate of the strength of all sources together.
+        """Estimate the total strength of all sources roughly, for the prior.
 
-        It is the least-squares strength of sources spread over all places if that exceeds twice its error. Otherwise
-        the strength of the best single source bounds it from above, and the error from below.
+        The estimate is the least-squares strength of sources spread evenly over all places, if this exceeds twice its
+        standard error. Otherwise the estimate is at least the standard error, and at most the strength of the best
+        single source.
         """
         table = self.space.table
         even = table.mean(axis=1)
@@ -81,13 +86,15 @@ class Problem:
 
 
 def prepare(field: Field, readings: Floats, sigma: Floats, bits: Randomness) -> Problem:
-    """The problem of some readings. On a large graph this is most of the work: a few hundred products with the field.
+    """Prepare readings and field for the posterior sampler.
+
+    On a large graph this is most of the work: a few hundred products with the field.
 
     Args:
-        field: How sources reach sensors.
-        readings: One for each row of the field.
-        sigma: Standard deviation of the noise of each.
-        bits: Random bits, to find promising candidates.
+        field: The linear map from sources to readings.
+        readings: One reading for each row of the field.
+        sigma: Standard deviation of the noise of each reading.
+        bits: Source of random numbers, for the search for promising candidates.
     """
     smallest = FLOOR * float(np.abs(readings).max(initial=0.0))
     view = View(np.maximum(sigma, smallest), None)
@@ -119,11 +126,11 @@ def prepare(field: Field, readings: Floats, sigma: Floats, bits: Randomness) -> 
 
 
 def _columns(field: Field, view: View, readings: Floats, bits: Randomness) -> tuple[Integers, Floats]:
-    """Numbers and scaled columns of all candidates, or of the promising ones where there are too many."""
+    """Indices and scaled columns of all candidates, or of promising candidates if there are too many."""
     rows, places = field.shape
     if rows * places <= _MAX_TABLE and min(rows, places) <= _FEW:
         if rows < places:
-            # The adjoint of a unit reading is a row of M; there are fewer rows than columns.
+            # There are fewer rows than columns, so M is computed by rows: the adjoint of a unit vector is a row of M.
             table = np.empty((rows, places))
             for start in range(0, rows, _BLOCK):
                 some = np.arange(start, min(start + _BLOCK, rows))
@@ -139,10 +146,11 @@ def _columns(field: Field, view: View, readings: Floats, bits: Randomness) -> tu
 
 
 def _promising(field: Field, view: View, readings: Floats, bits: Randomness) -> Integers:
-    """Candidates whose columns fit the readings best, then those that fit the residual of the best so far.
+    """Choose promising candidates: those whose columns fit the readings best, in several rounds.
 
-    The fit is Mᵀy divided by the length of a column. Lengths are estimated: the mean of (Mᵀz)² over random signs z is
-    the squared length. A source at another candidate is then found at a neighbour, or missed.
+    Each round fits the residual that the best candidates of earlier rounds leave. The fit is Mᵀy divided by the length
+    of a column. Squared lengths are estimated by the mean of (Mᵀz)² over random signs z. A source at a candidate that
+    is not chosen is found at a neighbour, or missed.
     """
     rows, places = field.shape
     signs = np.where(bits.uniforms(rows * _PROBES).reshape(rows, _PROBES) < 0.5, 1.0, -1.0) / view.sigma[:, None]
@@ -164,7 +172,10 @@ def _promising(field: Field, view: View, readings: Floats, bits: Randomness) -> 
 
 
 def _principal_directions(table: Floats) -> Floats | None:
-    """Orthonormal directions that contain all columns up to a millionth of the noise; None for up to 128 readings."""
+    """Orthonormal basis for the projection of readings; it contains all columns up to a millionth of the noise.
+
+    Returns None for up to 128 readings, which are not projected.
+    """
     rows, places = table.shape
     if rows <= 128:
         return None
@@ -179,7 +190,10 @@ def _principal_directions(table: Floats) -> Floats | None:
 
 
 def _neighbours(field: Field, candidates: Integers) -> tuple[Integers, Integers]:
-    """Where the neighbours of each candidate begin in the list of all neighbours, and that list."""
+    """Neighbours of all candidates, for steps of the sampler, in one list.
+
+    Returns the index at which the neighbours of each candidate begin in the list, and the list.
+    """
     from scipy.sparse import csr_array
 
     count = len(candidates)
@@ -191,7 +205,7 @@ def _neighbours(field: Field, candidates: Integers) -> tuple[Integers, Integers]
         from scipy.spatial import cKDTree
 
         if field.positions is None:
-            raise InvalidInput("The field has neither positions nor a network; say where its candidates are.")
+            raise InvalidInput("The field has neither positions nor a network; give it one of them.")
         places = np.asarray(field.positions, dtype=np.float64)[candidates]
         nearest = min(2 * places.shape[1] + 1, count)
         other = cKDTree(places).query(places, k=np.arange(1, nearest + 1))[1]

@@ -1,8 +1,8 @@
-"""Particles from the posterior: annealed sequential Monte Carlo (Del Moral, Doucet and Jasra 2006).
+"""The posterior sampler of sources: annealed sequential Monte Carlo (Del Moral, Doucet and Jasra 2006).
 
 A particle is one set of sources. Particles begin as draws from the prior. The likelihood is then raised to a power β
-that grows from 0 to 1. Each stage raises β until the effective sample size is half the number of particles, resamples
-the particles by their weights, and moves them so that copies differ.
+that grows from 0 to 1. Each stage increases β until the effective sample size is half the number of particles,
+resamples the particles by their weights, and moves the particles so that copies differ.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from heathaze.sensors.recovery._space import Particles, Space
 from heathaze.types import Floats, Integers
 
 _LEAST_EFFECTIVE = 0.5
-"""The effective sample size after a stage is at least this part of the particles."""
+"""Smallest effective sample size after a stage, as a fraction of the number of particles."""
 
 _SURPRISE = 6.0
-"""The misfit of the best particle may exceed its mean under the noise by this many standard deviations."""
+"""Number of standard deviations by which the best particle's misfit may exceed the misfit that noise explains."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Particles from the posterior.
+    """Result of the sampler: particles from the posterior.
 
     Attributes:
         particles: The particles.
-        widened: The factor by which the noise was increased, 1 or larger.
-        stages: How often β was raised.
+        widened: Factor, 1 or larger, by which the noise was assumed larger.
+        stages: Number of times that β was increased.
         evidence: Logarithm of the Bayes factor of "some sources" against "no source".
     """
 
@@ -54,24 +54,23 @@ def sample(
     sweeps: int = 2,
     last: int = 6,
 ) -> Sampled:
-    """Draw particles from the posterior.
+    """Draw particles from the posterior of sources.
 
-    It may be that no sources explain the readings, because the physics is not exact or there are more sources than
-    allowed. The noise is then taken to be larger, so that intervals are not too narrow. Annealing ends at the β < 1
-    with
+    Sometimes no sources explain the readings, because the physics is not exact or there are more sources than allowed.
+    Then the noise is assumed to be larger, so that intervals are not too narrow: annealing ends at a β < 1 with
 
         β · (misfit of the best particle) = m + 6·√(2m) + 36   for m readings.
 
     Args:
-        space: Where sources may be.
-        prior: How many and how strong they may be.
-        readings: Scaled to noise 1 and projected like the space's columns, shape (directions,).
-        bits: Random bits.
-        count: The number of particles.
-        unseen: Squared length of the readings outside the projection, which no source explains.
-        rows: The number of readings before the projection.
-        sweeps: Rounds of moves in each stage.
-        last: Rounds of moves at the end.
+        space: The space of possible places.
+        prior: The prior of the number and the strengths of sources.
+        readings: Readings scaled to noise 1 and projected like the space's columns, shape (directions,).
+        bits: Source of random numbers.
+        count: Number of particles.
+        unseen: Squared length of the part of the readings that the projection removes and no source explains.
+        rows: Number of readings before the projection.
+        sweeps: Number of rounds of moves in each stage.
+        last: Number of rounds of moves at the end.
     """
     found = Particles.drawn(space, prior, readings, count, bits)
     moves = Moves(space, prior, bits, beta=0.0)
@@ -79,7 +78,7 @@ def sample(
     stages, evidence = 0, 0.0
     while moves.beta < 1:
         misfit = found.misfit()
-        # An upper limit of chi-square with as many degrees of freedom as readings.
+        # Upper limit of a chi-square variable with one degree of freedom for each reading.
         allowed = rows + _SURPRISE * math.sqrt(2 * rows) + _SURPRISE**2
         least = float(misfit.min()) + unseen
         if moves.beta * least > allowed:
@@ -101,7 +100,7 @@ def sample(
 
 
 def _next_beta(misfit: Floats, beta: float, most: float) -> float:
-    """The largest β up to ``most`` that keeps the effective sample size."""
+    """Find the largest next β, up to ``most``, that keeps the effective sample size of the particles."""
     above = misfit - misfit.min()
 
     def effective(step: float) -> float:
@@ -110,7 +109,7 @@ def _next_beta(misfit: Floats, beta: float, most: float) -> float:
 
     if effective(most - beta) >= _LEAST_EFFECTIVE:
         return most
-    # Bisection of the logarithm: steps may be many orders of magnitude smaller than 1.
+    # Bisection on the logarithm of the step, because steps may be many orders of magnitude smaller than 1.
     big = math.log(most - beta)
     small = big - 80
     for _ in range(60):
@@ -120,7 +119,7 @@ def _next_beta(misfit: Floats, beta: float, most: float) -> float:
 
 
 def _resampled(log_weights: Floats, bits: Randomness) -> Integers:
-    """Systematic resampling: particles at evenly spaced points of the running sum of weights."""
+    """Resample particles by their weights (systematic resampling: evenly spaced points of the running sum)."""
     running = np.cumsum(np.exp(log_weights - log_weights.max()))
     count = len(running)
     marks = (np.arange(count) + bits.uniforms(1)[0]) / count * running[-1]

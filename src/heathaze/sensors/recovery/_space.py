@@ -1,7 +1,7 @@
-"""What the sampler works on: the space of places, and the particles.
+"""Data structures of the posterior sampler: the space of possible places, and the particles.
 
 Readings are scaled to noise of standard deviation 1 and projected onto the directions in which sources change them. A
-column is what a unit source adds to the projected readings.
+column holds the scaled and projected readings of a unit source at one place.
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ from heathaze.sensors.recovery._prior import Prior
 from heathaze.types import Floats, Integers
 
 Places = npt.NDArray[Any]
-"""Coordinates, shape (…, dimensions), or numbers of candidates, shape (…)."""
+"""Places of sources: coordinates of shape (…, dimensions), or indices of candidates of shape (…)."""
 
 
 class Space(Protocol):
-    """Where sources may be: :class:`Cuboid` or :class:`Nodes`."""
+    """Interface of the space of possible places: :class:`Cuboid` or :class:`Nodes`.
+
+    A source can jump to a target, which is a cell of a cuboid or one of the candidates.
+    """
 
     @property
     def table(self) -> Floats:
-        """Columns of the targets of jumps, shape (directions, targets)."""
+        """Columns of the targets that sources can jump to, shape (directions, targets)."""
 
     @property
     def share(self) -> float:
-        """The part of all places that the targets stand for."""
+        """Fraction of all places that belong to a target."""
 
     @property
     def continuous(self) -> bool:
-        """Whether a place can be moved by any small amount."""
+        """Whether places have coordinates that can change by any small amount."""
 
     @property
     def low(self) -> Floats:
@@ -46,40 +49,40 @@ class Space(Protocol):
         """Upper corner of a continuous space."""
 
     def draw(self, count: int, bits: Randomness) -> Places:
-        """Uniform places."""
+        """Draw places uniformly from the space."""
 
     def columns(self, where: Places) -> Floats:
-        """A row for each place."""
+        """Columns of some places, one per row."""
 
     def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
-        """A place near each, and the logarithm of the proposal ratio: step back over step there."""
+        """Propose a place near each place; also return the log ratio of the proposals back and forth."""
 
     def at(self, target: Integers, bits: Randomness) -> Places:
-        """A uniform place of each target."""
+        """Draw a place uniformly within each target."""
 
     def target_of(self, where: Places) -> Integers:
-        """The target that each place belongs to, −1 if none."""
+        """Index of the target to which each place belongs, −1 if none."""
 
     def field_places(self, where: Places) -> Places:
-        """Places in the field's coordinates or numbers."""
+        """Convert places to the field's coordinates or indices of candidates."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Scaling of readings by ``sigma``, one for each, and projection onto ``basis`` if there is one."""
+    """Transformation of readings for the sampler: division by ``sigma``, then projection onto ``basis`` if given."""
 
     sigma: Floats
     basis: Floats | None
 
     def of(self, readings: Floats) -> Floats:
-        """Readings, one vector or columns, scaled and projected: shape (directions, …)."""
+        """Scale and project readings, one vector or the columns of a matrix; the result has shape (directions, …)."""
         scaled = (readings.T / self.sigma).T
         return scaled if self.basis is None else self.basis.T @ scaled
 
 
 @dataclass(frozen=True, eq=False)
 class Cuboid:
-    """Any point between two corners, in any number of dimensions. Targets of jumps are the cells of a regular grid."""
+    """Continuous space of places between two corners; the cells of a regular grid are the targets of jumps."""
 
     field: Field
     view: View
@@ -92,7 +95,7 @@ class Cuboid:
 
     @classmethod
     def over(cls, field: Field, view: View, cells: int) -> Cuboid:
-        """The space of a field, with about so many nearly cubic cells."""
+        """Make the space of a field, with about ``cells`` nearly cubic cells."""
         assert field.bounds is not None
         low, high = np.asarray(field.bounds, dtype=np.float64)
         side = (np.prod(high - low) / cells) ** (1 / len(low))
@@ -107,7 +110,8 @@ class Cuboid:
         return self.view.of(self.field.responses(where)).T
 
     def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
-        # The scale is a part of the longest side. Steps that leave the space are reflected, so they stay symmetric.
+        # The scale is a fraction of the longest side. Steps that leave the space are reflected, which keeps the
+        # proposal symmetric.
         length = self.high - self.low
         moved = where + normals(bits, *where.shape) * scale[:, None] * length.max()
         folded = np.mod((moved - self.low) / length, 2.0)
@@ -128,14 +132,14 @@ class Cuboid:
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Finitely many candidates, numbered 0, 1, 2, … here, each with its neighbours.
+    """Discrete space of places: finitely many candidates with own indices 0, 1, 2, …, each with its neighbours.
 
     Args:
-        candidates: Their numbers in the field.
+        candidates: Indices of the candidates in the field.
         every: Columns of all candidates, shape (directions, candidates).
-        first: Where the neighbours of each candidate begin in ``neighbours``.
-        neighbours: Neighbours of all candidates, one after the other.
-        targets: Candidates that are targets of jumps.
+        first: Index at which the neighbours of each candidate begin in ``neighbours``.
+        neighbours: Neighbours of all candidates in one list, one candidate after the other.
+        targets: Indices of the candidates that are targets of jumps.
     """
 
     candidates: Integers
@@ -168,9 +172,9 @@ class Nodes:
         return self.every[:, where].T
 
     def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
-        """A random walk of one to eight steps, each to a neighbour.
+        """Propose places by a random walk of one to eight steps, each to a neighbour.
 
-        The probabilities of a walk and of its reverse are in the inverse ratio of the degrees of their starts.
+        The probabilities of a walk and of its reverse are inversely proportional to the degrees of their first places.
         """
         here = where
         steps = np.clip(scale * 8, 1, 8)
@@ -197,7 +201,7 @@ class Nodes:
 
 
 def normals(bits: Randomness, *shape: int) -> Floats:
-    """Independent standard normal numbers for sampling; never for noise."""
+    """Draw standard normal numbers for the posterior sampler; must not be used as noise."""
     from scipy.special import ndtri
 
     return np.asarray(ndtri(_uniforms(bits, *shape).clip(2.0**-54, 1 - 2.0**-53)))
@@ -209,17 +213,18 @@ def _uniforms(bits: Randomness, *shape: int) -> Floats:
 
 @dataclass(eq=False)
 class Particles:
-    """N particles, each a set of at most K sources.
+    """N particles of the posterior sampler, each a set of at most K sources.
 
     Attributes:
-        number: The number of sources, (N,). Strengths and columns beyond it are 0.
-        places: (N, K, dimensions) or (N, K).
-        strengths: (N, K).
-        centre: Where strengths are unknown, the centre of their distribution, (N,).
-        spread: The standard deviation of that distribution as a part of the centre, (N,).
-        columns: (N, K, directions).
-        readings: (directions,), or (N, directions) if each particle has its own.
-        residual: Readings minus what the sources add, (N, directions).
+        number: Number of sources of each particle, shape (N,). In a particle with k sources, strengths and columns
+            after the first k are 0.
+        places: Places of the sources, shape (N, K, dimensions) or (N, K).
+        strengths: Strengths of the sources, shape (N, K).
+        centre: Centre of the distribution of strengths, if strengths are unknown, shape (N,).
+        spread: Standard deviation of that distribution over its centre, shape (N,).
+        columns: Columns of the sources, shape (N, K, directions).
+        readings: The readings, shape (directions,), or (N, directions) if each particle has its own.
+        residual: Readings minus the contributions of the particle's sources, shape (N, directions).
     """
 
     number: Integers
@@ -233,7 +238,7 @@ class Particles:
 
     @classmethod
     def drawn(cls, space: Space, prior: Prior, readings: Floats, count: int, bits: Randomness) -> Particles:
-        """Particles from the prior."""
+        """Draw particles from the prior."""
         running = np.cumsum(np.exp(prior.number - prior.number.max()))
         number = np.searchsorted(running, bits.uniforms(count) * running[-1], side="right").astype(np.int64)
         places = space.draw(count * prior.most, bits)
@@ -246,11 +251,11 @@ class Particles:
         return particles
 
     def settle(self) -> None:
-        """Compute the residual again, since many small changes leave rounding behind."""
+        """Compute the residuals of all particles again, to clear the rounding errors of many small changes."""
         self.residual = self.readings - np.einsum("nk,nkr->nr", self.strengths, self.columns)
 
     def chosen(self, which: Integers) -> Particles:
-        """Copies of some particles, in order; readings must be common to all."""
+        """Copy the particles at some indices, in this order; all particles must share the same readings."""
         return Particles(
             self.number[which],
             self.places[which],
@@ -263,5 +268,5 @@ class Particles:
         )
 
     def misfit(self) -> Floats:
-        """‖residual‖² of each particle."""
+        """Misfit ‖residual‖² of each particle."""
         return np.asarray(np.einsum("nr,nr->n", self.residual, self.residual))

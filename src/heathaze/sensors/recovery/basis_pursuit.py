@@ -1,21 +1,23 @@
-"""Basis pursuit denoising: the smallest total strength that explains noisy readings of a field, with a proof.
+"""Basis pursuit denoising: recover sources as the smallest total strength that explains noisy readings, with a proof.
 
     minimise  Σ f   subject to   ‖M f − ỹ‖₂ ≤ r = σ √χ²_{m, confidence},   0 ≤ f ≤ b
 
-This is Algorithm 1 of A. Gilbert and A. McMillan, "Local Differential Privacy for Physical Sensor Data and Sparse
-Recovery", with another radius r. The printed radius σ√m contains the noise with a probability of little more than a
-half; the quantile of χ² contains it with the probability that is asked for (errata E4-7). Basis pursuit is
-post-processing of published readings and costs no privacy.
+Here f are the strengths at the places, M is the field's matrix, ỹ are the m noisy readings, and b is the largest
+strength. This is Algorithm 1 of A. Gilbert and A. McMillan, "Local Differential Privacy for Physical Sensor Data and
+Sparse Recovery", with another radius r. The noise is shorter than the printed radius σ√m with a probability of little
+more than a half. It is shorter than the radius used here, from the quantile of χ², with the given confidence (errata
+E4-7). Basis pursuit is post-processing of published readings and costs no privacy.
 
-The method is column generation. Only the columns of a few places are held, and the problem over them is solved
-(:mod:`heathaze.sensors.recovery._interior_point`). Its multipliers u give every other place a price by one product with
-the adjoint, (Mᵀu)_i. Places whose price exceeds their cost join. When there is none, the answer is optimal. The
-multipliers prove it: for every u and every f that satisfies the constraints,
+The method is column generation. It solves the problem over a few chosen places
+(:mod:`heathaze.sensors.recovery._interior_point`). The multipliers u of this solution give every place i a price,
+(Mᵀu)_i, by one product with the adjoint. Places whose price exceeds their cost are added to the chosen places. If there
+is no such place, the answer is optimal. The multipliers also prove how good the answer is: for every u and every f that
+satisfies the constraints,
 
-    Σ f  ≥  yᵀu − r‖u‖ − Σ b·max(0, (Mᵀu)_i − 1).
+    Σ f  ≥  ỹᵀu − r‖u‖ − Σ b·max(0, (Mᵀu)_i − 1).
 
-This bound is computed with the field itself at the end, so the proof does not depend on how the answer was found. If no
-f within the bounds explains the readings, the f with the least residual is returned and marked.
+At the end this bound is computed with the field itself, so the proof does not depend on how the answer was found. If no
+f within the bounds explains the readings, the f with the least residual is returned and marked as not feasible.
 """
 
 from __future__ import annotations
@@ -37,22 +39,22 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 ROUNDS = 60
-"""Bounds the time; 5 to 15 rounds suffice."""
+"""Largest number of rounds of column generation; 5 to 15 rounds usually suffice."""
 
 BATCH = 24
-"""At most this many places join in a round: the peaks of the price, the highest first."""
+"""Largest number of places added in a round: local maxima of the price, highest first."""
 
 MOST_NUMBERS = 2**26
-"""The basis and the columns each hold at most this many numbers: half a gigabyte."""
+"""Largest number of entries in the basis, and in the columns: half a gigabyte each."""
 
 MOST_PLACES = 3000
-"""The problem over the chosen places is solved with a dense matrix of at most this many rows."""
+"""Largest number of chosen places; their problem is solved with a dense matrix of this many rows."""
 
 DEPENDENT = 1e-11
-"""A column whose part outside the span is this small, relative to its length, adds no direction to the span."""
+"""A column whose part outside the span is shorter than this fraction of its length adds no direction to the span."""
 
 MARGIN = 1e-10
-"""Answers lie inside the radius by this part of it, so that rounding does not carry them out."""
+"""Answers keep this fraction of the radius as a margin, so that rounding cannot make the residual exceed the radius."""
 
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -62,16 +64,17 @@ class Pursuit:
     """The answer of basis pursuit, and a bound on how much better any other answer can be.
 
     Attributes:
-        strengths: One for each place, from 0 to the bound; zero at most places.
-        feasible: Whether these sources explain the readings. If not, no sources do, and these have the least residual.
-            The readings are proved to have no explanation where ``residual − gap`` exceeds ``radius``, which holds
-            unless the steps ran out.
-        objective: Σ f.
-        residual: ‖M f − y‖, computed with the field.
-        radius: How large the residual may be. ``residual`` exceeds it by rounding at most, unless not ``feasible``.
-        gap: Objective − proven lower bound: no answer is better by more. For the residual if not ``feasible``.
-        steps: Newton steps in all.
-        rounds: How often all places got a price, by one product with the adjoint each.
+        strengths: One strength for each place, from 0 to the bound; zero at most places.
+        feasible: Whether these sources explain the readings. If False, these sources have the least residual. If also
+            ``residual − gap`` exceeds ``radius``, it is proved that no sources explain the readings; this holds unless
+            the search ran out of steps.
+        objective: The total strength Σ f.
+        residual: The residual ‖M f − y‖, computed with the field.
+        radius: Largest residual of a feasible answer, up to rounding.
+        gap: Objective minus a proved lower bound, so no answer is better by more than this. If not ``feasible``, the
+            gap is that of the residual.
+        steps: Total number of Newton steps.
+        rounds: Number of times that prices of all places were computed, by one product with the adjoint each.
     """
 
     strengths: Floats
@@ -85,26 +88,26 @@ class Pursuit:
 
     @property
     def violation(self) -> float:
-        """By how much the residual exceeds the radius."""
+        """Amount by which the residual exceeds the radius."""
         return max(self.residual - self.radius, 0.0)
 
 
 def radius(sigma: float, readings: int, confidence: float = 0.95) -> float:
-    """The radius that contains the noise of all readings with a given probability: σ √χ²_{m, confidence}.
+    """Radius of basis pursuit: the length σ √χ²_{m, confidence} that the noise of m readings does not exceed.
 
-    Almost half of all noise is longer than the printed radius σ√m (errata E4-7).
+    The noise exceeds the printed radius σ√m with a probability of almost a half (errata E4-7).
 
     Args:
         sigma: Standard deviation of the noise of a reading.
-        readings: m, how many readings there are.
-        confidence: The probability, between 0 and 1.
+        readings: Number m of readings.
+        confidence: Probability that the noise is not longer than the radius, between 0 and 1.
 
     >>> round(radius(1, 50) / 50**0.5, 6), round(radius(1, 500) / 500**0.5, 6)
     (1.161936, 1.051786)
     """
     from scipy.special import gammaincinv
 
-    # The quantile of χ² with m degrees of freedom is twice that of a gamma distribution of shape m/2.
+    # The quantile of χ² with m degrees of freedom is twice the quantile of a gamma distribution of shape m/2.
     return float(sigma * math.sqrt(2 * gammaincinv(readings / 2, confidence)))
 
 
@@ -117,21 +120,21 @@ def basis_pursuit(
     at_most: float = 1.0,
     tolerance: float = 1e-5,
 ) -> Pursuit:
-    """The smallest total strength that explains the readings up to their noise.
+    """Recover sources by basis pursuit: the smallest total strength that explains the readings up to their noise.
 
-    1,000 places and 500 readings take about 0.1 s: 5 to 15 products with the adjoint and the responses of a few dozen
-    places.
+    A field of 1,000 places and 500 readings takes about 0.1 s: 5 to 15 products with the adjoint, and the responses of
+    a few dozen places.
 
     Args:
-        field: The physics. Only ``apply``, ``adjoint`` and the ``responses`` of some places are used.
-        readings: One for each row of the field; NaN for a missing reading, whose row is left out.
+        field: The field. Only ``apply``, ``adjoint`` and the ``responses`` of some places are used.
+        readings: One reading for each row of the field; NaN marks a missing reading, whose row is left out.
         sigma: Standard deviation of the noise of a reading, positive.
-        confidence: The probability that the true sources satisfy the constraint, between 0 and 1.
-        at_most: The largest strength of a place; may be infinite.
-        tolerance: The gap that is accepted, as a part of the objective, or of the residual if nothing is feasible.
+        confidence: Probability that the true sources satisfy the constraint, between 0 and 1.
+        at_most: Largest strength of a place; may be infinite.
+        tolerance: Largest accepted gap, as a fraction of the objective, or of the residual if no answer is feasible.
 
     Returns:
-        The answer with its gap. The gap is true also where the tolerance was not met.
+        The answer with its gap. The gap is correct even if it exceeds the tolerance.
 
     Raises:
         InvalidInput: The readings do not fit the field, or a number is out of range.
@@ -149,17 +152,18 @@ def basis_pursuit(
     _check(sigma, confidence, at_most, tolerance)
     seen = np.isfinite(values)
     if not seen.any():
-        raise InvalidInput("All readings are missing; give at least one that is a number.")
+        raise InvalidInput("All readings are missing; give at least one reading that is a number.")
     limit = radius(sigma, int(seen.sum()), confidence)
     return _Search(field, values, seen, limit, float(at_most), float(tolerance)).run()
 
 
 class _Search:
-    """Column generation for one vector of readings. Rows of missing readings count as zero on both sides.
+    """Basis pursuit by column generation, for one vector y of readings.
 
-    Every u proves a lower bound, so the best bound is kept. During the search u comes from the multipliers of the
-    problem over the chosen places. The vector y − M f has the same direction at the optimum, but near the optimum it is
-    less exact: its error is the square root of the multipliers' error.
+    In the rows of missing readings, both the readings and M f are set to zero. Every vector u proves a lower bound, and
+    the best bound is kept. During the search, u comes from the multipliers of the problem over the chosen places. At
+    the optimum the vector y − M f has the same direction as u, but near the optimum it is less exact: its error is the
+    square root of the multipliers' error.
     """
 
     def __init__(
@@ -170,12 +174,12 @@ class _Search:
         self.near = neighbours(field)
         self.span = Span(self.readings)
         self.steps = self.rounds = 0
-        # Proved: no f within radius and bounds has a smaller sum, no f within the bounds a smaller residual.
+        # Proved lower bounds: of the sum of any f within radius and bounds, and of the residual of any f within bounds.
         self.least_sum = self.least_residual = 0.0
-        self._sums: Floats | None = None  # Mᵀ1, once it is needed.
+        self._sums: Floats | None = None  # Mᵀ1, computed when first needed
 
     def run(self) -> Pursuit:
-        """The least sum within the radius if there is one, otherwise the least residual."""
+        """Find the least total strength within the radius, or the least residual if nothing is within the radius."""
         if float(np.linalg.norm(self.readings)) <= self.radius:
             return self._answer(np.empty(0))
         strengths = self._find_feasible()
@@ -186,7 +190,7 @@ class _Search:
     # ── is any f within the radius? ─────────────────────────────────────────────────────────────────────────────────
 
     def _find_feasible(self) -> Floats:
-        """Strengths of the chosen places within the radius, or with the least residual if there are none."""
+        """Find strengths of the chosen places with a residual within the radius, or with the least residual."""
         strengths = np.empty(0)
         finest, wanted = 0.01 * self.tolerance, 1e-3
         direction, left = self.readings, float(np.linalg.norm(self.readings))
@@ -196,7 +200,7 @@ class _Search:
             over = left - self.least_residual
             if left <= self.radius * (1 - 1e-6) or over <= 0.1 * self.tolerance * left:
                 break
-            # Coarsely while places are missing, finely when none is.
+            # Solve with low accuracy while places are still added, and with full accuracy afterwards.
             if self._add_places(prices, 0.0):
                 wanted = max(finest, min(wanted, 0.1 * over / left))
             elif wanted <= finest or self.span.places.size == 0:
@@ -206,17 +210,18 @@ class _Search:
             solved = least_residual(self.span.columns, self.span.wanted, self.at_most, wanted)
             strengths = self._clipped(solved)
             left = self.span.residual(strengths)
-            # The multipliers have length 1; the part of the readings outside the basis is added in proportion.
+            # The multipliers have length 1. The part of the residual outside the basis is added in proportion.
             inside = math.sqrt(max(left**2 - self.span.beyond, 0.0))
             direction = self.span.lifted(inside * _unit(solved.multipliers), 1.0)
         return strengths
 
     def _residual_bound(self, direction: Floats, prices: Floats) -> float:
-        """No f within the bounds has a smaller residual: yᵀû − Σ b·max(0, (Mᵀû)_i) for a unit vector û."""
+        """Lower bound of the residual of any f within the bounds: yᵀû − Σ b·max(0, (Mᵀû)_i) for a unit vector û."""
         if math.isfinite(self.at_most):
             worth = float(self.readings @ direction) - self.at_most * float(np.maximum(prices, 0).sum())
             return worth / max(float(np.linalg.norm(direction)), TINY)
-        # Without an upper bound no price may be positive: subtract as much as needed of a vector with positive prices.
+        # Without an upper bound of strengths, no price may be positive. So a multiple of the all-ones vector, whose
+        # prices are positive, is subtracted until no price is positive.
         everywhere = self.seen.astype(np.float64)
         if self._sums is None:
             self._sums = self._adjoint(everywhere)
@@ -228,10 +233,10 @@ class _Search:
     # ── the least sum within the radius ─────────────────────────────────────────────────────────────────────────────
 
     def _minimise_sum(self, inside: Floats) -> Pursuit:
-        """The least sum over the chosen places; places whose price exceeds 1 join until there is none.
+        """Minimise the total strength over the chosen places, and add places until no price exceeds 1.
 
         Args:
-            inside: Strengths of the first chosen places that are within the radius.
+            inside: Strengths of the first chosen places, with a residual within the radius.
         """
         finest, wanted = 0.01 * self.tolerance, 1e-3
         while True:
@@ -245,7 +250,7 @@ class _Search:
             if not done and self._add_places(prices, 1.0):
                 wanted = max(finest, min(0.1 * gap, wanted))
                 continue
-            # The exact optimum is tried at once, and again from closer by if that fails.
+            # Try to polish the answer to the exact optimum. If that fails, solve more accurately and try again.
             polished = self._polished(strengths, prices[self.span.places])
             if polished is not None and (done or wanted <= finest):
                 return polished
@@ -255,12 +260,12 @@ class _Search:
             wanted = finest
 
     def _polished(self, found: Floats, prices: Floats) -> Pursuit | None:
-        """The exact optimum, or None if it cannot be reached from these strengths."""
+        """Polish strengths to the exact optimum of basis pursuit; None if that fails."""
         ball = self.span.ball(self.radius)
         values = polish(self.span.columns, self.span.wanted, ball, self.at_most, found, 1 - prices)
         if values is None:
             return None
-        # Here y − M f is as exact as the strengths are, and proves the most.
+        # At the exact optimum, y − M f is as exact as the strengths, and gives the best lower bound.
         self._prove(self.readings - self._apply(self._at_all_places(values)))
         polished = self._answer(values)
         return polished if self._is_good(polished) else None
@@ -269,9 +274,10 @@ class _Search:
         return answer.feasible and answer.gap <= self.tolerance * answer.objective
 
     def _prove(self, u: Floats) -> Floats:
-        """Keep the bound that u proves at the best scale, and return its prices Mᵀu.
+        """Update the proved lower bound of the total strength by a multiple c·u of u; return the prices Mᵀu.
 
-        c·(yᵀu − r‖u‖) − Σ b·max(0, c·(Mᵀu)_i − 1) is concave and piecewise linear in c with kinks at 1/(Mᵀu)_i.
+        The bound c·(yᵀu − r‖u‖) − Σ b·max(0, c·(Mᵀu)_i − 1) is concave and piecewise linear in c, with kinks at
+        1/(Mᵀu)_i, so the best c is at a kink.
         """
         prices = self._adjoint(u)
         worth = float(self.readings @ u) - self.radius * float(np.linalg.norm(u))
@@ -279,7 +285,8 @@ class _Search:
         if worth <= 0 or dear.size == 0:
             return prices
         if math.isfinite(self.at_most):
-            # Past the kinks of the k dearest places the slope is worth − b·(their sum): climb while it is positive.
+            # After the kinks of the k highest prices the slope is worth − b·(sum of these prices). The best c is where
+            # the slope becomes negative.
             kinks = np.flatnonzero(worth <= self.at_most * np.cumsum(dear))
             scale = 1 / float(dear[kinks[0] if kinks.size else -1])
             bound = scale * worth - self.at_most * float(np.maximum(scale * dear - 1, 0).sum())
@@ -289,7 +296,7 @@ class _Search:
         return prices
 
     def _answer(self, values: Floats) -> Pursuit:
-        """Strengths of the chosen places, with their residual by the field itself and the gap to what is proved."""
+        """Make the answer from strengths of the chosen places: residual computed by the field, and gap to the bound."""
         strengths = self._at_all_places(values)
         residual = float(np.linalg.norm(self.readings - self._apply(strengths)))
         feasible = residual <= self.radius * (1 + 1e-9)
@@ -307,7 +314,7 @@ class _Search:
         return np.asarray(self.field.adjoint(readings), dtype=np.float64)
 
     def _clipped(self, solved: Solved) -> Floats:
-        """Strengths within the bounds; the solver keeps the bounds to its tolerance only."""
+        """Clip the solver's strengths to the bounds, which the solver satisfies only up to its tolerance."""
         self.steps += solved.steps
         return np.clip(solved.strengths, 0.0, self.at_most)
 
@@ -317,14 +324,15 @@ class _Search:
         return everywhere
 
     def _add_places(self, prices: Floats, cost: float) -> bool:
-        """Add the peaks among the places whose price exceeds a cost; returns whether any was added."""
+        """Add places whose price exceeds a cost and is a local maximum; return whether any was added."""
         outside = prices.copy()
         outside[self.span.places] = -np.inf
         worthy = np.flatnonzero(outside > cost)
         peaks = worthy[outside[worthy] >= _highest_around(self.near, outside, worthy)]
         peaks = peaks[np.argsort(-outside[peaks], kind="stable")][:BATCH]
         if self.field.network is None:
-            # A source between two candidates needs both, and a column costs little; on a graph it costs a diffusion.
+            # A source between two candidates needs both, so neighbours are added too. On a graph they are not, because
+            # each column needs a product with the heat kernel.
             around = np.unique(self.near[peaks].indices)
             peaks = np.union1d(peaks, around[outside[around] > cost])
         total = len(self.span.places) + len(peaks)
@@ -334,7 +342,7 @@ class _Search:
         return True
 
     def _columns(self, places: Indices) -> Floats:
-        """M_i of some places; a continuous space is asked by coordinates, another by number."""
+        """Columns of M for some places; the field is asked by coordinates in a continuous space, otherwise by index."""
         if self.field.bounds is not None and self.field.positions is not None:
             return np.asarray(self.field.responses(self.field.positions[places]), dtype=np.float64)
         return np.asarray(self.field.responses(places), dtype=np.float64)
@@ -343,14 +351,14 @@ class _Search:
 class Span:
     """The columns M_A of the chosen places, in an orthonormal basis Q of their span.
 
-    Columns of a heat kernel are nearly dependent: in floats, a hundred of them span about twenty dimensions. So
-    M_A = Q R with few rows in R, and ‖M_A f − y‖² = ‖R f − z‖² + ‖y − Q z‖² with z = Qᵀy. The problem over the chosen
-    places has as many rows as R, not as many as there are readings.
+    Columns of a heat kernel are nearly dependent: in floats, a hundred columns span about twenty dimensions. So
+    M_A = Q R, where R has few rows, and ‖M_A f − y‖² = ‖R f − z‖² + ‖y − Q z‖² with z = Qᵀy. The problem over the
+    chosen places then has one row for each row of R instead of one for each reading.
 
     Attributes:
-        places: The chosen places, in the order in which they joined.
-        columns: R.
-        wanted: z.
+        places: Indices of the chosen places, in the order in which they were added.
+        columns: The matrix R.
+        wanted: The vector z.
     """
 
     def __init__(self, readings: Floats) -> None:
@@ -362,25 +370,25 @@ class Span:
 
     @property
     def beyond(self) -> float:
-        """‖y − Q z‖², which no strengths of the chosen places can explain."""
+        """Squared length ‖y − Q z‖² of the part of the readings that the chosen places cannot explain."""
         return float(self._rest @ self._rest)
 
     def ball(self, radius: float) -> float:
-        """ρ = √(r² − ‖y − Q z‖²), zero if that is negative."""
+        """Radius that is left for the chosen places: ρ = √(r² − ‖y − Q z‖²), or 0 if the difference is negative."""
         return math.sqrt(max(radius**2 - self.beyond, 0.0))
 
     def residual(self, strengths: Floats) -> float:
-        """‖M_A f − y‖."""
+        """Residual ‖M_A f − y‖ of strengths of the chosen places."""
         return math.sqrt(float(np.sum((self.columns @ strengths - self.wanted) ** 2)) + self.beyond)
 
     def pulled_in(self, strengths: Floats, inside: Floats, radius: float) -> Floats:
-        """Strengths moved towards others that are within the radius, just until they are within it too."""
+        """Move strengths towards the strengths ``inside`` until their residual is within the radius, but no further."""
         here, there = self.columns @ strengths - self.wanted, self.columns[:, : len(inside)] @ inside - self.wanted
         ball = self.ball(radius)
         c = float(here @ here) - ball**2
         if c <= 0:
             return strengths
-        # ‖here + t (there − here)‖² = ρ², the root between 0 and 1.
+        # Solve ‖here + t (there − here)‖² = ρ² for t between 0 and 1.
         way = there - here
         a, b = float(way @ way), float(here @ way)
         t = min(c / max(math.sqrt(max(b * b - a * c, 0.0)) - b, TINY), 1.0)
@@ -389,11 +397,11 @@ class Span:
         return pulled
 
     def lifted(self, coefficients: Floats, share: float) -> Floats:
-        """Q times coefficients, plus a share of y − Q z: a vector of readings."""
+        """Vector of readings from coefficients in the basis: Q · coefficients + share · (y − Q z)."""
         return np.asarray(self._basis @ coefficients + share * self._rest)
 
     def add(self, places: Indices, columns: Floats) -> None:
-        """Take in the columns of further places."""
+        """Add the columns of further places to the span."""
         fresh = self._fresh_directions(columns)
         old = np.vstack([self.columns, np.zeros((fresh.shape[1], len(self.places)))])
         new = np.vstack([self._basis.T @ columns, fresh.T @ columns])
@@ -405,16 +413,16 @@ class Span:
         self._rest = self._rest - fresh @ part
 
     def _fresh_directions(self, columns: Floats) -> Floats:
-        """An orthonormal basis of the columns' parts outside the span."""
+        """Orthonormal basis of the parts of new columns that lie outside the span."""
         outside = self._without_basis(columns)
         left, sizes, _ = np.linalg.svd(outside, full_matrices=False)
         longest = float(np.linalg.norm(columns, axis=0).max(initial=0.0))
         fresh = left[:, sizes > DEPENDENT * longest]
-        # Small parts were scaled to length 1, and their rounding errors with them: orthogonalise once more.
+        # Scaling small parts to length 1 also enlarged their rounding errors, so they are orthogonalised once more.
         return np.asarray(np.linalg.qr(self._without_basis(fresh))[0])
 
     def _without_basis(self, columns: Floats) -> Floats:
-        """The part outside the span; subtracted twice, since once leaves rounding behind."""
+        """Remove the part of columns inside the span; done twice, because once leaves rounding errors."""
         for _ in range(2):
             columns = columns - self._basis @ (self._basis.T @ columns)
         return columns
@@ -425,7 +433,7 @@ def _unit(v: Floats) -> Floats:
 
 
 def _highest_around(near: csr_array, values: Floats, places: Indices) -> Floats:
-    """The highest value among the neighbours of each place."""
+    """Largest value among the neighbours of each place, to find local maxima of the price."""
     rows = near[places]
     highest = np.full(len(places), -np.inf)
     some = np.diff(rows.indptr) > 0
@@ -437,9 +445,9 @@ def _parse_readings(field: Field, readings: npt.ArrayLike) -> Floats:
     try:
         values = np.asarray(readings, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput("The readings are not numbers; give one for each row of the field.") from None
+        raise InvalidInput("The readings are not numbers; give one number for each row of the field.") from None
     if values.shape != (field.shape[0],):
-        raise InvalidInput(f"The readings have shape {values.shape}; the field expects {field.shape[0]} of them.")
+        raise InvalidInput(f"The readings have shape {values.shape}; give one for each of {field.shape[0]} rows.")
     if np.isinf(values).any():
         raise InvalidInput("A reading is infinite; give numbers, or NaN for a missing reading.")
     return values
@@ -451,6 +459,6 @@ def _check(sigma: float, confidence: float, at_most: float, tolerance: float) ->
     if not 0 < confidence < 1:
         raise InvalidInput(f"The confidence is {confidence!r}; give a probability between 0 and 1, such as 0.95.")
     if not at_most > 0:
-        raise InvalidInput(f"The bound on a strength is {at_most!r}; give a positive number, or infinity for none.")
+        raise InvalidInput(f"at_most, the largest strength, is {at_most!r}; give a positive number, or infinity.")
     if not 0 < tolerance < 1:
-        raise InvalidInput(f"The tolerance is {tolerance!r}; give a part of the objective, such as 1e-5.")
+        raise InvalidInput(f"The tolerance is {tolerance!r}; give a fraction of the objective, such as 1e-5.")

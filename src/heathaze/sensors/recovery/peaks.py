@@ -1,4 +1,4 @@
-"""Peaks: neighbouring places that hold strength, taken together as one source each."""
+"""Peaks: group neighbouring places that hold strength, so that each group counts as one recovered source."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 DUST = 1e-6
-"""A place below this part of the strongest belongs to no peak."""
+"""A place whose strength is below this fraction of the largest strength belongs to no peak."""
 
 WIDE = 64
-"""The middle of a peak on a graph is sought among at most this many of its strongest nodes."""
+"""On a graph, the middle of a peak is chosen among at most this many of its strongest nodes."""
 
 ON_A_LINE = 2.1
-"""Neighbours on a line are at most this many steps apart: one place between them may be empty."""
+"""Largest distance of neighbours on a line, in steps: one place between them may be empty."""
 
 IN_THE_PLANE = 1.6
-"""Neighbours on a grid are at most this many steps apart: the eight places around one."""
+"""Largest distance of neighbours on a grid, in steps: the eight places around a place."""
 
 
 @dataclass(frozen=True)
 class Peak:
-    """A group of neighbouring places that hold strength.
+    """A peak: a group of neighbouring places that hold strength.
 
     Attributes:
-        position: The mean of its places, weighted by strength; None on a graph.
-        node: On a graph, the node with the least mean distance to the strength; elsewhere, the place nearest the mean.
-        strength: The sum of its strengths.
-        spread: Root of the mean squared distance of the strength from the position or node.
+        position: Mean position of the group's places, weighted by strength; None on a graph.
+        node: On a graph, the node with the least mean distance to the strength; else the place nearest to the mean.
+        strength: Sum of the strengths in the group.
+        spread: Root mean squared distance of the strength from the position or node.
     """
 
     position: tuple[float, ...] | None
@@ -47,14 +47,14 @@ class Peak:
 
 
 def peaks(field: Field, strengths: npt.ArrayLike) -> list[Peak]:
-    """Groups of neighbouring places that hold strength, the strongest first.
+    """Find the peaks of recovered strengths: groups of neighbouring places that hold strength, strongest first.
 
-    Places are neighbours on a line if at most one place lies between them, on a grid if they touch, on a graph if an
-    edge joins them.
+    Two places are neighbours on a line if at most one place lies between them, on a grid if they touch, and on a graph
+    if an edge joins them.
 
     Args:
-        field: The places, and which of them are neighbours.
-        strengths: One for each place, finite and not negative.
+        field: The field, which defines places and neighbours.
+        strengths: One strength for each place, finite and not negative.
 
     Raises:
         InvalidInput: The strengths do not fit the field.
@@ -65,9 +65,9 @@ def peaks(field: Field, strengths: npt.ArrayLike) -> list[Peak]:
     """
     mass = np.asarray(strengths, dtype=np.float64)
     if mass.shape != (field.shape[1],):
-        raise InvalidInput(f"The strengths have shape {mass.shape}; the field has {field.shape[1]} places.")
+        raise InvalidInput(f"The strengths have shape {mass.shape}; give one for each of {field.shape[1]} places.")
     if not np.isfinite(mass).all() or (mass < 0).any():
-        raise InvalidInput("A strength is negative or not finite; give strengths from 0.")
+        raise InvalidInput("A strength is negative or not finite; give finite strengths, 0 or larger.")
     from scipy.sparse.csgraph import connected_components
 
     held = np.flatnonzero(mass > DUST * mass.max(initial=0.0))
@@ -89,13 +89,13 @@ def _peak(field: Field, mass: Floats, places: Indices) -> Peak:
         mean = share @ where
         distance = np.linalg.norm(where - mean, axis=1)
         node, position = int(places[np.argmin(distance)]), tuple(mean.tolist())
-    else:  # No two places are neighbours, so this is one.
+    else:  # without positions no two places are neighbours, so the group is a single place
         node, position, distance = int(places[0]), None, np.zeros(len(places))
     return Peak(position, node, strength, math.sqrt(float(share @ distance**2)))
 
 
 def _medoid(field: Field, share: Floats, places: Indices) -> tuple[int, Floats]:
-    """The node of a group with the least mean distance to its strength, and the distances from it."""
+    """Node of a peak with the least mean distance to the peak's strength, and the distances from this node."""
     from scipy.sparse.csgraph import dijkstra
 
     assert field.network is not None
@@ -106,10 +106,11 @@ def _medoid(field: Field, share: Floats, places: Indices) -> tuple[int, Floats]:
 
 
 def neighbours(field: Field) -> csr_array:
-    """A symmetric matrix that is true between neighbouring places.
+    """Matrix of neighbouring places of a field: symmetric, True for each pair of neighbours.
 
-    On a network edges join neighbours. Positions on a lattice are measured in steps of the lattice, axis by axis; other
-    positions in units of the median distance to the nearest. Without network and positions there are no neighbours.
+    On a network, edges join neighbours. On a lattice, distances are measured in steps of the lattice along each axis.
+    Other positions are measured in units of the median distance to the nearest place. A field without network and
+    positions has no neighbours.
     """
     from scipy.sparse import coo_array
 
@@ -128,10 +129,10 @@ def neighbours(field: Field) -> csr_array:
 
 
 def _in_steps(positions: Floats) -> Floats:
-    """Positions in units of the distance from one place to the next."""
+    """Convert positions to units of the distance between adjacent places."""
     axes = [np.unique(axis) for axis in positions.T]
     if np.prod([len(axis) for axis in axes]) == len(positions):
-        # A step from a to b is at most the widest gap, so that slightly uneven lattices hold together.
+        # The unit is the widest gap along each axis, so that places of a slightly uneven lattice remain neighbours.
         step = [float(np.diff(axis).max()) if len(axis) > 1 else 1.0 for axis in axes]
         return np.asarray(positions / np.array(step))
     from scipy.spatial import cKDTree

@@ -1,15 +1,16 @@
 """Finding sources from noisy readings: a posterior over the number, the places and the strengths of the sources.
 
-Readings are y = Σⱼ sⱼ g(xⱼ) + noise, for a few sources at places xⱼ with strengths sⱼ. The posterior is sampled by
-annealed sequential Monte Carlo with reversible jumps. Everything that is reported is computed from the draws: the
-shares with the least expected earth mover's distance, each source with intervals, and the probability of each number
-of sources. Where the readings say nothing, the draws are spread over all places, and so is the answer.
+Readings are y = Σⱼ sⱼ g(xⱼ) + noise, for a few sources at places xⱼ with strengths sⱼ, where g(x) are the readings of a
+unit source at x. The posterior is sampled by annealed sequential Monte Carlo with reversible jumps. All results are
+computed from the draws: the shares with the least expected earth mover's distance, each source with intervals, and the
+probability of each number of sources. If the readings carry no information, the draws and the shares are spread over
+all places.
 
-Unless the number is given as known, the prior gives "no source" the same probability as "some sources". If no source is
-the likeliest number, none is reported, and the shares are spread over all places.
+If the number of sources is unknown, the prior gives "no source" the same probability as "some sources". If "no source"
+is the likeliest answer, no source is reported, and the shares are spread over all places.
 
-All this is post-processing of readings that are private already. Number and strengths of sources, which the guarantee
-does not protect, may be given as known.
+Finding sources is post-processing of noisy readings, so it costs no privacy. The guarantee does not protect the number
+and the strengths of sources, so callers may give them as known.
 """
 
 from __future__ import annotations
@@ -32,30 +33,30 @@ from heathaze.sensors.recovery._sampler import sample
 from heathaze.types import Floats, Integers
 
 DRAWS = 1000
-"""Draws from the posterior by default: the error of a mean is then a thirtieth of the standard deviation."""
+"""Default number of draws from the posterior; the error of a mean is then a thirtieth of the standard deviation."""
 
 MAX_SOURCES = 20
-"""More sources than this are better described by a density, and take long to find."""
+"""Largest number of sources; more sources take long to find and are better described by a density."""
 
 _FALL = 0.25
 """Prior probabilities of 1, 2, 3, 4, … sources are in the ratio 1 : 1 : 1/4 : 1/16 : …
 
-One source is no likelier than two: a prior that favours one finds a single source in the middle of several."""
+One source is as likely as two, because a prior that favours one source would find a single source amid several."""
 
 
 @dataclass(frozen=True)
 class Source:
     """A source that was found, with intervals of probability 0.9.
 
-    The intervals assume that there are as many sources as were found.
+    The intervals assume that the number of sources found is correct.
 
     Attributes:
-        position: In the field's coordinates; None on a graph.
-        node: The number of the candidate; None where space is continuous.
-        position_error: The source lies within this distance of the position, in units of length, with probability 0.9.
-        strength: The median strength.
-        strength_interval: Contains the strength with probability 0.9.
-        probability: Of any source within ``position_error`` of the position.
+        position: Position in the field's coordinates; None on a graph.
+        node: Index of the candidate; None in a continuous space.
+        position_error: With probability 0.9, the source lies within this distance of the position, in units of length.
+        strength: Median of the strength.
+        strength_interval: Interval that contains the strength with probability 0.9.
+        probability: Probability that there is any source within ``position_error`` of the position.
     """
 
     position: tuple[float, ...] | None
@@ -68,17 +69,18 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """The posterior of the sources behind some readings.
+    """The posterior of the sources behind noisy readings.
 
     Attributes:
-        found: As many sources as are likeliest, the strongest first; empty if no source is likeliest.
-        number: Probability of 0, 1, 2, … sources.
-        shares: The share of all strength at each candidate, with the least expected earth mover's distance to the
-            truth.
-        total: Median of the strength of all sources together.
-        total_interval: Contains the total with probability 0.9.
-        widened: The factor, 1 or larger, by which the noise was increased because no sources explain the readings.
-        draws: Number, places and strengths of all draws. Places and strengths beyond the number of a draw mean nothing.
+        found: The sources, strongest first; their number is the likeliest one. Empty if "no source" is likeliest.
+        number: Probabilities of 0, 1, 2, … sources.
+        shares: Share of the total strength at each candidate, with the least expected earth mover's distance to the
+            true shares.
+        total: Median of the total strength of all sources.
+        total_interval: Interval that contains the total strength with probability 0.9.
+        widened: Factor, 1 or larger, by which the noise was assumed larger because no sources explain the readings.
+        draws: Number, places and strengths of the sources in each draw. In a draw of k sources, only the first k places
+            and strengths are valid.
     """
 
     found: tuple[Source, ...]
@@ -95,14 +97,14 @@ class Sources:
 
     @property
     def strengths(self) -> Floats:
-        """Strengths of the candidates: their shares of the total."""
+        """Strength at each candidate: its share times the total strength."""
         return self.shares * self.total
 
     def density(self, field: Field) -> Floats:
-        """The mean of all draws: the expected share of the strength at each candidate.
+        """Expected share of the strength at each candidate: the mean over all draws of the posterior.
 
         Args:
-            field: The field that the sources were found in.
+            field: The field in which the sources were found.
         """
         number, places, strengths = self.draws
         there = np.arange(places.shape[1]) < number[:, None]
@@ -122,26 +124,27 @@ def find_sources(
     randomness: Randomness | None = None,
     draws: int = DRAWS,
 ) -> Sources:
-    """The posterior of the sources: how many there are, where, how strong, and how certain that is.
+    """Find sources from noisy readings: their number, places and strengths, each with its uncertainty.
 
-    It takes one or two seconds on a line and a few seconds in the plane. On a graph of 100,000 nodes it takes a few
-    hundred products with the heat kernel; with more than 1,000 sensors only 160 promising nodes are considered there.
+    The search takes one or two seconds on a line and a few seconds in the plane. On a graph of 100,000 nodes it takes a
+    few hundred products with the heat kernel; with more than 1,000 sensors only 160 promising nodes are considered
+    there.
 
     Args:
-        field: How sources reach sensors.
-        readings: One for each row of the field; leave out the rows of missing readings first (``field.only``).
+        field: The linear map from sources to readings.
+        readings: One reading for each row of the field; drop the rows of missing readings first (``field.only``).
         sigma: Standard deviation of the noise, one number or one for each reading.
-        at_most: The largest number of sources, 1 to 20.
-        number: The number of sources, if it is known.
-        strengths: The strength of each source, if it is known: a number, or the two ends of a range.
-        randomness: Random bits for the draws. Without it the same readings give the same answer.
-        draws: The number of draws from the posterior, 100 or more.
+        at_most: Largest number of sources, 1 to 20.
+        number: Number of sources, if it is known.
+        strengths: Strength of each source, if it is known: a number, or the two ends of a range.
+        randomness: Source of random numbers for the draws. By default the same readings give the same answer.
+        draws: Number of draws from the posterior, 100 or more.
 
     Returns:
-        Sources with intervals, shares of all candidates, and the draws.
+        The sources with intervals, the shares of all candidates, and the draws.
 
     Raises:
-        InvalidInput: An argument cannot be used; the sentence says which.
+        InvalidInput: An argument is out of range; the sentence says which.
 
     >>> from heathaze.sensors.physics import Line
     >>> line = Line(50, 25, 0.01)
@@ -162,7 +165,7 @@ def find_sources(
     drawn = sample(posed.space, prior, posed.readings, bits, count=count, unseen=posed.unseen, rows=posed.rows)
     held = drawn.particles
     places = held.places if field.bounds is not None else posed.space.field_places(held.places)
-    # The candidates that are considered have only a part of the prior probability.
+    # If only promising candidates are considered, they have only a part of the prior probability of all candidates.
     for_some = drawn.evidence + math.log(np.exp(weighed).sum() / np.exp(numbers).sum())
     none = 0.0 if number is not None else 1 / (1 + math.exp(min(for_some, 700.0)))
     return _summary(field, held.number, places, held.strengths, held.misfit(), drawn.widened, none)
@@ -177,7 +180,7 @@ def _summary(
     widened: float,
     none: float,
 ) -> Sources:
-    """All that is reported, from the draws and the probability that there is no source."""
+    """Summarise the draws of the posterior; ``none`` is the probability that there is no source."""
     totals = strengths.sum(axis=1)
     metric = Metric.of(field)
     likely = np.bincount(number, minlength=strengths.shape[1] + 1) / len(number) * (1 - none)
@@ -199,9 +202,9 @@ def _summary(
 def _named(
     number: Integers, places: npt.NDArray[np.generic], strengths: Floats, misfit: Floats, most: int, metric: Metric
 ) -> list[Matched]:
-    """The sources of all draws with the likeliest number, matched with each other."""
+    """Match the sources of those draws that have the likeliest number of sources."""
     same = np.flatnonzero(number == most)
-    # 400 draws suffice for the intervals, and matching takes time for each.
+    # 400 draws suffice for the intervals, and the matching takes time for each draw.
     same = same[np.unique(np.linspace(0, len(same) - 1, 400).astype(np.int64))]
     first = int(np.argmin(misfit[same]))
     return list(match_sources(places[same, :most], strengths[same, :most], first, metric.between, metric.middle))
@@ -230,7 +233,7 @@ def _source(field: Field, one: Matched, number: Integers, places: npt.NDArray[np
 
 
 def _shares(field: Field, number: Integers, places: npt.NDArray[np.generic], shares: Floats, metric: Metric) -> Floats:
-    """The shares of the candidates with the least mean distance to the draws."""
+    """Shares of the candidates with the least mean earth mover's distance to the draws of the posterior."""
     if metric.line is not None:
         points = places[..., 0] if field.bounds is not None else metric.line[places]
         return median_shares(metric.line, np.asarray(points, dtype=np.float64), shares)
@@ -241,7 +244,7 @@ def _shares(field: Field, number: Integers, places: npt.NDArray[np.generic], sha
 
 
 def _spread(shares: Floats, none: float) -> Floats:
-    """Shares, mixed with the uniform distribution: wholly uniform where "no source" has probability 1/2 or more."""
+    """Mix the shares with the uniform distribution; they become uniform if "no source" has probability 1/2 or more."""
     if none < 1e-3:
         return shares
     evenly = min(1.0, 2 * none)
@@ -259,7 +262,7 @@ def _interval(values: Floats) -> tuple[float, float]:
 def _parse_readings(readings: npt.ArrayLike, rows: int) -> Floats:
     values = np.asarray(readings, dtype=np.float64)
     if values.shape != (rows,):
-        raise InvalidInput(f"There are readings of shape {values.shape}; the field has {rows}, give one for each.")
+        raise InvalidInput(f"The readings have shape {values.shape}; give one for each of the field's {rows} rows.")
     missing = ~np.isfinite(values)
     if missing.any():
         raise InvalidInput(
@@ -279,7 +282,7 @@ def _parse_sigma(sigma: npt.ArrayLike, rows: int) -> Floats:
 
 
 def _parse_number(at_most: int, number: int | None) -> Floats:
-    """The logarithm of the prior of 0, 1, 2, … sources."""
+    """Logarithm of the prior probability of 0, 1, 2, … sources."""
     whole(at_most, "at_most", "the largest number of sources", most=MAX_SOURCES)
     if number is not None:
         whole(number, "number", "how many sources there are", most=MAX_SOURCES)
@@ -294,7 +297,7 @@ def _parse_number(at_most: int, number: int | None) -> Floats:
 
 
 def _parse_strengths(strengths: float | Sequence[float] | None) -> tuple[float, float]:
-    """The ends of the range of strengths; they are equal if strengths are known."""
+    """Smallest and largest strength of a source; they are equal if strengths are known."""
     if strengths is None:
         return 0.0, math.inf
     given = np.asarray(strengths, dtype=np.float64)

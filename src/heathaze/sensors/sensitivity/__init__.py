@@ -1,4 +1,7 @@
-"""Sensitivity: how much the readings can change, Δ₂ and Δ₁, if sources move by at most α; see ``sensitivity.md``."""
+"""Sensitivity of readings: the largest change in ‖·‖₂ (Δ₂) and ‖·‖₁ (Δ₁) if sources move by at most the reach α.
+
+The page ``sensitivity.md`` has the theorem and its proof.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +15,31 @@ from heathaze.sensors.physics.field import Field
 from heathaze.sensors.sensitivity._continuous import Kind, Rate
 
 TOLERANCE = 1e-6
-"""Relative error of an "exact" rate on plates."""
+"""Largest relative error of an "exact" rate in ‖·‖₂ on plates."""
 
 TOLERANCE_ON_LINES = 1e-9
-"""The same on lines, where it costs little."""
+"""Largest relative error of an "exact" rate in ‖·‖₂ on lines, where accuracy costs little time."""
 
 TOLERANCE_L1 = 1e-4
-"""The same for ‖·‖₁, on plates."""
+"""Largest relative error of an "exact" rate in ‖·‖₁ on plates."""
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The largest change of the vector of all readings between neighbours.
+    """Sensitivity: the largest change of the vector of all readings between neighbouring sets of sources.
 
-    Neighbours are two sets of sources with the same total strength whose earth mover's distance, not divided by the
-    total, is at most ``reach``: one becomes the other by moving strength, strength times distance at most ``reach``.
+    Two sets of sources are neighbours if they have the same total strength, and if one can be turned into the other by
+    moving strength, with the sum of strength × distance at most ``reach``. That sum is the earth mover's distance
+    without division by the total strength.
 
     Args:
-        reach: The paper's α, in units of strength times ``unit``. It is not called alpha, which is the error rate of a
-            test everywhere else in this package.
-        rate: The largest change in ‖·‖₂ for each unit of strength and of length, rounded up.
-        rate_l1: The same in ‖·‖₁.
-        unit: The unit of length: "metre" on lines and plates.
-        failure_probability: Of rates that are too small, over the random choices of the search: 0, or 2^−64 on large
-            graphs with many sensors. It has to be subtracted from δ.
+        reach: The paper's α, in units of strength times ``unit``. The name alpha is not used, because it is the error
+            rate of a test elsewhere in this package.
+        rate: Largest change of the readings in ‖·‖₂ if strength 1 moves by length 1, rounded up.
+        rate_l1: Largest change of the readings in ‖·‖₁ if strength 1 moves by length 1, rounded up.
+        unit: Unit of length: "metre" on lines and plates.
+        failure_probability: Probability that the rates are too small, because the search was random: 0, or 2^−64 on
+            large graphs with many sensors. It must be subtracted from δ.
     """
 
     reach: float
@@ -46,50 +50,51 @@ class Sensitivity:
 
     @property
     def per_length(self) -> float:
-        """‖·‖₂ for each unit of strength and of length."""
+        """Largest change of the readings in ‖·‖₂ if strength 1 moves by length 1."""
         return self.rate.value
 
     @property
     def l2(self) -> float:
-        """Δ₂ = reach · rate, rounded up: for Gaussian noise."""
+        """Sensitivity Δ₂ = reach · rate in ‖·‖₂, rounded up, for Gaussian noise."""
         return math.nextafter(self.reach * self.rate.value, math.inf)
 
     @property
     def l1(self) -> float:
-        """Δ₁ = reach · rate, rounded up: for Laplace noise."""
+        """Sensitivity Δ₁ = reach · rate_l1 in ‖·‖₁, rounded up, for Laplace noise."""
         return math.nextafter(self.reach * self.rate_l1.value, math.inf)
 
     @property
     def kind(self) -> Kind:
-        """Whether Δ₂ is "exact" or a "bound"."""
+        """Whether Δ₂ is "exact" within the tolerance, or an upper "bound"."""
         return self.rate.kind
 
     @property
     def where(self) -> tuple[int, int] | tuple[float, ...]:
-        """The two candidates, or the place in a continuous space, where readings change fastest."""
+        """Where readings change fastest: indices of two candidates, or coordinates in a continuous space."""
         return self.rate.where
 
 
 def sensitivity(
     field: Field, reach: float, *, between: bool | None = None, randomness: Randomness | None = None
 ) -> Sensitivity:
-    """Δ₂ and Δ₁ of all readings of a field together, for sources that move by at most ``reach`` (errata E4-2, E4-3).
+    """Compute the sensitivity of all readings of a field together, if sources move by at most ``reach``.
 
-        Δ = reach · max ‖M_i − M_j‖ / d(i, j)
+        Δ = reach · max ‖M_i − M_j‖ / d(i, j)                     (errata E4-2, E4-3)
 
-    The maximum is over the edges of a network, or over all pairs of candidates. If sources may lie between candidates,
-    it is the supremum of the norm of the Jacobian. The result is rounded up: it is multiplied by 1 + 1e-9, and 1e-12 of
-    the largest response over the distance is added, or the rounding error of a graph if that is more (errata E4-6,
-    E4-8).
+    Here M_i are the readings of a unit source at place i, and d(i, j) is the distance between two places. The maximum
+    is over the edges of a network, or over all pairs of candidates. If sources may lie between candidates, the maximum
+    is the supremum of the norm of the Jacobian. The result is rounded up: it is multiplied by 1 + 1e-9, and a margin
+    for rounding errors is added. The margin is 1e-12 of the largest response over the distance, or the rounding error
+    of a graph if that is larger (errata E4-6, E4-8).
 
     Args:
-        field: What is read; several snapshots as one :class:`~heathaze.sensors.physics.Snapshots`.
-        reach: The paper's α: strength times distance, positive.
-        between: Whether sources may lie between candidates; True by default in a continuous space.
-        randomness: For graphs with many sensors, whose edges are screened by random combinations of readings.
+        field: The field; give several snapshots as one :class:`~heathaze.sensors.physics.Snapshots`.
+        reach: The paper's α, strength times distance, positive.
+        between: Whether sources may lie between candidates. By default True in a continuous space.
+        randomness: Source of the random sketches that are used on graphs with many sensors.
 
     Returns:
-        The sensitivity in both norms, and where it was found.
+        The sensitivity in both norms, and the places where readings change fastest.
 
     Raises:
         InvalidInput: The reach is not positive, or the field does not say how far places are apart.
@@ -119,7 +124,7 @@ def sensitivity(
 
 
 def _anywhere(field: Field) -> tuple[Rate, Rate]:
-    """Both rates where sources may lie between candidates."""
+    """Rates of change of the readings in ‖·‖₂ and ‖·‖₁ if sources may lie anywhere in a continuous space."""
     from heathaze.sensors.physics.field import SmoothField
     from heathaze.sensors.sensitivity._continuous import (
         MOST_WORK_L1,
@@ -131,11 +136,11 @@ def _anywhere(field: Field) -> tuple[Rate, Rate]:
     )
 
     if field.bounds is None or not isinstance(field, SmoothField):
-        raise InvalidInput("between is True, and sources of this field lie at its candidates alone; leave it out.")
+        raise InvalidInput("between is True, but sources of this field lie only at its candidates; leave between out.")
     on_a_line = field.bounds.shape[1] == 1
     rate = steepest(field, largest_stretch, euclidean, TOLERANCE_ON_LINES if on_a_line else TOLERANCE)
     rate_l1 = steepest(field, largest_sum, absolute, TOLERANCE_L1 / 100 if on_a_line else TOLERANCE_L1, MOST_WORK_L1)
-    # ‖·‖₁ ≤ √readings · ‖·‖₂, should the search have ended early.
+    # ‖·‖₁ ≤ √readings · ‖·‖₂ is the better bound if the search for ‖·‖₁ ended early.
     if (simple := math.sqrt(field.shape[0]) * rate.value) < rate_l1.value:
         rate_l1 = Rate(simple, "bound", rate.where)
     return rate, rate_l1

@@ -1,13 +1,14 @@
-"""The steepest place of a continuous field, by branch and bound.
+"""Sensitivity on lines and plates: find the place where readings change fastest, by branch and bound.
 
-A box of places middle ± half is bounded by Taylor's theorem. With slopes J and bends H at the middle, the slopes at
-middle + δ are J + Hδ + r, where each reading's r is at most |δ|²/2 times the bound of its third derivative. A norm of
-J + Hδ is convex in δ, so over the box it is largest in a corner:
+The search divides the space into boxes middle ± half, and bounds the rate of change in each box by Taylor's theorem.
+Let J and H be the first and second derivatives of the readings at the middle. At middle + δ the first derivatives are J
++ Hδ + r, where the remainder r of each reading is at most |δ|²/2 times the bound of its third derivative. A norm of J +
+Hδ is convex in δ, so its maximum over the box is in a corner:
 
     sup over the box ≤ max over corners of ‖J + Hδ‖ + |half|²/2 · ‖most_twist‖,   and ≤ ‖most_slope‖
 
-Boxes whose bound does not exceed the steepest place found so far are dropped. The others are quartered (on a line,
-halved).
+Here most_twist and most_slope bound the third and first derivatives in the box. Boxes whose bound does not exceed the
+largest rate found so far are dropped. The others are divided into four (on a line, into two).
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ from heathaze.types import Floats, Integers
 Kind = Literal["exact", "bound"]
 
 SAFETY = 1e-9
-"""Relative margin for the rounding of sums."""
+"""Relative margin of a rate for rounding errors in sums."""
 
 FLOOR = 1e-12
-"""Margin for differences of responses, as a part of the largest response to a unit source (errata E4-8).
+"""Margin for rounding errors in differences of responses, relative to the largest response (errata E4-8).
 
-On graphs where tau times the degrees is large, rounding is larger: ``Graph.rounding``."""
+On graphs where tau times the degrees is large, rounding errors are larger, see ``Graph.rounding``."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """The largest change of the readings for each unit of strength and length, in one norm, rounded up.
+    """Rate of change: the largest change of the readings, in one norm, if strength 1 moves by length 1; rounded up.
 
     Args:
-        value: The rate; never below the truth.
-        kind: "exact" within the tolerance of the search, or a "bound", which may be larger.
-        where: The two candidates, or the place in a continuous space, where the rate was found.
+        value: The rate, never below the true one.
+        kind: "exact" within the tolerance of the search, or an upper "bound".
+        where: Where the rate was found: indices of two candidates, or coordinates in a continuous space.
     """
 
     value: float
@@ -56,27 +57,27 @@ class Rate:
 Norm = Callable[[Floats], Floats]
 
 MOST_WORK = 2**28
-"""The most boxes times readings, compiled: some seconds. Then the search answers with its bound."""
+"""Largest number of boxes × readings of a search in ‖·‖₂, some seconds. Then the bound so far is returned."""
 
 MOST_WORK_L1 = 2**21
-"""The same for ‖·‖₁, which sorts readings by angle and is not compiled."""
+"""Largest number of boxes × readings of a search in ‖·‖₁, which sorts readings by angle and is not compiled."""
 
 _ROOM = 2**17
-"""Boxes times readings held at a time."""
+"""Number of boxes × readings held in memory at a time."""
 
 _TABLE_ROOM = 2**21
-"""Places times readings in a table of :func:`plate_bounds`."""
+"""Number of places × readings in a table of :func:`plate_bounds`."""
 
 
 def steepest(field: SmoothField, norm: Norm, plain: Norm, tolerance: float, most_work: int = MOST_WORK) -> Rate:
-    """The largest norm of the Jacobian over all places within the bounds.
+    """Search a continuous space for the place where readings change fastest: the largest norm of the Jacobian.
 
     Args:
-        field: A line, a plate, or a stack of them.
-        norm: Operator norm of Jacobians, shape (readings, k, dimensions) to (k,).
-        plain: The same norm of vectors of readings, shape (readings, k) to (k,).
-        tolerance: Relative difference of the answer and the steepest place found.
-        most_work: The most boxes times readings.
+        field: A line, a plate, or snapshots of them.
+        norm: Operator norm of Jacobians, from shape (readings, k, dimensions) to (k,).
+        plain: The corresponding norm of vectors of readings, from shape (readings, k) to (k,).
+        tolerance: Largest relative difference between the result and the largest rate found at a place.
+        most_work: Largest number of boxes × readings before the search stops.
     """
     low, high = field.bounds if field.bounds is not None else np.empty((2, 0))
     counts = np.maximum(1, np.round((high - low) / (high - low).min())).astype(np.int64)
@@ -103,7 +104,8 @@ def steepest(field: SmoothField, norm: Norm, plain: Norm, tolerance: float, most
         corners = np.array(list(itertools.product((-1, 1), repeat=len(half)))) * half
         middles = (middles[going_on][:, None, :] + corners).reshape(-1, len(half))
     value = max(found, settled)
-    # No move over the whole field is known better than FLOOR of a response; some candidates show how large those are.
+    # Differences of responses are known only up to FLOOR times the largest response, which is estimated from some
+    # candidates.
     places = np.concatenate([where[None, :], _some_candidates(field)])
     floor = FLOOR * float(plain(field.responses(places)).max()) / float((high - low).max())
     kind: Kind = "exact" if value <= found * (1 + tolerance) else "bound"
@@ -111,7 +113,7 @@ def steepest(field: SmoothField, norm: Norm, plain: Norm, tolerance: float, most
 
 
 def box_bounds(field: SmoothField, norm: Norm, plain: Norm, middles: Floats, half: Floats) -> tuple[Floats, Floats]:
-    """The norm at the middle of each box, and a bound of it over the box."""
+    """Norm of the Jacobian at the middle of each box, and an upper bound of this norm over the whole box."""
     at_middle, over_box = np.empty(len(middles)), np.empty(len(middles))
     room = max(1, _ROOM // field.shape[0])
     corners = np.array(list(itertools.product((-1, 1), repeat=len(half)))) * half
@@ -126,24 +128,24 @@ def box_bounds(field: SmoothField, norm: Norm, plain: Norm, middles: Floats, hal
 
 
 def plate_bounds(axes: list[tuple[Axis, Axis]], middles: Floats, half: Floats) -> tuple[Floats, Floats]:
-    """The same as :func:`box_bounds` for plates and ‖·‖₂, compiled.
+    """Norms of the Jacobian and their bounds as in :func:`box_bounds`, for plates and ‖·‖₂, in compiled code.
 
-    Readings are products p(x) · q(y), and boxes of one size stand on a lattice. So derivatives and envelopes are
-    tabulated once for each distinct x and y, and a box takes a few products for each reading.
+    Readings are products p(x) · q(y), and the boxes lie on a lattice. So derivatives and bounds are tabulated once for
+    each distinct x and y, and each box needs only a few products per reading.
 
     Args:
         axes: Both axes of each plate.
-        middles: Of the boxes, shape (k, 2).
-        half: Half the sides of the boxes.
+        middles: Middles of the boxes, shape (k, 2).
+        half: Half the width and half the height of the boxes.
 
     Returns:
-        The largest stretch at the middle of each box, and a bound of it over the box.
+        The norm at the middle of each box, and an upper bound over the whole box.
     """
     kernel = _compiled()
     at_middle, over_box = np.empty(len(middles)), np.empty(len(middles))
     readings = sum(len(along_x.sensors) for along_x, _ in axes)
     room = max(1, _TABLE_ROOM // readings)
-    # Neighbouring boxes share most of their x and y.
+    # In this order, boxes that are computed together share most of their x and y, so tables are small.
     order = np.lexsort((middles[:, 1], middles[:, 0]))
     for start in range(0, len(order), room):
         part = order[start : start + room]
@@ -156,13 +158,13 @@ def plate_bounds(axes: list[tuple[Axis, Axis]], middles: Floats, half: Floats) -
 
 
 def _table(axis: Axis, places: Floats, half: float) -> Floats:
-    """Derivatives 0 … 2 and envelopes 0 … 3 of each reading, shape (places, readings, 7)."""
+    """Table of derivatives 0 … 2 and of bounds of derivatives 0 … 3 of each reading, shape (places, readings, 7)."""
     return np.concatenate([axis.derivatives(places, 2), axis.envelopes(places, float(half))]).transpose(2, 1, 0).copy()
 
 
 @functools.cache
 def _compiled() -> Any:
-    # Imported late: only plates need numba.
+    # Imported here, because only plates need numba.
     import numba as nb
 
     return nb.njit(cache=True)(_all_boxes)
@@ -212,7 +214,7 @@ def _some_candidates(field: SmoothField) -> Floats:
 
 
 def plate_axes(field: object) -> list[tuple[Axis, Axis]]:
-    """Both axes of a plate, or of each of stacked plates; empty if the stack has other parts."""
+    """Heat kernels along both axes of each plate in a field; empty if the field has other parts than plates."""
     if isinstance(field, Plate):
         return [field.axes]
     if isinstance(field, Snapshots):
@@ -222,17 +224,17 @@ def plate_axes(field: object) -> list[tuple[Axis, Axis]]:
 
 
 def euclidean(readings: Floats) -> Floats:
-    """‖·‖₂ of each column of readings."""
+    """Norm ‖·‖₂ of each column of readings."""
     return np.asarray(np.sqrt(np.einsum("rk,rk->k", readings, readings)))
 
 
 def absolute(readings: Floats) -> Floats:
-    """‖·‖₁ of each column of readings."""
+    """Norm ‖·‖₁ of each column of readings."""
     return np.abs(readings).sum(axis=0)  # type: ignore[no-any-return]
 
 
 def largest_stretch(slopes: Floats) -> Floats:
-    """The largest singular value: the change of the readings in ‖·‖₂ as a source moves in the worst direction."""
+    """Largest change of the readings in ‖·‖₂ as a source moves in the worst direction: the largest singular value."""
     if slopes.shape[-1] == 1:
         return euclidean(slopes[:, :, 0])
     xx, xy, yy = (np.einsum("rk,rk->k", slopes[:, :, i], slopes[:, :, j]) for i, j in ((0, 0), (0, 1), (1, 1)))
@@ -240,10 +242,12 @@ def largest_stretch(slopes: Floats) -> Floats:
 
 
 def largest_sum(slopes: Floats) -> Floats:
-    """The same for ‖·‖₁: max over unit u of Σ_r |J_r · u| = max over signs of |Σ_r ± J_r|.
+    """Largest change of the readings in ‖·‖₁ as a source moves in the worst direction.
 
-    The signs that can be best are those of a half plane. Sorted by angle, one vector after the other changes its sign,
-    so running sums see them all.
+    With J_r the derivatives of reading r, it is the maximum over unit vectors u of Σ_r |J_r · u|, which equals the
+    maximum over signs of |Σ_r ± J_r|. In the best choice of signs, all vectors ± J_r lie in one half plane. As the half
+    plane turns, one vector after the other changes its sign, in the order of angles. So running sums of the sorted
+    vectors cover all choices.
     """
     if slopes.shape[-1] == 1:
         return absolute(slopes[:, :, 0])

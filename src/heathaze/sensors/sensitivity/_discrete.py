@@ -1,4 +1,7 @@
-"""The steepest pair of candidate places: by straight distance, or along the edges of a network."""
+"""Sensitivity between candidate places: find the pair of places, or the edge of a network, with the largest rate.
+
+The rate of a pair is the change of the readings as a unit source moves from one place to the other, over the distance.
+"""
 
 from __future__ import annotations
 
@@ -19,38 +22,38 @@ from heathaze.sensors.sensitivity._continuous import FLOOR, SAFETY, Rate
 from heathaze.types import Floats, Integers
 
 MOST_WORK = 2**35
-"""The most pairs times readings: about a minute."""
+"""Largest number of pairs × readings: about a minute."""
 
 _ROOM = 2**22
 
 FAILURE = 2.0**-64
-"""Probability over the random combinations, for all edges and looks together, that the answer is too small."""
+"""Probability that random sketches make the computed rate too small, for all edges and all looks together."""
 
 FEW_READINGS = 512
 MOST_EXACT = 2**26
-"""All rows of M are computed if there are at most FEW_READINGS, or at most MOST_EXACT rows times edges."""
+"""All rows of M are computed if there are at most FEW_READINGS rows, or if rows × edges is at most MOST_EXACT."""
 
 LOOKS = (64, 128, 256)
-"""After these numbers of random combinations the edges that are left are counted."""
+"""Numbers of random sketches after which the edges that are not ruled out yet are counted."""
 
 MOST_LEFT = 128
-"""The most edges that are computed exactly, by one product with M each."""
+"""Largest number of edges whose rates are computed exactly, by one product with M for each edge."""
 
 MOST_NEIGHBOURS = 3 * 2**26
-"""The most numbers in the neighbourhoods of edges for all quadratures: about 20 seconds."""
+"""Largest total size of the neighbourhoods of edges in all quadratures: about 20 seconds."""
 
 HOPELESS = 4.0
-"""If bounds exceed the known rates by this factor, another Lanczos step does not help, and sketches take over."""
+"""If bounds exceed the known rates by this factor, the search changes from Lanczos steps to random sketches."""
 
 MOST_SKETCHING = 2**34
-"""The most multiplications for random combinations, where there is a bound already: about half a minute."""
+"""Largest number of multiplications for random sketches if a bound is already known: about half a minute."""
 
 _BLOCK = 8
-"""Columns at a time: a row of eight doubles is one line of the processor's cache."""
+"""Number of columns computed at a time: a row of eight doubles is one line of the processor's cache."""
 
 
 def steepest_pair(field: Field, positions: Floats) -> tuple[Rate, Rate]:
-    """The largest ‖M_i − M_j‖ / distance over all pairs, for ‖·‖₂ and for ‖·‖₁.
+    """Find the pair of candidates with the largest rate ‖M_i − M_j‖ / distance, for ‖·‖₂ and for ‖·‖₁.
 
     Raises:
         TooLarge: There are too many pairs.
@@ -74,7 +77,7 @@ def steepest_pair(field: Field, positions: Floats) -> tuple[Rate, Rate]:
         room = max(1, _ROOM // places)
         for start in range(0, places - 1, room):
             stop = min(start + room, places - 1)
-            # The block above the diagonal, and the square on it, whose own diagonal is left out.
+            # Pairs of this block of rows with all later places; pairs of a place with itself are left out.
             far = cdist(positions[start:stop], positions[start:])
             np.fill_diagonal(far, np.inf)
             rates = (cdist(responses[start:stop], responses[start:], metric) * (1 + SAFETY) + FLOOR * size) / far
@@ -86,7 +89,10 @@ def steepest_pair(field: Field, positions: Floats) -> tuple[Rate, Rate]:
 
 
 def _neighbours(field: Field, positions: Floats) -> tuple[Rate, Rate]:
-    """On a line neighbours suffice: a move between two places passes all places between them."""
+    """Find the largest rate between candidates on a line, from pairs of adjacent places only.
+
+    Adjacent pairs suffice, because a move between two places passes all places between them.
+    """
     order = np.argsort(positions)
     gaps = np.diff(positions[order])
     responses = _all_responses(field)[:, order]
@@ -101,7 +107,7 @@ def _neighbours(field: Field, positions: Floats) -> tuple[Rate, Rate]:
 
 
 def _all_responses(field: Field) -> Floats:
-    """M, written out."""
+    """The matrix M of a field as a dense array."""
     readings, places = field.shape
     if readings < places:
         return field.adjoint(np.eye(readings)).T
@@ -113,9 +119,10 @@ def _longest(rows: Floats, power: int) -> float:
 
 
 def steepest_edge(field: Field, network: Network, randomness: Randomness) -> tuple[Rate, Rate, float]:
-    """The largest ‖M_i − M_j‖ / length over edges, for ‖·‖₂ and ‖·‖₁, and the probability that it is too small.
+    """Find the edge with the largest rate ‖M_i − M_j‖ / length, for ‖·‖₂ and for ‖·‖₁.
 
-    With few readings every edge is computed, from blocks of rows of M. With many, edges are screened.
+    The third result is the probability that the rates are too small. With few readings the rates of all edges are
+    computed. With many readings, edges are first ruled out by bounds.
     """
     readings = field.shape[0]
     if readings <= FEW_READINGS or readings * len(network.edges) <= MOST_EXACT:
@@ -147,15 +154,15 @@ def _all_rows(field: Field, network: Network) -> tuple[Rate, Rate]:
 
 
 def _screened(field: Field, network: Network, randomness: Randomness) -> tuple[Rate, Rate, float]:
-    """Upper bounds rule out edges; those that could still be the steepest are computed exactly.
+    """Find the edge with the largest rate on a large graph: rule out edges by upper bounds, compute the others exactly.
 
-    On graphs the first bound is a quadrature over the neighbourhood of each edge, which is sharp while τ is small. The
-    second bound is random: for independent standard normal z the mean over k draws of
+    The first bound is a quadrature over the neighbourhood of each edge, which is sharp while τ is small. The second
+    bound uses random sketches Mᵀz with independent standard normal z: the mean over k sketches of
 
-        ((Mᵀz)_i − (Mᵀz)_j)²  is  ‖M_i − M_j‖² · χ²_k / k
+        ((Mᵀz)_i − (Mᵀz)_j)²  is distributed like  ‖M_i − M_j‖² · χ²_k / k.
 
-    so dividing by the lower quantile of χ²_k at 2^−64 over the number of edges bounds all edges at once, with failure
-    probability 2^−64. If too many edges are left, the answer is the larger bound.
+    Dividing by a low quantile of χ²_k / k, at 2^−64 over the number of edges, bounds all edges at once, except with
+    probability 2^−64. If too many edges cannot be ruled out, the largest upper bound is returned.
     """
     screen = _Screen(field, network)
     failure = 0.0
@@ -170,7 +177,7 @@ def _screened(field: Field, network: Network, randomness: Randomness) -> tuple[R
 
 
 class _Screen:
-    """Upper bounds of the rates of all edges, and which of them are known exactly."""
+    """State of the search over edges: upper bounds of all rates, and a mask of the rates that are known exactly."""
 
     def __init__(self, field: Field, network: Network) -> None:
         self.field, self.network = field, network
@@ -179,7 +186,10 @@ class _Screen:
         self.floor = 0.0
 
     def settle(self) -> bool:
-        """Compute the edges with the largest bounds, then all that are not ruled out if these are few."""
+        """Compute the rates of the edges with the largest bounds, then of all edges not ruled out, if these are few.
+
+        Returns whether the largest rate is now known.
+        """
         self.compute(np.argsort(self.most)[-_BLOCK:])
         if len(left := self.left()) > MOST_LEFT:
             return False
@@ -187,12 +197,12 @@ class _Screen:
         return True
 
     def left(self) -> Integers:
-        """Edges whose bound exceeds every known rate."""
+        """Indices of the edges that are not ruled out: their bound exceeds every known rate."""
         known = self.most[self.known].max(initial=0.0)
         return np.flatnonzero(~self.known & (self.most > known))
 
     def compute(self, edges: Integers) -> None:
-        """Compute the rates of some edges exactly, by products of M with the difference of both ends."""
+        """Compute the rates of some edges exactly, by products of M with e_i − e_j for the ends i and j."""
         todo = edges[~self.known[edges]]
         for start in range(0, len(todo), _BLOCK):
             part = todo[start : start + _BLOCK]
@@ -206,25 +216,25 @@ class _Screen:
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Upper bounds of rates, and whether they hold only with high probability."""
+    """Upper bounds of the rates of edges, and whether these bounds hold only with high probability."""
 
     rates: Floats
     random: bool
 
 
 def _by_quadrature(screen: _Screen) -> Iterator[_Bounds]:
-    """Bounds from growing neighbourhoods of the edges that are left, the smallest neighbourhoods first.
+    """Bound the rates of the edges not ruled out, by quadratures over growing neighbourhoods, smallest ones first.
 
-        ‖M_i − M_j‖² ≤ ‖M_i‖² + ‖M_j‖²
-
-    holds as well, since no response is negative; beside a node of very large degree it is the better bound.
+    The bound ‖M_i − M_j‖² ≤ ‖M_i‖² + ‖M_j‖² is used too. It holds because no response is negative, and it is better
+    next to a node of very large degree.
     """
     graphs = _graphs(screen.field)
     if not graphs:
         return
-    # exp(−τL) makes nothing longer, so no response is longer than 1 in each snapshot.
+    # exp(−τL) makes no vector longer, so in each snapshot the response to a unit source has length at most 1.
     screen.floor = max(FLOOR * math.sqrt(len(graphs)), _rounding(screen.field))
-    # By Jensen's inequality ‖M_i − M_j‖² ≥ 2 exp(−τ(d_i + d_j + 2w)) if all nodes are read: begin with these edges.
+    # If all nodes are read, ‖M_i − M_j‖² ≥ 2 exp(−τ(d_i + d_j + 2w)) by Jensen's inequality, where d are the degrees
+    # and w is the weight of the edge. Begin with the edges for which this is largest.
     network = graphs[0].network
     leaving = network.degrees()[network.edges].sum(axis=1) + 2 * network.weights
     screen.compute(np.argsort(graphs[0].tau * leaving / 2 + np.log(network.lengths), kind="stable")[:_BLOCK])
@@ -256,7 +266,7 @@ def _by_quadrature(screen: _Screen) -> Iterator[_Bounds]:
 
 
 def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[_Bounds]:
-    """Bounds from more and more random combinations of readings."""
+    """Bound the rates of all edges by random sketches of the readings, with more and more sketches."""
     readings, nodes = screen.field.shape
     edges = screen.network.edges
     squares, sizes = np.zeros(len(edges)), np.zeros(nodes)
@@ -278,7 +288,7 @@ def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[_Bounds]:
 
 
 def _graphs(field: Field) -> list[Graph]:
-    """The graphs that a field consists of; empty if it has other parts."""
+    """The graphs in a field, one for each snapshot; empty if the field has other parts than graphs."""
     if isinstance(field, Graph):
         return [field]
     if isinstance(field, Snapshots):
@@ -288,14 +298,17 @@ def _graphs(field: Field) -> list[Graph]:
 
 
 def _rounding(field: Field) -> float:
-    """Bound of the rounding error in the readings of a unit source, in ‖·‖₂, over all graphs of a field."""
+    """Rounding error in the readings of a unit source, in ‖·‖₂, for all graphs of a field together."""
     if isinstance(field, Snapshots):
         return math.hypot(*(_rounding(part) for part in field.fields))
     return field.rounding if isinstance(field, Graph) else 0.0
 
 
 def _sum_bound(field: Field, network: Network, squared: Rate) -> Rate:
-    """‖·‖₁ ≤ √readings · ‖·‖₂. Where no response is negative, the totals of both ends are another bound."""
+    """Bound the largest rate of an edge in ‖·‖₁, by √readings times the rate in ‖·‖₂.
+
+    If no response is negative, the sum of the totals of both ends is another bound, and the smaller one is returned.
+    """
     value = math.sqrt(field.shape[0]) * squared.value
     if getattr(field, "nonnegative", False):
         totals = field.adjoint(np.ones(field.shape[0]))
@@ -306,7 +319,7 @@ def _sum_bound(field: Field, network: Network, squared: Rate) -> Rate:
 
 
 def normals(count: int, randomness: Randomness) -> Floats:
-    """Independent standard normal numbers for sketches, by the method of Box and Muller; never for noise."""
+    """Draw standard normal numbers for sketches of readings, by the Box-Muller method; must not be used as noise."""
     pairs = (count + 1) // 2
     u = randomness.uniforms(2 * pairs)
     length = np.sqrt(-2 * np.log1p(-u[:pairs]))
@@ -315,11 +328,11 @@ def normals(count: int, randomness: Randomness) -> Floats:
 
 
 def lowest_share(draws: int, probability: float) -> float:
-    """A lower quantile of χ²_k / k.
+    """Low quantile of χ²_k / k, for bounds by sketches.
 
     Args:
-        draws: k.
-        probability: That χ²_k / k is smaller, at most.
+        draws: Number k of sketches.
+        probability: Largest probability that χ²_k / k is below the quantile.
     """
     from scipy.special import gammaincinv
 
