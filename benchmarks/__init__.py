@@ -1,1 +1,1 @@
-"""Ratios against named peers, taken in one run."""
+"""Benchmarks that compare Heathaze with other libraries in one run on the same machine."""

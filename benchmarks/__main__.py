@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: every benchmark in one run; each prints a ratio, since times vary between machines."""
+"""``python -m benchmarks`` runs every benchmark. Most print ratios, because times vary between machines."""
 
 from benchmarks import (
     basis_pursuit,
@@ -22,7 +22,7 @@ EVERY = (
     whole_job,
 )  # fmt: skip
 
-# Processes that a benchmark starts load this file too.
+# The processes that a benchmark starts import this file too, and must not start the benchmarks again.
 if __name__ == "__main__":
     for benchmark in EVERY:
         print(f"── {benchmark.__name__}: {(benchmark.__doc__ or '').splitlines()[0]}")

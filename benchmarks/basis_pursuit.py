@@ -1,4 +1,4 @@
-"""Basis pursuit on a line of 1,000 places and 500 sensors against cvxpy + Clarabel.
+"""Compare basis pursuit on a line of 1,000 places and 500 sensors with cvxpy + Clarabel.
 
 python -m benchmarks.basis_pursuit
 """
@@ -23,7 +23,7 @@ SAME = 1e-4
 
 
 def main() -> None:
-    """Print a line for each run and the verdicts."""
+    """Print one line per run, and whether the goals are reached."""
     small = Line(20, 10, 0.1)  # Whatever is loaded late.
     basis_pursuit(small, np.ones(10), SIGMA)
     _clarabel(small.matrix, np.ones(10), 1.0)
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _against_clarabel() -> float:
-    """The smallest ratio of processor seconds; zero where the objectives differ. Both use one thread or two alike."""
+    """The smallest ratio of processor seconds over the runs; zero if the objectives of the two solvers differ."""
     field, rng = Line(1000, 500, 0.05), np.random.default_rng(3)
     print(f"{'two sources':12} {'ours':>10} {'Clarabel':>10} {'gap':>8} {'steps':>6} {'ours':>8} {'Clarabel':>9} ratio")
     smallest = math.inf
@@ -64,7 +64,7 @@ def _clarabel(matrix: np.ndarray, readings: np.ndarray, limit: float) -> float:
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of the processor, and what was found: a busy machine slows neither."""
+    """Processor seconds and the result; other work on the machine does not change processor seconds much."""
     start = time.process_time()
     found = work()
     return time.process_time() - start, found

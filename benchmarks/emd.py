@@ -1,4 +1,4 @@
-"""Certified EMD with a gap of 1e-3 against OR-Tools on 256 × 256, and 1024 × 1024 on its own.
+"""Compare certified EMD with a gap of 1e-3 with OR-Tools on 256 × 256 cells, and time it on 1024 × 1024 cells.
 
 python -m benchmarks.emd
 """
@@ -24,7 +24,7 @@ REPEATS = 3
 
 
 def main() -> None:
-    """Print a line for each pair of maps and the verdicts."""
+    """Print one line per pair of maps, and whether the goals are reached."""
     for metric in ("l1", "l2"):
         emd(*next(_maps(32))[1:], metric=metric)  # compile, or load what was compiled
     slowest = _alone(1024, "l1")
@@ -39,7 +39,7 @@ def _verdict(reached: bool) -> str:
 
 
 def _alone(size: int, metric: Metric) -> float:
-    """Seconds by the clock of the slowest pair; infinite where the tolerance was not reached."""
+    """The wall-clock seconds of the slowest pair of maps; infinite if the tolerance was not reached."""
     print(
         f"{size} × {size}, {metric:9} {'lower':>9} {'upper':>9} {'gap':>8} {'steps':>6} {'clock':>8} {'processor':>9}"
     )
@@ -55,7 +55,7 @@ def _alone(size: int, metric: Metric) -> float:
 
 
 def _against_ortools(size: int) -> float:
-    """The smallest ratio of processor seconds: both use one thread at this size, and a busy machine slows neither."""
+    """The smallest ratio of processor seconds over pairs of maps; both solvers use one thread at this size."""
     print(
         f"{size} × {size}, l1 {'':4} {'lower':>9} {'upper':>9} {'exact':>9} {'steps':>6} "
         f"{'ours':>8} {'OR-Tools':>9} ratio"
@@ -76,14 +76,14 @@ def _against_ortools(size: int) -> float:
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, float, Any]:
-    """Seconds by the clock, seconds of the processor, and what was found."""
+    """Wall-clock seconds, processor seconds, and the distance."""
     clock, processor = time.perf_counter(), time.process_time()
     found = work()
     return time.perf_counter() - clock, time.process_time() - processor, found
 
 
 def _maps(size: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Pairs of maps: what a release is compared with, smoothed and not, and shifts of bare points."""
+    """Pairs of maps to compare: true maps and noisy versions, smoothed or not, and points that are shifted."""
     rng = np.random.default_rng(7)
     people = _people(rng, size)
     drawn = 0.7 * people / people.sum() + 0.3 / people.size
@@ -100,7 +100,7 @@ def _maps(size: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def _people(rng: np.random.Generator, size: int) -> np.ndarray:
-    """A thousand people in thirty clusters."""
+    """A map of a thousand people in thirty clusters."""
     centres, spread = rng.random((30, 2)), rng.uniform(0.005, 0.08, 30)
     home = rng.choice(30, 1000, p=rng.dirichlet(np.full(30, 0.5)))
     place = np.clip(centres[home] + rng.normal(size=(1000, 2)) * spread[home][:, None], 0, 0.9999)
@@ -110,7 +110,7 @@ def _people(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def _shifted(mass: np.ndarray, down: int, across: int) -> np.ndarray:
-    """Everyone moved, and stopped at the edge."""
+    """The map after everyone moved in one direction, up to the edge of the map."""
     moved = np.zeros_like(mass)
     rows, cols = np.nonzero(mass)
     target = np.minimum(rows + down, mass.shape[0] - 1), np.minimum(cols + across, mass.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""The local model: points randomised a second, an EM step, and the whole estimate against dense EM.
+"""Time the local model: points randomised per second, an EM step, and the whole estimate against dense EM.
 
 python benchmarks/local_model.py
 """
@@ -23,11 +23,11 @@ WANTED_STEP = {256: 0.025, 512: 0.1}
 WANTED_RATIO, WANTED_SECONDS = 100, 15
 DENSE = 64
 DENSE_STEPS = 1000
-"""What plain EM takes to converge on 256 × 256 cells is more; the extrapolation is generous to it."""
+"""The assumed number of EM steps. Plain EM needs more on 256 × 256 cells, so the extrapolation favours dense EM."""
 
 
 def main() -> None:
-    """Print rates, times and ratios."""
+    """Print rates, times and ratios, and whether the goals are reached."""
     _randomising()
     for size in WANTED_STEP:
         _step(size)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _randomising() -> None:
-    """Against a table of the whole row of probabilities, searched for every point: what Algorithm 2 amounts to."""
+    """Compare randomising points with Algorithm 2 of the paper, which scans a row of probabilities for each point."""
     mechanism = DiskArea(_grid(256), EPSILON)
     points = _city(POINTS)
     ours = min(_seconds(lambda: randomize(mechanism, points)) for _ in range(3))
@@ -66,7 +66,7 @@ def _step(size: int) -> None:
 
 
 def _whole_estimate() -> None:
-    """The map of a million reports against EM with the matrix written out, extrapolated from a grid where it fits."""
+    """Compare the estimate from a million reports with EM by an explicit matrix, extrapolated from a smaller grid."""
     dense = DiskArea(_grid(DENSE), EPSILON)
     matrix = dense.transition_matrix()
     density, ratio = np.full(dense.grid.cells, 1 / dense.grid.cells), np.ones(dense.outcomes)

@@ -1,4 +1,4 @@
-"""Buying 1,000 of 60,000 points of five owners, 140 features: both private protocols, against greedy in plain numpy.
+"""Time buying 1,000 of 60,000 points of five owners by both private protocols, against greedy in plain numpy.
 
 python -m benchmarks.marketplace
 """
@@ -21,11 +21,12 @@ CANDIDATES, POINTS, COLUMNS, TARGET = 60_000, 1_000, 50, 250
 OWNERS = ("a", "b", "c", "d", "e")
 WANTED_SECONDS, WANTED_RATIO = 60, 3
 WANTED_GROWTH = 3
-"""Linear is 2 and a little more, as larger tables leave the caches; quadratic is 4."""
+"""The largest factor by which time may grow with twice the data. Linear time gives a little more than 2, because larger
+tables do not fit into caches; quadratic time gives 4."""
 
 
 def main() -> None:
-    """Print times, ratios and the verdicts."""
+    """Print times and ratios, and whether the goals are reached."""
     features = Features(COLUMNS, gamma=1 / COLUMNS)
     target, owners = _market(CANDIDATES)
     plans = {
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def _growth(features: Features) -> None:
-    """Herding with twice the candidates, and with twice the points; the fixed part is small."""
+    """Time herding with twice the candidates, and with twice the points."""
     target, owners = _market(CANDIDATES)
     twice = _market(2 * CANDIDATES)[1]
     once = _least(lambda: _buy(Herding(features, POINTS, TARGET, 2), target, owners))
@@ -62,7 +63,7 @@ def _growth(features: Features) -> None:
 
 
 def _market(candidates: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Owners around places of their own; the target is a mixture of two of them."""
+    """A synthetic market: each owner's points lie around one centre, and the target mixes the points of two owners."""
     rng = np.random.default_rng(1)
     places = rng.normal(0, 0.5, (len(OWNERS), COLUMNS))
     owners = {
@@ -78,7 +79,7 @@ def _buy(plan: Any, target: np.ndarray, owners: Mapping[str, np.ndarray]) -> Any
 
 
 def _greedy_in_numpy(features: Features, target: np.ndarray, owners: Mapping[str, np.ndarray]) -> list[int]:
-    """The peer: the obvious loop, which weighs every candidate anew for every pick, in double precision."""
+    """The peer: a plain loop that scores every candidate again for every chosen point, in double precision."""
     hashes, wanted = features.of(np.concatenate(list(owners.values()))), features.of(target).mean(axis=0)
     rows: list[int] = []
     for q in range(POINTS):
@@ -95,12 +96,12 @@ def _verdict(reached: bool) -> str:
 
 
 def _least(work: Callable[[], Any]) -> float:
-    """Seconds of the processor, the least of three."""
+    """Processor seconds of a call, the smallest of three."""
     return min(_timed(work)[0] for _ in range(3))
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, float, Any]:
-    """Seconds of the processors, on the clock, and what came out."""
+    """Processor seconds, wall-clock seconds, and the result of a call."""
     began, start = time.perf_counter(), time.process_time()
     found = work()
     return time.process_time() - start, time.perf_counter() - began, found

@@ -1,4 +1,4 @@
-"""Draws a second: our discrete Laplace noise against OpenDP's, our noise shares against numpy's floats, in one run.
+"""Compare the speed of discrete Laplace noise with OpenDP's, and of noise shares with numpy's floats.
 
 python benchmarks/noise.py
 """
@@ -23,25 +23,25 @@ WANTED_RATIO = 50
 
 SHARE_SCALE, SHARE_SIZE = 2, 1254
 SHARES = {"a device": (Fraction(1, 9500), 2000), "a shard": (Fraction(21, 20), 500)}
-"""Shape of the noise, and how many vectors are drawn."""
+"""For each kind of share: the shape of its noise, and the number of vectors that are drawn."""
 
 WANTED_OF_FLOATS = 0.5
-"""Exact noise from a cipher may take twice as long as inexact noise from a generator that anyone can predict."""
+"""The smallest wanted ratio: exact, secure noise may take twice as long as numpy's inexact, predictable noise."""
 
 
 def main() -> None:
-    """Print two tables and the verdicts."""
+    """Print two tables, and whether the goals are reached."""
     laplace()
     shares()
 
 
 def laplace() -> None:
-    """Discrete Laplace draws against OpenDP's."""
+    """Compare the speed of discrete Laplace draws with OpenDP's."""
     randomness = SecureRandomness()
     theirs = _opendp()
     discrete_laplace(SCALE, 1000, randomness)  # compile, or load what was compiled
     theirs(1000)
-    # Taken in turns, so that a busy machine slows both alike; the best of each counts.
+    # Both are timed in turns, so that other work on the machine slows both; the best time of each counts.
     times = [
         (_seconds(lambda: discrete_laplace(SCALE, OURS, randomness)), _seconds(lambda: theirs(THEIRS)))
         for _ in range(REPEATS)
@@ -57,7 +57,7 @@ def laplace() -> None:
 
 
 def shares() -> None:
-    """Noise shares against the difference of two Poisson numbers of a Gamma number, by numpy."""
+    """Compare the speed of noise shares with numpy's: the difference of two Poisson numbers with Gamma means."""
     randomness, generator = SecureRandomness(), np.random.default_rng()
     odds = 1 / math.expm1(1 / SHARE_SCALE)
 

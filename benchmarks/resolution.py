@@ -1,4 +1,4 @@
-"""Publishing from Counts on 2^20 cells a side against 256 a side, with the same number of non-empty cells."""
+"""Compare publishing on 2^20 cells a side with publishing on 256, with the same number of non-empty cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROUNDS = 30
 
 
 def main() -> None:
-    """Print the median time on both grids, and the ratio."""
+    """Print the median time on both grids, and their ratio."""
     seconds = {}
     for size in (256, 2**20):
         grid = Grid.plane(x=(0, 1), y=(0, 1), size=size)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _people(grid: Grid) -> Counts:
-    """20,000 non-empty cells, wherever they fall on a finer grid."""
+    """Counts with 20,000 non-empty cells at random places of a grid."""
     rng = np.random.default_rng(1)
     coarse = rng.choice(256 * 256, size=20_000, replace=False)
     fine = grid.rows // 256

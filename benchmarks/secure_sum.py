@@ -1,4 +1,4 @@
-"""Secure sums: a shard of 1,000 clients, how time grows with clients, and a round against Flower's SecAgg+.
+"""Time secure sums of 1,000 clients and the growth of time with clients, and compare a round with Flower's SecAgg+.
 
 python benchmarks/secure_sum.py [--flower PYTHON]
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-# Nothing of heathaze up here: the interpreter that runs Flower's half need not have it.
+# No imports of heathaze here, because the interpreter that runs Flower may lack it.
 
 LENGTH = 1254
 DROPOUT, CORRUPTION, LOST_EACH_PHASE = 0.2, 0.05, 0.05
@@ -31,10 +31,10 @@ WANTED_RATIO = 50
 
 
 def main(flower: str | None = None) -> None:
-    """Print times, their growth, traffic, and the ratio to the peer."""
+    """Print times, their growth, the traffic, and the ratio to Flower's time."""
     _shard(50)  # the first run loads packages
     for small, large in itertools.pairwise(SIZES):
-        # The small one before and after: other work on the machine slows all three alike.
+        # The small shard is timed before and after the large one, to average over other work on the machine.
         before, there, after = _shard(small), _shard(large), _shard(small)
         growth = 2 * there / (before + after)
         print(f"time for each client, {large:,} against {small:,} clients: {growth:.2f} times")
@@ -43,7 +43,7 @@ def main(flower: str | None = None) -> None:
 
 
 def _shard(clients: int) -> float:
-    """A whole shard in this process; processor time for each client."""
+    """Run a whole shard in this process, and return the processor seconds per client."""
     from heathaze.secagg import Parameters, Phase, run_shard
 
     parameters = Parameters.plan(clients, length=LENGTH, bits=32, dropout=DROPOUT, corruption=CORRUPTION)
@@ -80,14 +80,14 @@ def _shard(clients: int) -> float:
 
 
 def _against_flower(python: str | None) -> None:
-    """Both with every client a neighbour of every other, 32 bits a number, nobody lost."""
+    """Compare a round with Flower's, with all clients as neighbours, 32 bits per number and no dropouts."""
     if python is None and importlib.util.find_spec("flwr") is None:
         print("Flower's SecAgg+: the package flwr is not installed; give --flower PYTHON to compare")
         return
     ours = min(_our_round() for _ in range(5))
     print(f"{PEER_CLIENTS} clients × {PEER_LENGTH:,} integers, all neighbours: {1e3 * ours:.0f} ms")
     command = [python or sys.executable, __file__, "--peer"]
-    # Flower and Ray would otherwise report home.
+    # Without these settings, Flower and Ray would send usage statistics.
     quiet = os.environ | {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     said = subprocess.run(command, check=True, capture_output=True, text=True, env=quiet).stdout
     times = {words[1]: float(words[2]) for words in map(str.split, said.splitlines()) if words[:1] == ["PEER"]}
@@ -125,7 +125,7 @@ def _our_round() -> float:
 
 
 def _peer() -> None:
-    """Flower's own workflow and client code: the bare protocol in this process, and its simulation."""
+    """Time Flower's own workflow and client code: the bare protocol in this process, and Flower's simulation."""
     print("PEER protocol", min(_flower_round() for _ in range(3)), flush=True)
     if importlib.util.find_spec("ray") is not None:
         first, *later = _flower_simulation(rounds=3)
@@ -188,7 +188,7 @@ def _flower_round() -> float:
 
 
 def _flower_simulation(rounds: int) -> list[float]:
-    """Seconds of each round; the first one starts the workers, as any simulation of one round does."""
+    """The seconds of each round in Flower's simulation; the first round also starts the worker processes."""
     from flwr.client import ClientApp, NumPyClient
     from flwr.client.mod import secaggplus_mod
     from flwr.common import ndarrays_to_parameters

@@ -1,4 +1,4 @@
-"""Sensors on a graph of 100,000 nodes and 500,000 edges: Δ₂, noise and the sources behind it, in 2 minutes and 2 GB.
+"""Time sensors on a graph of 100,000 nodes and 500,000 edges: sensitivity, noise and locating the sources.
 
 python -m benchmarks.sensors
 """
@@ -25,7 +25,7 @@ WANTED_SECONDS, WANTED_GB = 120, 2
 
 
 def main() -> None:
-    """Print times, memory and the verdicts."""
+    """Print times and memory, and whether the goals are reached."""
     # A process of its own: the peak of memory is that of this alone.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         text, seconds, memory = pool.submit(_large_graph).result()
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _large_graph() -> tuple[str, float, float]:
-    """Three strong sources, every node a sensor, a reach of one edge at ε = 4."""
+    """Locate three strong sources with a sensor at every node, a reach of one edge and ε = 4."""
     rng = np.random.default_rng(4)
     ring = np.stack([np.arange(NODES), (np.arange(NODES) + 1) % NODES], axis=1)
     pairs = np.sort(np.concatenate([ring, rng.integers(0, NODES, (EDGES - NODES, 2))]), axis=1)

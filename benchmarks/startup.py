@@ -1,4 +1,4 @@
-"""How long it takes to import Heathaze, its models and its list of commands, beside Python and numpy alone."""
+"""Time the import of Heathaze, its models and its list of commands, and compare it with Python and numpy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TIMES = 7
 
 
 def main() -> None:
-    """Print the best of seven for each, interleaved, so that a busy minute hits all of them alike."""
+    """Print the best of seven times for each command; commands take turns, so that other work affects all of them."""
     commands = {
         "python": ["-c", "pass"],
         "numpy": ["-c", "import numpy"],

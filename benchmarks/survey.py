@@ -1,4 +1,4 @@
-"""A survey of ten million people: the exact simulation against device after device.
+"""Compare the exact simulation of a survey of ten million people with running one device after the other.
 
 python benchmarks/survey.py
 """
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _one_device(question: Any) -> float:
-    """Seconds that one device takes to answer, encode and add its noise; masks would come on top."""
+    """The seconds in which one device answers, encodes its answer and adds its noise, without masks."""
     places = np.random.default_rng(1).uniform(0, 1, (DEVICES, 2))
     devices = [Device(place, budget=10) for place in places]
     source = Simulation(3)

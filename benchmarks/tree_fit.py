@@ -1,4 +1,4 @@
-"""The exact tree fit against HiGHS on the reduced linear program: w = 200, 4096 cells a side."""
+"""Compare the exact tree fit of the pyramid with HiGHS on the reduced linear program: w = 200, 4096 cells a side."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _people(grid: Grid) -> Counts:
 
 
 def _variables(top: int, tree: list[Level]) -> tuple[np.ndarray, np.ndarray]:
-    """Level and code of each variable: selected cells of the last level, and children that were left out."""
+    """The level and code of each variable: selected cells of the last level, and children that were not selected."""
     levels, codes = [np.full(len(tree[-1].codes), top + len(tree) - 1)], [tree[-1].codes]
     for i in range(len(tree) - 1):
         left_out = np.setdiff1d(children(tree[i].codes), tree[i + 1].codes)
@@ -61,7 +61,11 @@ def _variables(top: int, tree: list[Level]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _highs(top: int, tree: list[Level]) -> float:
-    """Optimum of: min Σ 2^(−i)(u + v) + Σ t_i x over left-out x, with (mass below each node) + u − v = its count."""
+    """Solve the reduced linear program with HiGHS, and return its optimum.
+
+    The program minimises Σ 2^(−i)(u + v) + Σ t_i x. The first sum is over nodes of level i with slacks u, v ≥ 0 such
+    that (mass below the node) + u − v is the node's count; the second is over the masses x of unselected children.
+    """
     bottom = top + len(tree) - 1
     levels, codes = _variables(top, tree)
     rows, cols, targets, weights = [], [], [], []
@@ -103,7 +107,7 @@ def _highs(top: int, tree: list[Level]) -> float:
 
 
 def _cost(top: int, tree: list[Level], levels: np.ndarray, codes: np.ndarray, mass: np.ndarray) -> float:
-    """The same objective for a fit."""
+    """The objective of the linear program for a fit of our solver."""
     bottom = top + len(tree) - 1
     cost = 0.0
     for i, level in enumerate(tree):

@@ -1,23 +1,23 @@
-"""The whole job, from a file of visits to a map on the disk, beside OpenDP with Polars and PipelineDP.
+"""Time the whole job, from a file of visits to a map on disk, and compare it with OpenDP and PipelineDP.
 
 python -m benchmarks.whole_job [--peers PYTHON] [--rows 1 10] [--hundred] [--repeat 3]
 
-PYTHON is an interpreter that has the peers' packages (``pip install '.[peer]'`` in an environment of its own); without
-it, they are looked for beside heathaze. ``--hundred`` adds 100 million rows, for Heathaze alone.
+PYTHON is an interpreter that has the peers' packages (``pip install '.[peer]'`` in a separate environment); without
+``--peers``, the interpreter of Heathaze is used. ``--hundred`` adds 100 million rows, for Heathaze only.
 
 Every job is one fresh process: it starts Python, imports its packages, reads the Parquet file, bounds each person's
 influence, releases 256 × 256 counts with ε = 1 and writes them. At most 20 places of a person count:
 
-- Heathaze, by the README's lines: at most 20 distinct cells a person, together of weight 1; the adaptive tree; a page
-  with the map and its uncertainty.
-- OpenDP 0.16 by its Polars interface: at most 20 visits a person (``truncate_per_group``), Laplace noise on every
-  cell, a Parquet file of the counts. Its ``truncate_num_groups``, which would bound cells, fails on this query.
-- PipelineDP 0.3 on its local backend: at most 20 distinct cells a person, each counted once, Laplace noise on every
-  cell, a numpy file of the counts. Cells are computed by numpy beforehand, because its row by row way is slower.
+- Heathaze runs the lines of the README: at most 20 distinct cells per person with a total weight of 1, the adaptive
+  tree, and a page with the map and its uncertainty.
+- OpenDP 0.16 with its Polars interface: at most 20 visits per person (``truncate_per_group``), Laplace noise on every
+  cell, and a Parquet file of the counts. Its ``truncate_num_groups``, which would bound cells, fails on this query.
+- PipelineDP 0.3 on its local backend: at most 20 distinct cells per person, each counted once, Laplace noise on every
+  cell, and a numpy file of the counts. Cells are computed by numpy beforehand, because PipelineDP would be slower.
 
 The peers release bare noisy counts. Heathaze also infers the map and its uncertainty, inside the measured time.
 
-Time is the best of several runs, because other work on the machine only ever adds. Memory is the largest sum of
+Time is the best of several runs, because other work on the machine only adds time. Memory is the largest sum of
 resident memory over the process and its children. A first run of each job is not measured: it fills the caches of
 compiled code.
 """
@@ -35,7 +35,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-# Only the standard library up here: the peers' interpreter need not have heathaze, nor ours the peers.
+# Only standard-library imports here: the peers' interpreter may lack heathaze, and ours may lack the peers.
 
 WEST, EAST, SOUTH, NORTH, SIZE = -74.10, -73.78, 40.58, 40.90, 256
 EPSILON, PLACES, VISITS_A_PERSON = 1.0, 20, 20
@@ -43,10 +43,10 @@ MILLION = 1_000_000
 
 MOST_OF_OPENDP, MOST_OF_OPENDP_MEMORY, MOST_OF_PIPELINEDP = 0.7, 0.5, 0.5
 MOST_SECONDS, MOST_GIGABYTES = 30.0, 1.5
-"""For 100 million rows."""
+"""The most seconds and gigabytes that are wanted for 100 million rows."""
 
 POLL = 0.01
-"""Seconds between two looks at a job's memory."""
+"""The seconds between two measurements of a job's memory."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Measured:
 
 
 def main(peers: str | None = None, rows: tuple[float, ...] = (1, 10), hundred: bool = False, repeat: int = 3) -> None:
-    """Print every job's time and memory, the ratios, and whether what is wanted is reached."""
+    """Print the time and memory of every job, the ratios, and whether the goals are reached."""
     python = peers or sys.executable
     jobs = [job for job, package in PEERS.items() if _has(python, package)]
     for job in PEERS.keys() - set(jobs):
@@ -113,7 +113,7 @@ def _has(python: str, package: str) -> bool:
 
 
 def _best(job: str, peers: str, path: Path, repeat: int) -> Measured:
-    """The best time and the largest memory of several fresh processes, after one that is not measured."""
+    """The best time and the largest memory of several fresh processes, after a first process that is not measured."""
     python = sys.executable if job == "heathaze" else peers
     runs = [_measured(job, python, path) for _ in range(repeat + 1)][1:]
     return Measured(
@@ -124,8 +124,8 @@ def _best(job: str, peers: str, path: Path, repeat: int) -> Measured:
 def _measured(job: str, python: str, path: Path) -> Measured:
     output = path.with_name(f"{job}.{'html' if job == 'heathaze' else 'out'}")
     output.unlink(missing_ok=True)
-    # Every package is read from compiled bytecode, whatever the installer and the shell left; nothing is written into
-    # the installations.
+    # All packages are loaded from compiled bytecode, which is kept in a separate folder, so that nothing is written
+    # into the installations.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(path.parent / "bytecode")
     before, begun = os.times(), time.perf_counter()
@@ -144,7 +144,7 @@ def _measured(job: str, python: str, path: Path) -> Measured:
 
 
 def _watch(pid: int, peak: list[int], done: threading.Event) -> None:
-    """Keep the largest resident memory of a process and all below it, in bytes."""
+    """Record the largest resident memory, in bytes, of a process and its descendants."""
     while not done.wait(POLL):
         peak[0] = max(peak[0], sum(map(_resident, _below(pid))))
 
@@ -165,10 +165,11 @@ def _resident(pid: int) -> int:
 
 
 def _visits(folder: Path, rows: int) -> Path:
-    """Visits in no order; the most active hundredth of the people makes a tenth of them, and people return to places.
+    """Write synthetic visits in random order; the most active 1 % of people make 10 % of the visits.
 
-    A visit is at the r-th place of its person with probability log(1 + 1/r) / log 64, r = 1 to 63 (a Zipf law). Places
-    lie around a home (normal, 4 % of the map's side); a visit lies around its place (0.05 %, about 15 m).
+    A visit is at the r-th place of its person with probability log(1 + 1/r) / log 64, r = 1 to 63 (a Zipf law), so
+    people return to places. Places are normal around a home (standard deviation 4 % of the map's side), and visits are
+    normal around their place (0.05 %, about 15 m).
     """
     import duckdb
 
@@ -284,7 +285,7 @@ def _pipelinedp(visits: str, output: str) -> None:
 
 
 PEERS = {"opendp": "polars", "pipelinedp": "pipeline_dp"}
-"""The peers, and a package by which each is known to be there."""
+"""The peers, and for each the package whose presence shows that the peer is installed."""
 
 JOBS = {"heathaze": _heathaze, "opendp": _opendp, "pipelinedp": _pipelinedp}
 

@@ -1,4 +1,4 @@
-"""The pictures of docs/guide/better-maps.md: a synthetic city, four mechanisms, three epsilons, the uncertainty.
+"""Draw the pictures of docs/guide/better-maps.md: maps of a synthetic city and their uncertainty.
 
 python examples/better_maps.py docs/guide
 """
@@ -17,7 +17,7 @@ SIGMA = 1.5
 
 
 def main() -> None:
-    """Draw truth and releases side by side; the people are made up, so the truth may be shown."""
+    """Draw the true map and the releases side by side; the people are synthetic, so the true map may be shown."""
     grid = hz.Grid.over(lon=CITY.x, lat=CITY.y, size=256)
     counts = hz.count(city(people=2_000, visits=20_000), grid, person="person")
     truth = hz.Density.from_mass(grid, counts.dense())
@@ -34,8 +34,11 @@ def main() -> None:
         (f"ε = {epsilon:g}", hz.publish(hz.central.default(grid, epsilon), counts, randomness=bits).smooth(SIGMA))
         for epsilon in (0.25, 1, 4)
     ]
-    caption = "The default mechanism, the same people, three values of epsilon."
-    draw(panels, caption=caption, path=FOLDER / "three-epsilons.png")
+    draw(
+        panels,
+        caption="The default mechanism, the same people, three values of epsilon.",
+        path=FOLDER / "three-epsilons.png",
+    )
     release = hz.publish(hz.central.default(grid, 1), counts)
     release.save(FOLDER / "how-sure.png")
     for name in ("same-epsilon.png", "three-epsilons.png", "how-sure.png"):

@@ -1,4 +1,4 @@
-"""A synthetic city, published twice from one ledger, and asked a few questions."""
+"""Publish a synthetic city twice from one ledger, see a third release refused, and query the map."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from heathaze.datasets.city import CITY
 
 
 def main() -> None:
-    """The whole line in one screen."""
+    """Run all steps: make the data, count, publish, query the release and save it."""
     visits = hz.datasets.city(people=5_000, visits=50_000)
     grid = hz.Grid.over(lon=CITY.x, lat=CITY.y, size=256)
     counts = hz.count(visits, grid, person="person", at_most=20)

@@ -1,4 +1,4 @@
-"""The same people four times: as they are, from a curator, from a secure sum, and from reports alone.
+"""Draw four maps of the same people: the true map, a curator's, one from a secure sum, and one from local reports.
 
 python examples/trust_a_sum.py docs/guide
 """
@@ -19,10 +19,10 @@ PEOPLE, EPSILON = 100_000, 1.0
 
 
 def main() -> None:
-    """Draw truth and releases side by side, then a small survey of real devices by real secure sums."""
+    """Draw the true map and the releases side by side, then survey 60 devices with real secure sums."""
     grid = hz.Grid.over(lon=CITY.x, lat=CITY.y, size=128)
     visits = city(people=PEOPLE, visits=5 * PEOPLE)
-    # Where each of them was first.
+    # The first place of each person.
     _, first = np.unique(visits["person"], return_index=True)
     people = {name: column[first] for name, column in visits.items()}
     points = np.column_stack([people["lon"], people["lat"]])
@@ -52,7 +52,7 @@ def main() -> None:
         print(f"round {one.question.number}: {one.question.length} regions, ε = {float(one.question.epsilon):.4f}")
     print(f"drew {FOLDER / 'a-sum-is-trusted.png'}")
 
-    # Sixty devices with real keys, masks and shares, of which a few fall silent on the way.
+    # Sixty devices with real keys, masks and shares; a few of them drop out.
     devices = [hz.distributed.Device(point, budget=EPSILON) for point in points[:60]]
     cohort = hz.distributed.Cohort(people=60, dropout=0.25, colluding=0.05)
     small = hz.distributed.Survey(hz.distributed.AdaptiveQuadtree(grid, EPSILON), cohort)

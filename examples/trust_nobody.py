@@ -1,4 +1,4 @@
-"""The same people three times: as they are, from a curator, and from reports alone.
+"""Draw three maps of the same people: the true map, a curator's, and one from local reports.
 
 python examples/trust_nobody.py docs/guide
 """
@@ -20,10 +20,10 @@ PEOPLE, EPSILON = 100_000, 3.5
 
 
 def main() -> None:
-    """Draw truth and releases side by side; the people are made up, so the truth may be shown."""
+    """Draw the true map and the releases side by side; the people are synthetic, so the true map may be shown."""
     grid = hz.Grid.over(lon=CITY.x, lat=CITY.y, size=64)
     visits = city(people=PEOPLE, visits=5 * PEOPLE)
-    # Where each of them was first.
+    # The first place of each person.
     _, first = np.unique(visits["person"], return_index=True)
     people = {name: column[first] for name, column in visits.items()}
     counts = hz.count(people, grid, person="person")
@@ -35,7 +35,7 @@ def main() -> None:
     points = np.column_stack([people["lon"], people["lat"]])
     reports = hz.local.randomize(mechanism, points, randomness=bits)
 
-    # On the server: a tally, and a map of it.
+    # On the server: count the reports, and estimate the map from the tally.
     tally = hz.local.Tally.of(reports)
     local = hz.local.estimate(tally)
     likeliest = expectation_maximisation(mechanism.channel(), tally.counts)

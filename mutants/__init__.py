@@ -1,8 +1,8 @@
-"""The mutation gate: known bugs are put back one at a time, and a named test must catch each of them.
+"""Put known bugs back into copies of the source, one at a time, and check that a named test catches each of them.
 
-    python -m mutants                  all bugs, two at a time
-    python -m mutants --only NAME ...  some of them
-    python -m mutants --list           what there is
+    python -m mutants                  run all bugs, two at a time
+    python -m mutants --only NAME ...  run some bugs
+    python -m mutants --list           list all bugs
 
-The bugs lie in ``mutants/known``, one file for each part of the package. ``CONTRIBUTING.md`` says how to add one.
+The bugs are in ``mutants/known``, one file for each part of the package. ``CONTRIBUTING.md`` says how to add a bug.
 """

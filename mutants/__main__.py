@@ -1,4 +1,4 @@
-"""``python -m mutants``: every known bug must be caught by its named test."""
+"""``python -m mutants`` checks that the named test of every known bug catches the bug."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mutants.runner import Copy, Verdict
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the gate; 0 if every bug was caught."""
+    """Check all or some known bugs; return 0 if every bug was caught."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these bugs and no others")
-    parser.add_argument("--list", action="store_true", help="show the bugs and run nothing")
-    parser.add_argument("--jobs", type=int, default=2, help="how many bugs at a time (2)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these bugs")
+    parser.add_argument("--list", action="store_true", help="list the bugs without running tests")
+    parser.add_argument("--jobs", type=int, default=2, help="number of bugs that are run at a time (default: 2)")
     options = parser.parse_args(arguments)
     bugs = list(BUGS)
     if options.only:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{bug.name}\n    breaks: {bug.promise}\n    in:     {bug.file}\n    caught: {', '.join(bug.ids)}")
         print(f"{len(bugs)} bugs")
         return 0
-    # Whoever ends the gate ends its tests too.
+    # When this process is terminated, it also ends the tests that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     return _run(bugs, max(1, min(options.jobs, len(bugs))))
 
@@ -51,7 +51,7 @@ def _run(bugs: Sequence[Bug], jobs: int) -> int:
         try:
             if wrong := _unpatched(copies, ids):
                 print("\n".join(wrong))
-                print("A test that fails without the bug proves nothing; mend it first.")
+                print("A test that fails without a bug cannot show that it catches the bug; fix the test first.")
                 return 1
             print(f"... all pass, {time.monotonic() - start:.0f} s", flush=True)
             verdicts = _verdicts(copies, bugs)
@@ -69,7 +69,7 @@ def _run(bugs: Sequence[Bug], jobs: int) -> int:
 
 
 def _unpatched(copies: Sequence[Copy], ids: Sequence[str]) -> list[str]:
-    """Each copy runs part of the tests; files stay together, since starting one costs more than a test of it."""
+    """Run the named tests without a bug, divided over the copies; tests of one file run together to save time."""
     files = sorted({name.split("::")[0] for name in ids})
     wrong: list[str] = []
 
@@ -106,7 +106,7 @@ def _verdicts(copies: Sequence[Copy], bugs: Sequence[Bug]) -> list[Verdict]:
 
 
 def _at_once(jobs: Sequence[Callable[[], None]]) -> None:
-    """Run all and wait; what one raises is raised here."""
+    """Run functions in threads and wait for all of them; an exception in a thread is raised here."""
     problems: list[BaseException] = []
 
     def guarded(job: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What a known bug is, and how it is put into a file."""
+"""The class of a known bug, which can put itself into the text of a source file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class DoesNotApply(Exception):
-    """The text that a bug replaces is not in its file, or is there more than once."""
+    """The text that a bug replaces does not occur exactly once in the bug's file."""
 
 
 @dataclass(frozen=True)
@@ -15,13 +15,13 @@ class Bug:
     """A small patch of the source that breaks a promise.
 
     Args:
-        name: A few words joined by hyphens; no other bug has it.
-        promise: What the bug breaks, in one sentence that is true without the bug.
-        file: The file to patch, from the top of the repository.
-        old: A piece of its text that occurs exactly once.
-        new: What stands there instead when the bug is back.
+        name: A unique name of a few words joined by hyphens.
+        promise: The promise that the bug breaks, in one sentence that is true without the bug.
+        file: The path of the file to patch, relative to the root of the repository.
+        old: A piece of the file's text that occurs exactly once.
+        new: The text that replaces ``old`` when the bug is put back.
         tests: Pytest ids. At least one of these tests must fail; one quick test is best.
-        hangs: The bug makes its test run forever. Then running out of time counts as caught.
+        hangs: Whether the bug makes its test run forever. A timeout then counts as caught.
     """
 
     name: str
@@ -34,11 +34,11 @@ class Bug:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The pytest ids, also where there is only one."""
+        """The pytest ids as a tuple, also if there is only one."""
         return (self.tests,) if isinstance(self.tests, str) else self.tests
 
     def patched(self, tree: Path) -> str:
-        """The text of the file in a tree, with the bug in it.
+        """Return the text of the bug's file in a source tree, with the bug put in.
 
         Raises:
             DoesNotApply: The file is missing, or the old text does not occur exactly once.

@@ -1,16 +1,17 @@
-"""Puts bugs into copies of the tree, one at a time in each copy, and runs their tests.
+"""Put known bugs into copies of the source tree, one at a time in each copy, and run their tests.
 
-A bug is *caught* only if pytest ends with exit code 1 and a test failed while it ran. These do not count:
+A bug is *caught* only if pytest ends with exit code 1 and a test failed while it ran. These failures do not count:
 
 - an error before the test began: in collection, in an import or in a fixture;
-- a failure that shows a broken patch and not a broken promise: a name that does not exist, a syntax error, a kernel
+- a failure that shows a broken patch instead of a broken promise: a name that does not exist, a syntax error, a kernel
   that does not compile;
-- running out of time, unless the bug says that it hangs.
+- a timeout, unless the bug is marked ``hangs``.
 
-Copies keep the times of files and their ``__pycache__``, so numba finds its compiled kernels there. After each bug the
-file gets its text and its time back, and its folder the compiled files it had: a bug in a kernel is compiled for its
-own run, and no other bug compiles anything. One thing numba does not see: a kernel that calls a kernel of *another*
-file is not compiled anew when that other file changes. A bug in a kernel therefore names a test of its own file.
+Copies keep the modification times of files and their ``__pycache__``, so numba finds its compiled kernels there. After
+each bug, the file's text and modification time and the compiled files of its folder are restored. A bug in a kernel is
+therefore compiled only for its own run, and other bugs compile nothing. Numba does not compile a kernel again if it
+calls a kernel of *another* file and that other file changes. A bug in a kernel must therefore be caught by a test that
+calls a kernel of the bug's own file.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from mutants.bug import Bug, DoesNotApply
 ROOT = Path(__file__).resolve().parents[1]
 
 SECONDS = 180.0
-"""Longest time that the tests of one bug may take; most take three seconds."""
+"""The longest time in seconds that the tests of one bug may take; most take three seconds."""
 
 SECONDS_UNPATCHED = 900.0
-"""The same for all named tests without a bug, which may have to compile kernels first."""
+"""The longest time in seconds for all named tests without a bug, which may have to compile kernels first."""
 
 _LEFT_OUT = ("demo", "build", "dist", "node_modules")
 _BROKEN_PATCH = (
@@ -46,18 +47,18 @@ _BROKEN_PATCH = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one bug."""
+    """The verdict on one bug: whether it was caught, by which test, and after how many seconds."""
 
     bug: Bug
     caught: bool
     by: str
-    """The test that failed, or why the bug is not caught."""
+    """The test that caught the bug, or the reason why the bug was not caught."""
     seconds: float
 
 
 @dataclass(frozen=True)
 class Ran:
-    """One run of pytest: its exit code (None when time ran out), and what its tests did, by pytest id."""
+    """One run of pytest: its exit code (None after a timeout), and the outcome of each test by pytest id."""
 
     code: int | None
     failed: tuple[tuple[str, str], ...]
@@ -67,10 +68,10 @@ class Ran:
 
 
 class Copy:
-    """A copy of the tree in which bugs can be put.
+    """A copy of the source tree into which bugs can be put.
 
     Args:
-        place: A folder that does not exist yet.
+        place: The folder of the copy, which must not exist yet.
     """
 
     def __init__(self, place: Path) -> None:
@@ -81,10 +82,10 @@ class Copy:
         shutil.copytree(ROOT, self.tree, symlinks=True, ignore=_ignored)
 
     def check_import(self) -> None:
-        """See that tests import the package of this copy, and not the one that is installed.
+        """Check that tests in this copy import the copy's package and not the installed one.
 
         Raises:
-            RuntimeError: They do not.
+            RuntimeError: They import another package.
         """
         command = [sys.executable, "-c", "import heathaze; print(heathaze.__file__)"]
         found = subprocess.run(command, cwd=self.tree, env=self._environment(), capture_output=True, text=True)
@@ -93,7 +94,7 @@ class Copy:
             raise RuntimeError(f"The tests would import {found.stdout.strip() or found.stderr}, not {expected}.")
 
     def unpatched(self, ids: Sequence[str]) -> list[str]:
-        """Run tests without any bug; a sentence for each that does not pass."""
+        """Run tests without any bug, and return a sentence for each test that does not pass."""
         ran = self._pytest(ids, SECONDS_UNPATCHED, write_compiled=True)
         if ran.code is None:
             return [f"The tests took more than {SECONDS_UNPATCHED:g} seconds without a bug."]
@@ -105,7 +106,7 @@ class Copy:
         return wrong if wrong or ran.code == 0 else [f"pytest ended with {ran.code} without a bug:\n{ran.output}"]
 
     def verdict(self, bug: Bug) -> Verdict:
-        """Put a bug in, run its tests, take it out again."""
+        """Put a bug into the copy, run its tests, and restore the copy."""
         start = time.monotonic()
         path = self.tree / bug.file
         try:
@@ -120,7 +121,7 @@ class Copy:
             shutil.copytree(compiled, self._aside)
         try:
             path.write_text(text, encoding="utf-8")
-            # Another time than the original's, whatever the clock says: what was compiled from that is not used.
+            # A modification time that differs from the original's, so that code compiled from the original is not used.
             os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns + 7_000_000_000))
             ran = self._pytest(bug.ids, SECONDS, "-x")
         finally:
@@ -133,7 +134,7 @@ class Copy:
         return Verdict(bug, caught, by, time.monotonic() - start)
 
     def stop(self) -> None:
-        """End the tests that are running, if there are any, and all processes that they started."""
+        """End the running tests, if any, and all processes that they started."""
         if self._running is not None and self._running.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._running.pid, signal.SIGKILL)
@@ -141,7 +142,7 @@ class Copy:
     def _environment(self) -> dict[str, str]:
         return os.environ | {
             "PYTHONPATH": str(self.tree / "src"),
-            # Two copies on two cores: no library may start more threads than that.
+            # Two copies run on two cores, so libraries must not start more threads.
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -156,7 +157,7 @@ class Copy:
             "-o", "junit_family=xunit1", f"--junitxml={self._report}", *options, *ids,
         ]  # fmt: skip
         start = time.monotonic()
-        # A session of its own: the processes that a test started can be ended with it.
+        # The tests run in a new session, so that the processes which they started can be ended together.
         self._running = process = subprocess.Popen(
             command,
             cwd=self.tree,
@@ -178,7 +179,7 @@ class Copy:
 
 
 def judged(bug: Bug, ran: Ran) -> tuple[bool, str]:
-    """Is the bug caught, and by which test, or why not?"""
+    """Decide from a run of pytest whether a bug was caught, and by which test or why not."""
     if ran.code is None:
         return (True, f"{bug.ids[0]} (hangs)") if bug.hangs else (False, f"RAN OUT OF TIME after {SECONDS:g} seconds")
     if ran.code == 0:
@@ -192,7 +193,7 @@ def judged(bug: Bug, ran: Ran) -> tuple[bool, str]:
 
 
 def _read(report: Path) -> tuple[tuple[tuple[str, str], ...], frozenset[str]]:
-    """Tests that failed while they ran, each with its reason, and tests that passed."""
+    """The tests that failed while they ran, each with its reason, and the tests that passed."""
     failed: list[tuple[str, str]] = []
     passed: set[str] = set()
     if not report.is_file():
@@ -209,7 +210,7 @@ def _read(report: Path) -> tuple[tuple[tuple[str, str], ...], frozenset[str]]:
 
 
 def _ignored(folder: str, names: list[str]) -> list[str]:
-    """What a copy does without: hidden folders (.git, .venv) and what is built."""
+    """The names that are not copied: hidden folders (.git, .venv) and build products."""
     if Path(folder) == ROOT:
         return [name for name in names if name.startswith(".") or name in _LEFT_OUT]
     return []

@@ -1,4 +1,4 @@
-"""All known bugs, in the order in which data pass through the package."""
+"""The list of all known bugs, in the order in which data pass through the package."""
 
 from mutants.bug import Bug
 from mutants.known import (

@@ -1,4 +1,4 @@
-"""Maps by a curator: what is measured, with how much noise, and who decides where to look."""
+"""Known bugs of central mechanisms: what is counted, with how much noise, and by which counts cells are chosen."""
 
 from mutants.bug import Bug
 
@@ -16,7 +16,7 @@ BUGS = (
     # ── the adaptive tree ───────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "sharp-counts-decide",
-        "Where the tree looks closer is decided by coarse counts, which are paid for.",
+        "The adaptive tree chooses the nodes to divide by coarse noisy counts, which are paid for.",
         SEARCH,
         "estimate = seen.coarse / self.counts.bound",
         "estimate = seen.sharp / self.counts.bound",
@@ -24,7 +24,7 @@ BUGS = (
     ),
     Bug(
         "divided-nodes-tell-their-sharp-count",
-        "A node that is divided publishes its coarse count alone.",
+        "A node that is divided publishes only its coarse count.",
         SEARCH,
         "self.found.append((level, inner.codes, inner.coarse, inner.spent))",
         "self.found.append((level, inner.codes, inner.sharp, inner.spent))",
@@ -32,7 +32,7 @@ BUGS = (
     ),
     Bug(
         "chance-of-nothing-five-per-cent-up",
-        "A coarse count has the noise of its own scale: w is rounded down.",
+        "A coarse count has noise of its own scale: the probability w of no extra noise is rounded down.",
         GRADUAL,
         "return int(ratio**2 * (1 - 2.0**-40) * 2**_BITS)",
         "return int(ratio**2 * 1.05 * 2**_BITS)",
@@ -81,7 +81,7 @@ BUGS = (
     ),
     Bug(
         "heaviest-by-true-counts",
-        "Which nodes are kept is decided by noisy counts alone.",
+        "The nodes to keep are chosen only by noisy counts.",
         PYRAMID,
         "kept = heaviest(noisy, self.w)",
         "kept = heaviest(counts.at(level, nodes), self.w)",
@@ -106,7 +106,7 @@ BUGS = (
     ),
     Bug(
         "splits-without-floor",
-        "A biased count falls no lower than one bias below the threshold: the price of a tree rests on it.",
+        "A biased count is at least the threshold minus one bias, which the privacy loss of a tree assumes.",
         PRIV_TREE,
         "biased = np.maximum(counts.at(level, nodes) - level * splits.bias, -splits.bias)",
         "biased = counts.at(level, nodes) - level * splits.bias",
@@ -114,7 +114,7 @@ BUGS = (
     ),
     Bug(
         "leaves-counted-with-all-of-epsilon",
-        "Leaves are counted with the part of epsilon that finding them left.",
+        "Leaves are counted with the part of epsilon that remains after the tree was grown.",
         PRIV_TREE,
         "        scale = laplace_scale(counts.bound, self.epsilon * (1 - self.share))\n",
         "        scale = laplace_scale(counts.bound, self.epsilon)\n",
@@ -130,7 +130,7 @@ BUGS = (
     ),
     Bug(
         "blocks-from-the-true-total",
-        "How finely a map is cut follows from a noisy total (errata E0-3).",
+        "The number of blocks of a map follows from a noisy total (errata E0-3).",
         UNIFORM_GRID,
         "return max(0.0, float(sums[-1, -1] + noise[0]) / bound)",
         "return max(0.0, float(sums[-1, -1] + 0 * noise[0]) / bound)",
@@ -172,7 +172,7 @@ BUGS = (
     ),
     Bug(
         "top-cells-by-true-counts",
-        "Which cells are kept is decided by noisy counts (errata E0-13).",
+        "The cells to keep are chosen by noisy counts (errata E0-13).",
         FLAT_TOP,
         'kept = np.argsort(-noisy, axis=None, kind="stable")',
         'kept = np.argsort(-counts.dense(), axis=None, kind="stable")',

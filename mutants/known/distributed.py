@@ -1,4 +1,4 @@
-"""Surveys by secure sums: who is asked, what a device refuses, and how much noise its share has."""
+"""Known bugs of surveys by secure sums: who is asked, what a device refuses, and how much noise its share has."""
 
 from mutants.bug import Bug
 
@@ -25,7 +25,7 @@ BUGS = (
     ),
     Bug(
         "noise-shaped-on-those-invited",
-        "Noise is shaped on the fewest people that a sum may have, not on those invited (errata E3-1).",
+        "Noise is computed for the fewest people that a sum may have, not for the number invited (errata E3-1).",
         COHORT,
         "return share_shape(self.threshold, self.colluders)",
         "return share_shape(self.shard, self.colluders)",
@@ -57,7 +57,7 @@ BUGS = (
     ),
     Bug(
         "simulated-survey-saved",
-        "What a simulation of devices makes is never saved.",
+        "The result of a simulated survey is never saved.",
         SIMULATE,
         "    survey = replace(survey, simulated=True)\n",
         "",
@@ -82,7 +82,7 @@ BUGS = (
     ),
     Bug(
         "dearest-part-alone",
-        "The parts of a question add up.",
+        "The privacy losses of all parts of a question are added up.",
         QUESTION,
         "return sum((part.epsilon for part in self.parts), Fraction(0))",
         "return max(part.epsilon for part in self.parts)",
@@ -90,7 +90,7 @@ BUGS = (
     ),
     Bug(
         "colluders-count-as-honest",
-        "The price of a sum counts the noise of honest devices alone (errata E3-5).",
+        "The privacy loss of a sum counts only the noise of honest devices (errata E3-5).",
         QUESTION,
         "honest = (self.cohort.threshold if delivered is None else delivered) - self.cohort.colluders",
         "honest = self.cohort.threshold if delivered is None else delivered",
@@ -98,7 +98,7 @@ BUGS = (
     ),
     Bug(
         "price-of-the-fullest-shard",
-        "A round costs what its smallest shard costs.",
+        "The privacy loss of a round is that of its smallest shard, which has the least noise.",
         MECHANISM,
         "return self.question.event(min(self.delivered))",
         "return self.question.event(max(self.delivered))",
@@ -106,7 +106,7 @@ BUGS = (
     ),
     Bug(
         "dearest-round-alone",
-        "Rounds that ask the same people add up (errata E3-10).",
+        "The privacy losses of rounds that ask the same people are added up (errata E3-10).",
         SURVEY,
         "        if self.mechanism.disjoint and events:\n",
         "        if events:\n",
@@ -114,7 +114,7 @@ BUGS = (
     ),
     Bug(
         "sum-of-too-few-used",
-        "A sum of fewer people than promised makes no round.",
+        "A sum of fewer people than promised is refused.",
         MECHANISM,
         "        if not all(cohort.threshold <= count <= cohort.shard for count in self.delivered):\n",
         "        if False:\n",
@@ -254,7 +254,7 @@ BUGS = (
     ),
     Bug(
         "even-part-of-colluders",
-        "A random shard may hold more colluders than its even part, and noise is shaped for that.",
+        "A random shard may hold more than its proportional share of colluders, and the noise is computed for that.",
         COHORT,
         "        return most_in_a_shard(self.people, self.corrupt, self.shards)\n",
         "        return -(-self.corrupt // self.shards)\n",

@@ -1,4 +1,4 @@
-"""From rows of a file to integer mass: what one person can weigh."""
+"""Known bugs of counting, from rows of a file to integer mass: how much one person can weigh."""
 
 from mutants.bug import Bug
 
@@ -64,7 +64,7 @@ BUGS = (
     ),
     Bug(
         "data-not-kept",
-        "Data are kept in a table before any condition is asked of them.",
+        "Data are stored in a table before any condition is evaluated.",
         DUCKDB,
         'self._execute(f"{self.keep.format(RAW)} select',
         'self._execute(f"create temporary view {RAW} as select',
@@ -96,7 +96,7 @@ BUGS = (
     ),
     Bug(
         "folders-read-as-columns",
-        "Names of folders never replace a column of everybody.",
+        "Names of folders never replace a column of the data.",
         DUCKDB,
         '"], hive_partitioning = false"',
         '"]"',
@@ -112,7 +112,7 @@ BUGS = (
     ),
     Bug(
         "line-break-in-quotes",
-        "A quotation mark closes on its own line, so that no row swallows another.",
+        "A quotation mark is closed on its own line, so that no row contains another row.",
         CSV,
         "            if state == _QUOTED:\n                return OPEN_QUOTE, line, filled, crlf\n",
         "            if state == _QUOTED:\n                continue\n",
@@ -128,7 +128,7 @@ BUGS = (
     ),
     Bug(
         "text-behind-quotes-passes",
-        "Text behind a closing quotation mark is refused.",
+        "Text after a closing quotation mark is refused.",
         CSV,
         "        elif state == _CLOSED:\n            return STRAY_QUOTE, line, filled, crlf\n",
         "        elif state == _CLOSED:\n            continue\n",
@@ -144,7 +144,7 @@ BUGS = (
     ),
     Bug(
         "names-that-differ-in-case",
-        "Columns whose names differ in case alone are refused.",
+        "Columns whose names differ only in case are refused.",
         COLUMNS,
         "        if names[other] != name:\n",
         "        if names[other].casefold() != name.casefold():\n",
@@ -200,7 +200,7 @@ BUGS = (
     ),
     Bug(
         "mangled-names-merge",
-        "Ids with a sign that stands for lost text are refused.",
+        "Ids with the character U+FFFD, which stands for lost text, are refused.",
         COLUMNS,
         "Flaw.MANGLED_PERSON))\n",
         "Flaw.NONE))\n",
@@ -232,7 +232,7 @@ BUGS = (
     ),
     Bug(
         "masked-people-filled-in",
-        "A masked id is a missing id, and not the one that numpy fills in.",
+        "A masked id is a missing id, and is not replaced by numpy's fill value.",
         MEMORY,
         "        column[np.ma.getmaskarray(values)] = None",
         "        column[np.ma.getmaskarray(values)] = values.fill_value",
@@ -240,7 +240,7 @@ BUGS = (
     ),
     Bug(
         "days-wrap-around",
-        "A day that no engine can hold is refused, and does not become another day.",
+        "A day that no engine can represent is refused, and does not become another day.",
         "src/heathaze/ingest/memory.py",
         "    if (np.abs(days) > MOST_DAYS).any():\n",
         "    if False:\n",
@@ -248,7 +248,7 @@ BUGS = (
     ),
     Bug(
         "days-rounded-towards-1970",
-        "The last moment before a midnight is of the day before, also before 1970.",
+        "The last moment before midnight belongs to the day that ends, also before 1970.",
         DUCKDB,
         'if type_name == "TIMESTAMP_NS":',
         'if type_name == "NONE":',

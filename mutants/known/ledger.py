@@ -1,4 +1,4 @@
-"""Prices, guarantees, the ledger and the door: what is promised is paid for, before anything exists."""
+"""Known bugs of privacy losses, guarantees, the ledger and the door: every loss is charged before noise is drawn."""
 
 from mutants.bug import Bug
 
@@ -14,7 +14,7 @@ BUGS = (
     # ── the door ────────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "charge-after-drawing",
-        "The charge is on the disk before any noise exists.",
+        "The charge is on disk before any noise is drawn.",
         PUBLISH,
         "    receipt = pay(guarantee, mechanism.event(counts.bound), ledger=ledger, randomness=randomness)\n",
         "    receipt = pay(guarantee, mechanism.event(counts.bound), randomness=randomness)\n"
@@ -57,7 +57,7 @@ BUGS = (
     ),
     Bug(
         "unit-check-off",
-        "A ledger adds up losses of one unit alone.",
+        "A ledger accepts charges of only one unit.",
         LEDGER,
         '            ("unit", first.unit.value, now.unit.value),\n',
         "",
@@ -65,7 +65,7 @@ BUGS = (
     ),
     Bug(
         "adjacency-check-off",
-        "A ledger adds up losses of one adjacency alone.",
+        "A ledger accepts charges of only one adjacency.",
         LEDGER,
         '            ("adjacency", first.adjacency.value, now.adjacency.value),\n',
         "",
@@ -73,7 +73,7 @@ BUGS = (
     ),
     Bug(
         "reach-check-off",
-        "A ledger of sensors adds up losses of one reach alone.",
+        "A ledger of sensors accepts charges of only one reach.",
         LEDGER,
         '            ("reach", first.reach, now.reach),\n',
         "",
@@ -89,7 +89,7 @@ BUGS = (
     ),
     Bug(
         "charged-twice-for-once",
-        "What may be charged once is charged once.",
+        "A charge that may be made only once is refused the second time.",
         LEDGER,
         "if once is not None and any(",
         "if once is None and any(",
@@ -113,7 +113,7 @@ BUGS = (
     ),
     Bug(
         "pure-charges-forgotten",
-        "Pure and Gaussian charges on one ledger are paid for together.",
+        "The total of a ledger includes both its pure and its Gaussian charges.",
         LEDGER,
         "return compose([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in pure if epsilon)], delta).epsilon",
         "return compose(gaussian, delta).epsilon",
@@ -145,7 +145,7 @@ BUGS = (
     ),
     Bug(
         "two-names-for-a-ledger",
-        "A ledger under two hard links is refused: a crash through one would undo charges of the other.",
+        "A ledger with two hard links is refused, because a crash under one name would undo charges under the other.",
         LEDGER,
         "    if path.stat().st_nlink > 1:\n        raise",
         "    if path.stat().st_nlink > 9:\n        raise",
@@ -153,7 +153,7 @@ BUGS = (
     ),
     Bug(
         "vanished-ledger-begun-anew",
-        "A ledger that vanished is not begun anew.",
+        "If the file of an open ledger vanishes, no new ledger is started in its place.",
         LEDGER,
         "        if not self.path.exists():\n",
         "        if not self.path.exists() and _begin(self.path, self.total, self.delta):\n",
@@ -220,7 +220,7 @@ BUGS = (
     ),
     Bug(
         "impossible-steps",
-        "Steps that promise nothing are no event.",
+        "Steps without a meaningful privacy loss are refused as an event.",
         EVENTS,
         "        if self.failure_probability >= 1:\n",
         "        if self.failure_probability > 9:\n",
@@ -228,7 +228,7 @@ BUGS = (
     ),
     Bug(
         "all-steps-of-bounded-range",
-        "Only steps of bounded range cost a quarter.",
+        "Only steps of bounded range have a quarter of the usual concentrated loss.",
         EVENTS,
         "/ (8 if self.bounded_range else 2)",
         "/ 8",
@@ -252,7 +252,7 @@ BUGS = (
     ),
     Bug(
         "pure-part-for-free",
-        "Laplace noise beside Gaussian noise costs its epsilon on top.",
+        "Laplace noise beside Gaussian noise adds its epsilon to the total loss.",
         ACCOUNTANT,
         "return PrivacyLoss(epsilon + pure, delta)",
         "return PrivacyLoss(max(epsilon, pure), delta)",
@@ -301,7 +301,7 @@ BUGS = (
     ),
     Bug(
         "reach-without-sensors",
-        "A reach belongs to the earth mover's adjacency alone, and that adjacency has one.",
+        "A guarantee states a reach exactly if its adjacency is the earth mover's.",
         GUARANTEE,
         "if (self.adjacency is Adjacency.EARTH_MOVER) != (self.reach is not None):",
         "if False:",
@@ -317,7 +317,7 @@ BUGS = (
     ),
     Bug(
         "bought-rows-called-private",
-        "What is bought is raw data, and the guarantee of a purchase says so (errata E2-7).",
+        "Bought records are raw data, and the guarantee of a purchase says so (errata E2-7).",
         GUARANTEE,
         "Not protected: what the curator sees, the points that are bought",
         "Protected: what the curator sees, the points that are bought",
@@ -325,7 +325,7 @@ BUGS = (
     ),
     Bug(
         "negative-losses-cancel",
-        "An event refuses a loss below zero, which would pay for another.",
+        "An event refuses a negative loss, which would cancel the loss of another event.",
         "src/heathaze/privacy/events.py",
         "if type(exact) is not Fraction or exact < 0 or (exact == 0 and not zero):",
         "if type(exact) is not Fraction or (exact == 0 and not zero):",

@@ -1,4 +1,4 @@
-"""Reports that trust nobody: their weights, their draws, and the device that pays for them."""
+"""Known bugs of the local model: weights of reports, their draws, and the device that is charged for them."""
 
 from mutants.bug import Bug
 
@@ -69,7 +69,7 @@ BUGS = (
     ),
     Bug(
         "rounding-of-weights-for-free",
-        "The price for each metre covers the rounding of weights.",
+        "The privacy loss per metre includes the rounding of weights.",
         DISTANCE,
         "slower, end = _decimal(epsilon - _ROUNDING / smallest_distance(grid)), _decimal(cutoff)",
         "slower, end = _decimal(epsilon), _decimal(cutoff)",
@@ -77,7 +77,7 @@ BUGS = (
     ),
     Bug(
         "distances-overstated",
-        "Distances on the globe are never overstated: nobody pays for metres that are not there.",
+        "Distances on the globe are never overstated, so the loss per metre is never understated.",
         DISTANCE,
         "shrunk = float(np.cos(latitudes).min())",
         "shrunk = float(np.cos(latitudes).max())",
@@ -85,7 +85,7 @@ BUGS = (
     ),
     Bug(
         "metres-called-any-two",
-        "A price for each metre is not called local differential privacy (errata E1-12).",
+        "A privacy loss per metre is not called local differential privacy (errata E1-12).",
         PLANAR,
         "        return adjacency_by_length(self.grid)\n",
         "        return Adjacency.ANY_TWO\n",
@@ -134,7 +134,7 @@ BUGS = (
     ),
     Bug(
         "first-member-stays-first",
-        "The order of a reported set does not tell which cell was drawn first.",
+        "The order of a reported set does not reveal which cell was drawn first.",
         SUBSETS,
         "    sets.sort(axis=1)\n    rows = np.arange(len(sets))\n",
         "    rows = np.arange(0)\n",
@@ -169,7 +169,7 @@ BUGS = (
     ),
     Bug(
         "reports-for-the-price-of-one",
-        "Several reports of one person cost as many times epsilon.",
+        "Several reports of one person cost epsilon each.",
         MECHANISM,
         "return Guarantee(PrivacyLoss(mechanism.epsilon * reports), unit,",
         "return Guarantee(PrivacyLoss(mechanism.epsilon * min(reports, 1)), unit,",

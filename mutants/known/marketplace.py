@@ -1,4 +1,4 @@
-"""Buying data across owners: everything that owners are sent has noise for one record."""
+"""Known bugs of the marketplace: all messages to owners have enough noise to protect one record."""
 
 from mutants.bug import Bug
 
@@ -113,7 +113,7 @@ BUGS = (
     ),
     Bug(
         "scale-from-the-true-members",
-        "How many members a summary is said to have is public and not counted (errata E2-4).",
+        "The stated number of members of a summary is public, and is not counted in the data (errata E2-4).",
         MWEM,
         "return self._noisy(_counted(vectors, self.features), members or max(1, len(vectors)), randomness)",
         "return self._noisy(_counted(vectors, self.features), max(1, len(vectors)), randomness)",
@@ -138,7 +138,7 @@ BUGS = (
     ),
     Bug(
         "miss-of-the-auction-for-free",
-        "The chance that the best bid is missed is counted into delta.",
+        "The probability that the best bid is missed is part of delta.",
         AUCTION,
         "        missed = max(Fraction(points * math.exp(-float(head_start)) * (1 + 1e-9)), Fraction(1, 10**320))\n",
         "        missed = Fraction(0 * points * int(head_start))\n",
@@ -154,7 +154,7 @@ BUGS = (
     ),
     Bug(
         "loss-without-a-price-fits",
-        "A loss at which a missed bid outgrows delta is not promised.",
+        "A privacy loss is not promised if the probability of a missed bid exceeds delta.",
         PRIVATE_GREEDY,
         "that δ does not cover the chance of a missed bid\n            return False\n",
         "that δ does not cover the chance of a missed bid\n            return True\n",
@@ -171,7 +171,7 @@ BUGS = (
     ),
     Bug(
         "owner-bids-with-a-sent-point",
-        "A point that was sent is not bid with again.",
+        "An owner does not bid again with a point that it sent.",
         GREEDY_PARTIES,
         "            self._similarity[rows] = -np.inf\n",
         "",
@@ -179,7 +179,7 @@ BUGS = (
     ),
     Bug(
         "exact-summary-decides",
-        "The curator scores points with what it has broadcast, not with the exact summary (errata E2-6).",
+        "The curator scores points with the broadcast summary, not with the exact summary (errata E2-6).",
         GREEDY_PARTIES,
         "        self._cache.rescore(values)\n        message = Broadcast(",
         "        self._cache.rescore(hashes.mean(axis=0))\n        message = Broadcast(",
@@ -187,7 +187,7 @@ BUGS = (
     ),
     Bug(
         "points-of-lost-owners-compete",
-        "Points of owners who are gone are not bought: one record would make two swaps.",
+        "Points of owners who left are not bought, because one record would then change two points of the summary.",
         GREEDY_PARTIES,
         "competing = [owner for owner in self._called if owner in self._active]",
         "competing = list(self._called)",
@@ -204,7 +204,7 @@ BUGS = (
     # ── consumer and owner ──────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "target-told-before-paid",
-        "The consumer pays before its target is told.",
+        "The consumer's ledger is charged before the noisy target is sent.",
         ROLES,
         "            plan = self.plan\n",
         "            plan = self.plan\n"
@@ -213,7 +213,7 @@ BUGS = (
     ),
     Bug(
         "target-told-twice-with-fresh-noise",
-        "The target is told once: fresh noise could be averaged away.",
+        "The noise of the target is drawn once, because fresh noise in each message could be averaged away.",
         ROLES,
         "        if self._wanted is None:\n",
         "        if True:\n",

@@ -1,4 +1,4 @@
-"""Random bits, exact noise, noise shares, whole-number weights and exact selection."""
+"""Known bugs of random bits, exact noise, noise shares, integer weights and exact selection."""
 
 from mutants.bug import Bug
 
@@ -45,7 +45,7 @@ BUGS = (
     ),
     Bug(
         "modulo-bias",
-        "Uniform integers below a bound are exactly even.",
+        "Uniform integers below a bound are exactly uniform.",
         RANDOMNESS,
         "limit = np.uint64(2**64 - 1 - 2**64 % bound)",
         "limit = np.uint64(2**64 - 1)",
@@ -54,7 +54,7 @@ BUGS = (
     # ── discrete Laplace and discrete Gaussian ──────────────────────────────────────────────────────────────────────
     Bug(
         "zero-counts-twice",
-        "Discrete Laplace noise has its exact law: zero is no likelier than it should be.",
+        "Discrete Laplace noise has its exact distribution: zero is no likelier than it should be.",
         SAMPLERS,
         "if negative and magnitude == 0:",
         "if negative and magnitude < 0:",
@@ -62,7 +62,7 @@ BUGS = (
     ),
     Bug(
         "uniform-without-rejection",
-        "Uniform integers inside the compiled samplers are exactly even.",
+        "Uniform integers inside the compiled samplers are exactly uniform.",
         SAMPLERS,
         "if low >= bound or low >= (_0 - bound) % bound:",
         "if low >= _0:",
@@ -78,7 +78,7 @@ BUGS = (
     ),
     Bug(
         "gaussian-accepts-too-much",
-        "Discrete Gaussian noise has its exact law.",
+        "Discrete Gaussian noise has its exact distribution.",
         SAMPLERS,
         "numerator, denominator = distance * distance, np.uint64(2) * p * p",
         "numerator, denominator = distance * distance, np.uint64(3) * p * p",
@@ -86,7 +86,7 @@ BUGS = (
     ),
     Bug(
         "float-noise",
-        "Noise is drawn in integers from the exact law, and never by rounding a float.",
+        "Noise is drawn in integers from the exact distribution, and never by rounding a float.",
         NOISE,
         "    return draw(fill_laplace, size, randomness, np.uint64(ratio.numerator), np.uint64(ratio.denominator))",
         "    rate, _ = np.random.default_rng(int(randomness.words(1)[0])), fill_laplace\n"
@@ -152,7 +152,7 @@ BUGS = (
     ),
     Bug(
         "realised-epsilon-of-too-little-noise",
-        "Noise of a shape below 1 is said to keep less than its target (errata E3-1).",
+        "The stated privacy loss of noise with a shape below 1 is larger than its target (errata E3-1).",
         SHARES,
         "    return max(target, Fraction(steps * loss * (1 + 1e-12)))",
         "    return target",

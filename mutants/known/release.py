@@ -1,4 +1,4 @@
-"""Releases, their files and their pages: nothing secret in them, and nothing that a text can smuggle in."""
+"""Known bugs of releases, their files and their pages: files hold no secrets, and texts cannot become scripts."""
 
 from mutants.bug import Bug
 
@@ -61,7 +61,7 @@ BUGS = (
     ),
     Bug(
         "release-tells-the-hour",
-        "A release says the day it was made, and no finer time.",
+        "A release states the day on which it was made, and no finer time.",
         "src/heathaze/privacy/provenance.py",
         "datetime.datetime.now(datetime.UTC).date().isoformat()",
         "datetime.datetime.now(datetime.UTC).isoformat()",

@@ -1,4 +1,4 @@
-"""The secure sum: masks, shares of their keys, and what a client refuses to open."""
+"""Known bugs of the secure sum: masks, shares of their keys, and what a client refuses to open."""
 
 from mutants.bug import Bug
 
@@ -13,7 +13,7 @@ BUGS = (
     # ── keys, shares and masks ──────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "shamir-degree-one-too-small",
-        "One share less than needed says nothing about a secret.",
+        "With one share less than needed, nothing is learned about a secret.",
         SHAMIR,
         "return evaluate([secret, *uniform(needed - 1, randomness)], count)",
         "return evaluate([secret, *uniform(needed - 2, randomness)], count)",
@@ -29,7 +29,7 @@ BUGS = (
     ),
     Bug(
         "no-self-mask",
-        "A vector is under its own mask: one that comes too late stays hidden.",
+        "Every vector also has a mask of its own, so that a vector which arrives too late stays hidden.",
         CLIENT,
         "        masks.add(total, keys.self_stream_key(self._seed, parameters.digest, self.index))\n",
         "",
@@ -61,7 +61,7 @@ BUGS = (
     ),
     Bug(
         "one-key-for-both-directions",
-        "What a client sealed cannot be sent back to it.",
+        "A message that a client encrypted cannot be sent back to it as a neighbour's message.",
         KEYS,
         "            parts = [parts[1], parts[0], parts[3], parts[2]]\n",
         "            parts = [parts[0], parts[1], parts[2], parts[3]]\n",
@@ -126,7 +126,7 @@ BUGS = (
     ),
     Bug(
         "second-message-answered",
-        "A client that is told two different things stops for good.",
+        "A client that receives two different messages of one phase stops for good.",
         CLIENT,
         "            if fingerprint != opened.fingerprint:\n",
         "            if False:\n",
@@ -134,7 +134,7 @@ BUGS = (
     ),
     Bug(
         "few-neighbours-accepted",
-        "A client takes no fewer neighbours than planned.",
+        "A client refuses fewer neighbours than planned.",
         CLIENT,
         "        if not least <= len(found) <= parameters.neighbours:\n",
         "        if not found:\n",
@@ -199,7 +199,7 @@ BUGS = (
     ),
     Bug(
         "failure-bound-of-one-client",
-        "The bound on a captured neighbourhood holds for any client, not for one.",
+        "The failure bound covers all clients together, not only one client.",
         PARAMETERS,
         "return min(1.0, clients * at_least(corrupt, others, draws, wanted))",
         "return min(1.0, at_least(corrupt, others, draws, wanted))",

@@ -1,4 +1,4 @@
-"""Readings of sensors: how far they can move, how much noise hides it, and no noise used twice."""
+"""Known bugs of sensors: the sensitivity of readings, the size of the noise, and noise that is used twice."""
 
 from mutants.bug import Bug
 
@@ -31,7 +31,7 @@ BUGS = (
     ),
     Bug(
         "calibrated-for-each-reading",
-        "Noise is made for all readings together, not for each alone (errata E4-3).",
+        "Noise is calibrated for all readings together, not for each reading by itself (errata E4-3).",
         STEEPEST,
         'return np.asarray(np.sqrt(np.einsum("rk,rk->k", readings, readings)))',
         "return np.asarray(np.abs(readings).max(axis=0))",
@@ -39,7 +39,7 @@ BUGS = (
     ),
     Bug(
         "edges-calibrated-for-each-reading",
-        "Noise on a network is made for all readings together: complete graphs and stars have their closed forms.",
+        "Noise on a network is calibrated for all readings together, as closed forms for two graphs show.",
         EDGES,
         '        squares += np.einsum("eb,eb->e", steps, steps)\n        sums += np.abs(steps).sum(axis=1)\n',
         "        squares = np.maximum(squares, (steps**2).max(axis=1))\n        sums += np.abs(steps).sum(axis=1)\n",
@@ -47,7 +47,7 @@ BUGS = (
     ),
     Bug(
         "search-stops-at-the-middle",
-        "The steepest place is bounded over whole boxes, not looked for at their middles alone.",
+        "The largest slope is bounded over whole boxes, not only evaluated at their centres.",
         STEEPEST,
         "    value = max(found, settled)\n",
         "    value = found * 0.99\n",
@@ -55,7 +55,7 @@ BUGS = (
     ),
     Bug(
         "floats-promise-more-than-they-know",
-        "A sensitivity is not below what rounding may hide (errata E4-8).",
+        "A sensitivity is never smaller than its possible rounding error (errata E4-8).",
         EDGES,
         "    for moved, floor in zip((np.sqrt(squares), sums), floors, strict=True):\n",
         "    for moved, floor in zip((np.sqrt(squares), sums), (0.0, 0.0 * floors[0]), strict=True):\n",
@@ -63,7 +63,7 @@ BUGS = (
     ),
     Bug(
         "failure-forgotten",
-        "The chance that a random search underrates an edge is counted into delta.",
+        "The probability that a random search underestimates an edge is part of delta.",
         EDGES,
         "        failure = FAILURE if most.random else failure\n",
         "        failure = 0.0 if most.random else failure\n",
@@ -96,7 +96,7 @@ BUGS = (
     ),
     Bug(
         "readings-drawn-before-paid",
-        "The ledger of readings is charged before any noise exists.",
+        "The ledger of readings is charged before any noise is drawn.",
         READINGS,
         "        receipt = pay(self.guarantee(), self.event, ledger=ledger, randomness=randomness)\n"
         "        draw = discrete_gaussian if self.delta > 0 else discrete_laplace\n",
@@ -140,7 +140,7 @@ BUGS = (
     # ── the sensor ──────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "sensor-zero-counts-twice",
-        "The noise of a sensor has its exact law: zero is no likelier than it should be.",
+        "The noise of a sensor has its exact distribution: zero is no likelier than it should be.",
         DEVICE,
         "if not (negative and magnitude == 0):",
         "if not (negative and magnitude < 0):",
@@ -156,7 +156,7 @@ BUGS = (
     ),
     Bug(
         "answer-before-it-is-remembered",
-        "What a sensor answered is on the disk before the answer exists.",
+        "A sensor records on disk that it answers before it returns the answer.",
         DEVICE,
         "            self._remember(start, _State(time + 1, key, start.first))\n"
         "            return exactly + noise(self.card, bits)\n",
@@ -166,7 +166,7 @@ BUGS = (
     ),
     Bug(
         "seed-reused-over-time",
-        "Noise under escrow is another one for each time (errata E4-9).",
+        "Noise under escrow differs for each time (errata E4-9).",
         DEVICE,
         "                bits, key = KeyedBits(key), next_key(key)\n",
         "                bits = KeyedBits(key)\n",
@@ -174,7 +174,7 @@ BUGS = (
     ),
     Bug(
         "seed-reused-over-sensors",
-        "Noise under escrow is another one for each sensor (errata E4-9).",
+        "Noise under escrow differs for each sensor (errata E4-9).",
         ESCROW,
         "json.dumps([card.to_json(), sensor]).encode()",
         "json.dumps([card.to_json()]).encode()",
@@ -182,7 +182,7 @@ BUGS = (
     ),
     Bug(
         "stolen-sensor-betrays-its-past",
-        "A stolen sensor does not betray what it said before.",
+        "A stolen sensor does not reveal the noise of earlier answers.",
         DEVICE,
         'return hmac.digest(key, b"next", hashlib.sha256)',
         "return bytes([(key[0] + 1) % 256]) + key[1:]",
@@ -190,7 +190,7 @@ BUGS = (
     ),
     Bug(
         "a-reading-swallows-the-next",
-        "A quotation mark in one reading does not swallow the readings behind it.",
+        "A quotation mark in one reading does not hide the readings that follow it.",
         FILES,
         "    for number, line in enumerate(lines, start=first):\n",
         "    loosely = csv.reader([text + chr(10) for text in lines], skipinitialspace=True)\n"

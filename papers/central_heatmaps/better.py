@@ -1,10 +1,10 @@
-"""The default mechanism against the paper's and its real rivals, and how honest its intervals are.
+"""Compare the default mechanism with the paper's, PrivTree and grids, and measure the coverage of its intervals.
 
     python papers/central_heatmaps/better.py            every row; writes better.json and better.png
     python papers/central_heatmaps/better.py --quick    a few rows, in under 30 seconds; writes nothing
 
 All methods of a run see the same people. The earth mover's distance is certified (heathaze.metrics.emd), at full size.
-Exits with 1 when the default is not ahead as claimed.
+Exits with 1 if the default is not better as claimed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from protocol import HERE, METRICS, Trial, measure
 
 OURS = "default"
 PEERS = ("pyramid", "PrivTree", "adaptive grid")
-"""What the default is measured against; the uniform grid is shown beside them."""
+"""The mechanisms that the default is compared with; the uniform grid is shown in addition."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print the tables, and say with the exit code whether the default is ahead."""
+    """Run the trials and print the tables; the exit code is 1 if the default is not better as claimed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few rows; nothing is written")
     parser.add_argument("--coverage", action="store_true", help="the intervals alone; renews that part of better.json")
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     lines, ratios, behind = _table(results)
     print("\n".join(lines))
     for source, ratio in ratios.items():
-        print(f"\n{source}: EMD of the default over the best peer, mean of the rows: {ratio:.2f}")
+        print(f"\n{source}: ratio of the default's EMD to the best peer's, mean over the rows: {ratio:.2f}")
     covered = _covered(chosen)
     if not quick:
         _write(_rows(results), covered)
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _covered(chosen: dict[str, Any]) -> dict[int, list[float]]:
     covered = coverage_by_level(chosen["coverage"])
-    print("\nShare of nodes whose 90 % interval holds the truth, by level of the tree:")
+    print("\nShare of nodes whose 90 % interval contains the true count, by level of the tree:")
     for clusters, shares in covered.items():
         print(f"  {clusters} clusters: " + "  ".join(f"{share:.3f}" for share in shares))
     return covered
@@ -74,7 +74,7 @@ def _trials(config: dict[str, Any], chosen: dict[str, Any]) -> list[tuple[Point,
     common = {"size": 256, "sigma": config["protocol"]["sigma"], "emd_size": chosen["emd_size"], "methods": methods}
     rows: list[tuple[Point, dict[str, Any]]] = []
     if data_file(config["gowalla"]["file"]) is None:
-        print(f"{config['gowalla']['file']} is not here: synthetic data alone. Set HEATHAZE_DATA to its folder.")
+        print(f"{config['gowalla']['file']} was not found, so the run leaves it out. Set HEATHAZE_DATA to its folder.")
     else:
         for people, epsilon in chosen["rows"]:
             point = Point("rows", "gowalla", people + epsilon / 100)
@@ -86,7 +86,7 @@ def _trials(config: dict[str, Any], chosen: dict[str, Any]) -> list[tuple[Point,
 
 
 def name_of(point: Point) -> str:
-    """A row for the reader."""
+    """The name of a row in the printed table."""
     if point.source == "mixture":
         return f"{point.x:.0f} clusters, 200 people, ε 1"
     people = int(point.x)
@@ -94,7 +94,7 @@ def name_of(point: Point) -> str:
 
 
 def _table(results: Results) -> tuple[list[str], dict[str, float], list[str]]:
-    """The table, the mean ratio of EMD to the best peer, and where the default is behind beyond sampling error."""
+    """The table, the mean ratio of the default's EMD to the best peer's, and the rows where the default is worse."""
     lines = ["| row | method | SIM | CC | KL | EMD |", "|---|---|---|---|---|---|"]
     ratios: dict[str, list[float]] = {}
     behind: list[str] = []

@@ -1,4 +1,4 @@
-"""What the paper says, as statements that a number can contradict."""
+"""The claims of "Differentially Private Heatmaps", as tests on the results of the trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BASELINE = "flat"
 
 
 def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Claim]:
-    """Every claim that the results can speak to."""
+    """All claims that the available results can test."""
     found: list[Claim] = []
     for source in results.sources("figure1"):
         found += _figure1(results, source)
@@ -57,7 +57,7 @@ def _figure1(results: Results, source: str) -> Iterator[Claim]:
 
 
 def _least_lead(results: Results, points: list[Point], metric: str) -> Difference:
-    """The least certain lead of the pyramid over any rival at any of the points."""
+    """The least significant advantage of the pyramid over any other method at any of the points."""
     leads = [
         difference(METRICS[metric], results.of(point, OURS, metric), results.of(point, rival, metric))
         for point in points
@@ -141,7 +141,7 @@ def _golden(results: Results, config: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _gain(results: Results, before: Point, after: Point, method: str, metric: str) -> Difference:
-    """How much better the metric gets from one point to another; negative when it gets worse."""
+    """The improvement of a metric from one point to another; negative if the metric gets worse."""
     return difference(METRICS[metric], results.of(after, method, metric), results.of(before, method, metric))
 
 

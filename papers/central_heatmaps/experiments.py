@@ -1,4 +1,4 @@
-"""The paper's figures as lists of trials."""
+"""List the trials behind figures 1, 2, 10 and 11 of the paper on private heat maps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol import Trial
 
 
 def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
-    """All trials of a full or a quick run, those of one point one after the other."""
+    """All trials of a full or a quick run; trials of the same point follow each other."""
     chosen, real = config[mode], data_file(config["gowalla"]["file"]) is not None
     sources = ["synthetic", "gowalla"] if real and mode == "full" else ["synthetic"]
     trials: list[tuple[Point, Trial]] = []

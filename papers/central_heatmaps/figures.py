@@ -1,4 +1,4 @@
-"""The pictures: figures 1 and 2 for each kind of data, figures 10 and 11 for mixtures."""
+"""Draw figures 1 and 2 for each data set, and figures 10 and 11 for mixtures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.results import Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, told apart by every kind of eye; marker and dash say the same once more.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; marker and dash differ too.
 STYLES = {
     "pyramid": ("#0072B2", "o", "-"),
     "flat": ("#D55E00", "s", "--"),
@@ -29,7 +29,7 @@ NAMES = {"gowalla": "Gowalla check-ins, New York", "synthetic": "synthetic peopl
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw every figure the results allow; returns the files."""
+    """Draw every figure for which there are results, and return the files."""
     files = [_figure1(results, source, folder) for source in results.sources("figure1")]
     files += [_figure2(results, source, folder) for source in results.sources("users")]
     files.append(_mixtures(results, folder))

@@ -1,4 +1,4 @@
-"""One picture of better.py: how far each method's map is from the truth, row by row."""
+"""Draw the picture of better.py: the distance of each method's map from the truth, row by row."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ COLOURS = {
     "pyramid": "#cc79a7",
     "uniform grid": "#999999",
 }
-"""Okabe and Ito's, which colour-blind readers can tell apart."""
+"""Okabe and Ito's colours, which colour-blind readers can distinguish."""
 MARKS = {"default": "o", "PrivTree": "s", "adaptive grid": "^", "pyramid": "D", "uniform grid": "v"}
 
 
 def draw(results: Results, path: Path) -> Path:
-    """Earth mover's distance and similarity, one column a row of the table."""
+    """Draw earth mover's distance and similarity, with one column for each row of the table."""
     from better import name_of
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

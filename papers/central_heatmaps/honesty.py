@@ -1,4 +1,4 @@
-"""How often the intervals of the default mechanism hold the truth, level by level, on synthetic cities."""
+"""Measure how often the default mechanism's intervals contain the true count, level by level, on synthetic cities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from heathaze.privacy.guarantee import Unit
 
 
 def coverage_by_level(settings: Mapping[str, Any]) -> dict[int, list[float]]:
-    """For each number of clusters the share of nodes of every level whose 90 % interval holds their true count."""
+    """For each number of clusters and each level, the share of nodes whose 90 % interval contains the true count."""
     releases = range(settings["releases"])
     found: dict[int, list[float]] = {}
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
@@ -29,7 +29,7 @@ def coverage_by_level(settings: Mapping[str, Any]) -> dict[int, list[float]]:
 
 
 def one_release(clusters: int, run: int, settings: Mapping[str, Any]) -> np.ndarray:
-    """Nodes of each level whose interval holds the truth, and how many there are."""
+    """For each level, the number of nodes whose interval contains the true count, and the number of all nodes."""
     grid = hz.Grid.plane(x=(0, 1), y=(0, 1), size=settings["size"])
     counts = city_of(grid, clusters, settings["people"], seed=1000 * clusters + run)
     noisy = hz.central.AdaptiveTree(grid, settings["epsilon"]).measure(counts, hz.Simulation(run))
@@ -42,7 +42,7 @@ def one_release(clusters: int, run: int, settings: Mapping[str, Any]) -> np.ndar
 
 
 def city_of(grid: hz.Grid, clusters: int, people: int, seed: int) -> hz.Counts:
-    """People at one place each: most around clusters of random size and weight, a tenth anywhere."""
+    """Draw people with one place each: most around clusters of random size and weight, a tenth anywhere."""
     rng = np.random.default_rng(seed)
     centre, spread = rng.uniform(0.1, 0.9, (clusters, 2)), rng.uniform(0.02, 0.1, clusters)
     which = rng.choice(clusters, people, p=rng.dirichlet(np.ones(clusters)))

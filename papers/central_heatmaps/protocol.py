@@ -16,15 +16,15 @@ from heathaze.privacy.guarantee import Unit
 
 HERE = Path(__file__).resolve().parent
 ONE = 2**20
-"""Integer mass of one person."""
+"""The integer mass of one person in the counts."""
 
 METRICS = {"SIM": 1, "CC": 1, "KL": -1, "EMD": -1}
-"""1: more is better, −1: less is better."""
+"""1 for a metric where a larger value is better, −1 where a smaller value is better."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What to run. ``source`` is "synthetic", "gowalla", or "mixture:clusters:sparsity"."""
+    """The parameters of one trial. ``source`` is "synthetic", "gowalla", or "mixture:clusters:sparsity"."""
 
     source: str
     run: int
@@ -38,7 +38,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Visits:
-    """Points with the number of the person they belong to, and the box they lie in."""
+    """Points with the index of their person, and the box around them."""
 
     person: np.ndarray
     x: np.ndarray
@@ -47,13 +47,13 @@ class Visits:
     geographic: bool
 
     def grid(self, size: int) -> hz.Grid:
-        """The box cut into size × size cells."""
+        """The grid of size × size cells over the box."""
         if self.geographic:
             return hz.Grid.over(lon=self.box.x, lat=self.box.y, size=size)
         return hz.Grid.plane(x=self.box.x, y=self.box.y, size=size)
 
     def counts(self, grid: hz.Grid, people: int, seed: int) -> hz.Counts:
-        """Counts of random people who have a visit in the box, each a distribution of mass 1 (in integers)."""
+        """Count random people who have a visit in the box; each person is a distribution of mass 1 (in integers)."""
         row, col, inside = grid.cell_of(self.x, self.y)
         _, who = np.unique(self.person[inside], return_inverse=True)
         chosen = np.zeros(who.max() + 1, dtype=bool)
@@ -73,7 +73,7 @@ class Visits:
 
 
 def visits_of(trial: Trial, config: Mapping[str, Any]) -> Visits:
-    """The data of a trial; a mixture is made anew for every run."""
+    """Load or generate the data of a trial; a mixture is drawn anew for every run."""
     if trial.source == "gowalla":
         place = config["gowalla"]
         path = data_file(place["file"])
@@ -85,7 +85,7 @@ def visits_of(trial: Trial, config: Mapping[str, Any]) -> Visits:
         made = config["synthetic"]
         table = mixture(made["population"], made["clusters"], made["share"], 256, tuple(made["spread"]), seed=seed)
     else:
-        # Of one run, a denser sample is the same mixture with more points.
+        # All sparsities of a run use the same mixture; a denser sample only has more points.
         name, clusters, share = trial.source.split(":")
         seed = seed_of(name, clusters, trial.run)
         table = mixture(trial.people, int(clusters), float(share), trial.size, seed=seed)
@@ -93,7 +93,7 @@ def visits_of(trial: Trial, config: Mapping[str, Any]) -> Visits:
 
 
 def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """SIM, CC, KL of the heat maps and EMD of their aggregation, by method. All methods see the same people."""
+    """Measure all methods on the same people: SIM, CC and KL of the heat maps, and EMD of the aggregated heat maps."""
     visits = visits_of(trial, config)
     grid = visits.grid(trial.size)
     counts = visits.counts(grid, trial.people, seed_of(trial.source, trial.run))

@@ -1,9 +1,9 @@
-"""Figures 1, 2, 10 and 11 of "Differentially Private Heatmaps" (Ghazi et al. 2022), and whether its claims hold.
+"""Reproduce figures 1, 2, 10 and 11 of "Differentially Private Heatmaps" (Ghazi et al. 2022), and test its claims.
 
     python papers/central_heatmaps/run.py            everything, with pictures
     python papers/central_heatmaps/run.py --quick    the claims on few runs, in under 30 seconds
 
-Prints a table of claim, the paper's value and ours. Exits with 1 when a claim does not hold.
+Prints a table of the claims, the paper's values and ours. Exits with 1 if a claim does not hold.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from protocol import HERE, measure
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print, and say with the exit code whether every claim holds."""
+    """Run the trials and print the claims; the exit code is 1 if a claim does not hold."""
     paper = Paper(HERE, __doc__, lambda config: [config["gowalla"]["file"]], plan, measure, all_claims, draw_all)
     return reproduce(paper, arguments)
 

@@ -1,4 +1,4 @@
-"""What the paper says, and what the library must reach, as statements that a number can contradict."""
+"""The claims of the paper on heat maps by secure aggregation, and goals for the library, as tests on the results."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from harness.claims import Claim, Difference, difference, golden, repeats
 from harness.results import Point, Results
 
 LAST = "the paper's"
-"""The paper's algorithm and its own estimate, from the last round alone."""
+"""The paper's algorithm with its own estimate, which uses only the last round."""
 
 PUBLISHED = {"ours, default settings": "default settings", "ours": "the paper's setting"}
-"""What the library publishes, and with which settings."""
+"""The library's published maps, by the settings of the survey."""
 
 PRIVATE = ("flat", "hierarchical", "count-min", "adaptive grid", "adaptive grid, as printed", "spatial decomposition")
-"""Rivals that a server can run."""
+"""The other algorithms that a server can run, because they do not use the truth."""
 
 ONE_ROUND = ("flat", "hierarchical", "count-min", "spatial decomposition")
 ORACLES = ("hierarchical, best split", "count-min, best split", "spatial decomposition, best layer")
@@ -28,14 +28,14 @@ DEPARTURES = {
     ("adaptive", "manhattan"), ("adaptive", "synthetic"), ("still", "manhattan"), ("still", "nyc"),
     ("still", "synthetic"), ("lost", "manhattan"), ("lost", "synthetic"),
 }  # fmt: skip
-"""What does not repeat (README): claim and data set."""
+"""The claims and data sets that do not hold here; the README explains them."""
 
 SMALL_DEPARTURES = {("oracles", "synthetic")}
-"""What does not repeat on the small raster of a quick run alone (README)."""
+"""The claims that do not hold on the small raster of a quick run only; the README explains them."""
 
 
 def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Claim]:
-    """Every claim that the results can speak to."""
+    """All claims that the available results can test."""
     found: list[Claim] = []
     found += _golden(results, config)
     for source in results.sources("table1"):
@@ -55,7 +55,7 @@ def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[st
 
 
 def _exact(claims: list[Claim]) -> Claim:
-    """A departure that is none any more, or that no claim knows, has to leave the list."""
+    """The claim that every listed departure is a claim that does not hold; otherwise the list has to be corrected."""
     excused = [claim for claim in claims if claim.departure]
     held = [claim.text for claim in excused if claim.holds]
     return Claim(
@@ -132,7 +132,7 @@ def _table1(results: Results, source: str) -> Iterator[Claim]:
                 f"table 1, {source}: 10 % lost costs at most 5 % ({method})",
                 "+0.4 %",
                 f"{price:+.1%} ± {error:.1%}",
-                # Few runs of a quick check cannot tell 5 % from 8 %.
+                # The few runs of a quick check cannot distinguish 5 % from 8 %.
                 price <= 0.05 + (0 if large else 2 * error),
                 (f"10 % lost, {method}", source) in DEPARTURES,
             )
@@ -297,7 +297,10 @@ def _below(
     *,
     every: bool = False,
 ) -> Claim:
-    """Holds when no row says clearly otherwise; ``every``: when each mean is smaller."""
+    """A claim about several rows, which holds if no row contradicts it significantly.
+
+    With ``every``, the claim holds only if the mean is smaller in each row.
+    """
     leads = {(point, loser): _lead(results, (point, winner), (point, loser)) for point in points for loser in losers}
     ahead = [key for key, lead in leads.items() if lead.clear]
     behind = [key for key, lead in leads.items() if (-lead).clear]
@@ -318,5 +321,5 @@ def _short(value: float) -> str:
 
 
 def _lead(results: Results, ours: tuple[Point, str], other: tuple[Point, str]) -> Difference:
-    """How much smaller MSE is, run by run."""
+    """The paired difference of MSE between two algorithms; positive if ours is smaller."""
     return difference(-1, results.of(*ours, "MSE"), results.of(*other, "MSE"))

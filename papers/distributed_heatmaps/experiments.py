@@ -1,4 +1,4 @@
-"""The paper's tables and figures as lists of trials."""
+"""List the trials behind tables 1 to 3 and figures 7 to 9 on surveys by secure aggregation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sources import present
 
 
 def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
-    """All trials of a full or a quick run, those of one point one after the other."""
+    """All trials of a full or a quick run; trials of the same point follow each other."""
     chosen = config[mode]
     return [
         (point, Trial(source=point.source, run=run, **{"size": chosen["size"]} | settings))
@@ -20,7 +20,7 @@ def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
 
 
 def table1(lost: float) -> str:
-    """Name of a part of table 1."""
+    """The name of the trials of table 1 in which this share of people drops out."""
     return "table1" if lost == 0 else f"table1, {lost:.0%} lost"
 
 
@@ -65,7 +65,8 @@ def _figure8(chosen: Config, here: Callable[[list[str]], list[str]]) -> Iterator
                 yield Point("shard", source, size), chosen["shard"]["runs"], settings
     for source in here(chosen["threshold"]["rasters"]):
         for lost in chosen["threshold"]["lost"]:
-            # A shard that loses more than was planned for is given up; two in a hundred more leave no doubt.
+            # A shard with fewer people than ``size`` is not opened. So ``size`` is at least 2 percentage points below
+            # the expected share of people who stay.
             for size in (size for size in chosen["threshold"]["sizes"] if lost == 0 or size <= 10_000 * (0.98 - lost)):
                 settings = {"kind": "threshold", "lost": lost, "value": size}
                 yield Point("threshold", source, size), chosen["threshold"]["runs"], settings

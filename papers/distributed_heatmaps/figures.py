@@ -1,4 +1,4 @@
-"""The pictures: table 1, figures 7 and 8, the maps themselves, and the shares of figure 9."""
+"""Draw table 1, figures 7 and 8, the maps of the surveys, and the shares of figure 9."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by every kind of eye; marker and dash say the same once more.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; marker and dash differ too.
 STYLES = {
     "non-private": ("#000000", "x", ":"),
     "the paper's": ("#D55E00", "s", "--"),
@@ -45,7 +45,7 @@ MSE = "MSE (1e-13)"
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw every figure the results allow; returns the files."""
+    """Draw every figure for which there are results, and return the files."""
     config = tomllib.loads((HERE / "config.toml").read_text(encoding="utf-8"))
     files = [
         _table1(results, folder / "table1.png"),
@@ -162,7 +162,7 @@ def _figure8(results: Results, path: Path) -> Path:
 
 
 def _realised(axis: Axes, marks: tuple[tuple[str, str, str], ...]) -> None:
-    """What ε = 0.1 would really be, if a shard were opened in which fewer people are left than noise was shaped for."""
+    """Draw the true ε in place of 0.1, if a shard were opened with fewer people than its noise was computed for."""
     sizes = np.arange(5_500, 10_001, 500)
     for lost, (colour, _, dash) in zip((0, 0.1, 0.2), marks, strict=True):
         left = round(10_000 * (1 - lost))
@@ -178,7 +178,7 @@ def _realised(axis: Axes, marks: tuple[tuple[str, str, str], ...]) -> None:
 
 
 def _maps(source: str, config: dict[str, Any], path: Path) -> Path:
-    """The truth, the paper's estimate, and what is published with default settings."""
+    """Draw the truth, the paper's estimate, and the published map with default settings."""
     from matplotlib.colors import PowerNorm
 
     grid, truth = raster = raster_of(source, config["data"]["file"], config["full"]["size"])
@@ -210,7 +210,7 @@ def _maps(source: str, config: dict[str, Any], path: Path) -> Path:
 
 
 def _figure9(source: str, config: dict[str, Any], path: Path) -> Path:
-    """Share with the flag, estimate, and width of the interval."""
+    """Draw the true share of people with the flag, its estimate, and the width of its interval."""
     grid, truth = raster = raster_of(source, config["data"]["file"], config["full"]["size"])
     people, width = 100_000, config["full"]["shares"]["width"]
     population = flagged(raster, people, source, 0)
@@ -247,7 +247,7 @@ def _figure9(source: str, config: dict[str, Any], path: Path) -> Path:
 def _image(
     axis: Axes, grid: hz.Grid, values: np.ndarray, *, first: bool = False, cmap: str = "cividis", **limits: Any
 ) -> Any:
-    """A map with its axes: degrees on the globe, kilometres on the plane. 256 cells a side are enough to look at."""
+    """Draw a map of at most 256 cells a side, with axes in degrees on the globe or kilometres on the plane."""
     geographic = grid.projection.is_geographic
     step = max(1, len(values) // 256)
     thin = values[: len(values) // step * step, : len(values) // step * step]
@@ -269,7 +269,7 @@ def _methods(results: Results, points: list[Point]) -> list[str]:
 
 
 def _plain_log(axis: Axes, which: str) -> None:
-    """A logarithmic axis with plain numbers on it."""
+    """Make an axis logarithmic, with labels as plain numbers."""
     axis.set(**{f"{which}scale": "log"})
     low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
     ticks = [digit * 10.0**power for power in range(-3, 7) for digit in (1, 2, 3, 5, 7)]
@@ -280,7 +280,7 @@ def _plain_log(axis: Axes, which: str) -> None:
 
 
 def _save_plain(figure: Figure, path: Path) -> Path:
-    """Without a common legend; 256 colours, for the maps."""
+    """Save a figure of maps in 256 colours, without a common legend."""
     from PIL import Image
 
     drawn = io.BytesIO()

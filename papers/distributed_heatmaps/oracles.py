@@ -1,7 +1,8 @@
-"""What a server would do that knows the truth: the paper's own way of judging its rivals. Never a release.
+"""Maps that are chosen by comparison with the truth, as the paper judges other algorithms. They are never released.
 
-Section 6.2 judges hierarchical encodings and sketches by the split with the lowest error compared to the truth, and
-spatial decomposition by its best layer. No server can choose like that: these bound what its rule may reach.
+Section 6.2 judges hierarchical encodings and sketches by the split with the smallest error against the truth, and
+spatial decomposition by its best layer. A server does not know the truth, so these maps only bound the accuracy that
+any rule for choosing a split or layer can reach.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from heathaze.metrics.cellwise import mse
 
 
 def best_split(levels: list[np.ndarray], truth: np.ndarray, people: float) -> np.ndarray:
-    """Noisy levels, from 2 × 2 squares to cells, as the map of squares of any size that is nearest to the truth.
+    """The map nearest to the truth that can be composed of squares of the noisy levels, from 2 × 2 squares to cells.
 
-    From the cells upwards a square takes the place of its quarters where it is nearer to the truth than they are.
+    The algorithm starts with cells. A square replaces its quarters if it is nearer to the truth than they are.
     """
     size = len(truth)
     best = np.maximum(_spread(levels[-1], size), 0) / people
@@ -27,13 +28,13 @@ def best_split(levels: list[np.ndarray], truth: np.ndarray, people: float) -> np
 
 
 def best_layer(levels: list[np.ndarray], truth: np.ndarray) -> np.ndarray:
-    """The level, flat within its squares, that is nearest to the truth."""
+    """The level that is nearest to the truth, as a map with a constant density in each square."""
     maps = [np.maximum(_spread(values, len(truth)), 0) for values in levels]
     return min((found for found in maps if found.any()), key=lambda found: mse(truth, found))
 
 
 def _spread(values: np.ndarray, size: int) -> np.ndarray:
-    """Numbers of squares, divided evenly over their cells."""
+    """Divide the number of each square evenly over the square's cells."""
     side = size // len(values)
     return values.repeat(side, axis=0).repeat(side, axis=1) / side**2
 

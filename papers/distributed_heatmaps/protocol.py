@@ -1,4 +1,4 @@
-"""One trial: people are asked by every mechanism of a table or figure, and the maps are compared with the truth."""
+"""One trial of a survey: ask people with every mechanism of a table or figure, and compare the maps with the truth."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from heathaze.errors import ShardAborted
 HERE = Path(__file__).resolve().parent
 
 UNIT = 1e-13
-"""Of the mean squared errors on rasters, as the paper prints them."""
+"""The unit of the mean squared errors on rasters, as the paper prints them."""
 
 Numbers = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What to run: ``kind`` is the table or figure, ``value`` its horizontal axis where that is not ``people``.
+    """The parameters of one trial.
 
-    ``infer`` asks for the map that all rounds tell as well, which takes seconds.
+    ``kind`` is the table or figure, and ``value`` the value on its horizontal axis, if that is not ``people``. With
+    ``infer``, the library's map from all rounds is computed too, which takes seconds.
     """
 
     kind: str
@@ -49,7 +50,7 @@ class Trial:
 
 
 def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
-    """Errors of every method; all of a run see the same people."""
+    """The errors of every method; all methods of a run see the same people."""
     return _KINDS[trial.kind](trial, config)
 
 
@@ -93,7 +94,10 @@ def _table1(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
 
 
 def _table2(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
-    """Several places a person: the truth is everybody's map, each person weighing as much as any other."""
+    """The errors of table 2, with several places per person.
+
+    The truth is the map of all people in the data, and each person has the same total weight.
+    """
     data = config["data"]
     run = trial.run if trial.source == "city" else 0
     everybody = visitors(trial.source, run, data["visits"], tuple(data["lon"]), tuple(data["lat"]))
@@ -136,7 +140,7 @@ def _only(population: Population, people: np.ndarray) -> Population:
 def _table3(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     (grid, truth), population = _people(trial, config)
     epsilon = config["protocol"]["epsilon"]
-    # With ε = 30 a round, one number in 10^13 has noise: none.
+    # With ε = 30 per round, one number in 10^13 has noise, so there is practically no noise.
     still = _asked(FixedBudget(grid, 30 * grid.depth, **PAPER), population, trial, config)
     fixed = _asked(FixedBudget(grid, epsilon, **PAPER), population, trial, config)
     scheduled = _asked(FixedThreshold(grid, epsilon, **PAPER), population, trial, config)
@@ -196,7 +200,7 @@ def _threshold(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
 
 
 def _bits(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
-    """The same sums in a smaller modulus, read as printed and with a place for negative noise (errata E3-9)."""
+    """Read the same sums with a smaller modulus, as printed and as centred numbers (errata E3-9)."""
     squares, survey = _one_level(trial, config, Cohort(config["protocol"]["shard"], 1, dropout=0, colluding=0))
     one = survey.rounds[0]
     modulus = 2 ** int(trial.value)
@@ -222,7 +226,7 @@ def _one_level(trial: Trial, config: Mapping[str, Any], cohort: Cohort) -> tuple
 
 
 def _square_error(squares: np.ndarray, counts: np.ndarray) -> float:
-    """Mean squared error of the squares' shares, in units of 1e-6."""
+    """The mean squared error of the shares of the squares, in units of 1e-6."""
     return hz.metrics.mse(squares[None, :], np.maximum(counts, 0)[None, :]) / 1e-6
 
 
@@ -230,13 +234,13 @@ def _square_error(squares: np.ndarray, counts: np.ndarray) -> float:
 
 
 def flag_odds(shape: tuple[int, int]) -> np.ndarray:
-    """Probability of the flag in every cell: 5 % of people anywhere, and up to 60 % around one place."""
+    """The probability of the flag in every cell: 5 % everywhere, rising to 60 % around one place."""
     down, across = (np.indices(shape) + 0.5) / np.array(shape)[:, None, None]
     return 0.05 + 0.55 * np.exp(-((down - 0.42) ** 2 + (across - 0.38) ** 2) / (2 * 0.15**2))
 
 
 def flagged(raster: Raster, people: int, *names: object) -> Population:
-    """People of a raster, each with the flag or without it by chance."""
+    """Draw people from a raster, each with the flag by chance."""
     grid, truth = raster
     population = people_of(raster, people, *names)
     order = np.argsort(cell_codes(grid))
@@ -256,7 +260,7 @@ def _shares(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
         regions = shares.partition.locate(cell_codes(grid))
         people = np.bincount(regions, truth.ravel(), len(shares.partition))
         marked = np.bincount(regions, (truth * flag_odds(truth.shape)).ravel(), len(shares.partition))
-        # Where nobody can be there is no share to be right about.
+        # Regions in which nobody can be have no true share, so they are left out.
         held = (people > 0) & (shares.width < 1)
         true = marked[held] / people[held]
         found[name] = {
@@ -272,7 +276,7 @@ def _shares(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
 
 
 def cohort_of(people: int, lost: float, config: Mapping[str, Any]) -> Cohort:
-    """Shards of 10,000; where people are lost, a little more than expected is planned for."""
+    """A cohort in shards of 10,000 people; it plans for a little more dropout than expected."""
     planned = Fraction(0) if lost == 0 else Fraction(str(lost)) + Fraction(1, 100)
     return Cohort(people, max(1, people // config["protocol"]["shard"]), dropout=planned, colluding=0)
 
@@ -297,19 +301,19 @@ def _last_map(survey: Survey) -> np.ndarray:
 
 
 def _last_round(truth: np.ndarray, survey: Survey, unit: float = UNIT) -> Numbers:
-    """The paper's own estimate: the last round, each region flat."""
+    """The errors of the paper's own estimate: the last round, with a constant density in each region."""
     return _errors(truth, _last_map(survey), survey.numbers_sent, unit)
 
 
 def _release(truth: np.ndarray, survey: Survey, unit: float = UNIT) -> Numbers:
-    """What the library publishes."""
+    """The errors of the map that the library publishes, which is fitted to all rounds."""
     return _errors(truth, survey.estimate(draws=0).density.dense().values, survey.numbers_sent, unit)
 
 
 def _both(
     trial: Trial, truth: np.ndarray, survey: Survey, names: tuple[str, str] = ("the paper's", "ours")
 ) -> dict[str, Numbers]:
-    """The paper's estimate and ours, from the same answers."""
+    """The errors of the paper's estimate and of ours, from the same answers."""
     last, published = names
     found = {last: _last_round(truth, survey) | {"rounds": float(len(survey.rounds))}}
     return found | {published: _release(truth, survey)} if trial.infer else found
@@ -321,7 +325,7 @@ def _square(values: np.ndarray) -> np.ndarray:
 
 
 def _codes(level: int) -> np.ndarray:
-    """Squares of a level, row by row."""
+    """The quadtree codes of all squares of a level, row by row."""
     row, col = np.divmod(np.arange(4**level), 1 << level)
     return interleave(row, col)
 

@@ -1,11 +1,11 @@
-"""Tables 1 to 3 and figures 7 to 9 of "Towards Sparse Federated Analytics" (Bagdasaryan et al. 2022).
+"""Reproduce tables 1 to 3 and figures 7 to 9 of "Towards Sparse Federated Analytics" (Bagdasaryan et al. 2022).
 
     python papers/distributed_heatmaps/run.py            everything, with pictures
     python papers/distributed_heatmaps/run.py --quick    the claims on few runs, in under 20 seconds
 
 With --write-expected a full run also writes the tables of README.md.
 
-Prints a table of claim, the paper's value and ours. Exits with 1 when a claim does not hold.
+Prints a table of the claims, the paper's values and ours. Exits with 1 if a claim does not hold.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tables import filled_in
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print, and say with the exit code whether every claim holds."""
+    """Run the trials and print the claims; the exit code is 1 if a claim does not hold."""
 
     def files(config: Config) -> list[str]:
         return [config["data"]["file"], config["data"]["visits"]]

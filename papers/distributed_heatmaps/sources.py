@@ -1,4 +1,4 @@
-"""Where people are: two real rasters, a made-up one that is always there, and people with several places each."""
+"""Data of the surveys: two real population rasters, a synthetic raster, and people with several places each."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from heathaze.distributed import Population
 Raster = tuple[hz.Grid, np.ndarray]
 
 _CENTRES = ((0.36, 0.42, 1.0, 0.09), (0.62, 0.30, 0.6, 0.05), (0.30, 0.74, 0.5, 0.06), (0.70, 0.68, 0.35, 0.12))
-"""x, y, people and reach of the synthetic city's centres, the side of the map being 1."""
+"""x, y, people and extent of the synthetic city's centres, in units of the map's side."""
 
 _TRACTS = 48
-"""Tracts a side of the synthetic city."""
+"""The number of census tracts along a side of the synthetic city."""
 
 
 def present(name: str, config: Mapping[str, Any]) -> bool:
-    """Is the data here?"""
+    """Whether a data set is available on this machine."""
     files = {"synthetic": None, "city": None, "gowalla": config["data"]["visits"]}
     file = files.get(name, config["data"]["file"])
     return file is None or data_file(file) is not None
 
 
 def raster_of(name: str, file: str, size: int) -> Raster:
-    """A raster whose cells sum to 1, on its grid."""
+    """A population raster on its grid; the cells sum to 1."""
     return _synthetic(size) if name == "synthetic" else _real(name, file)
 
 
@@ -47,12 +47,12 @@ def _real(name: str, file: str) -> Raster:
 
 @functools.cache
 def _synthetic(size: int) -> Raster:
-    """Centres and suburbs in tracts of their own density, a river, a park, and a sea in the east."""
+    """The synthetic raster: centres and suburbs in tracts of constant density, a river, a park, a sea in the east."""
     down, across = (np.indices((size, size)) + 0.5) / size
     people = np.full((size, size), 0.02)
     for x, y, weight, reach in _CENTRES:
         people += weight * np.exp(-np.hypot(across - x, down - y) / reach)
-    # 48 × 48 tracts, each flat, as a census has them.
+    # 48 × 48 tracts with a constant density each, as in a census.
     place = np.arange(size) * _TRACTS // size
     tract = (place[:, None] * _TRACTS + place).ravel()
     own = np.exp(2 * hz.Simulation(seed_of("tracts")).uniforms(_TRACTS**2) - 1)
@@ -66,13 +66,13 @@ def _synthetic(size: int) -> Raster:
 
 
 def people_of(raster: Raster, people: int, *names: object) -> Population:
-    """So many people with one place each."""
+    """Draw a number of people from a raster, with one place each."""
     return Population.from_raster(*raster, people, hz.Simulation(seed_of("people", people, *names)))
 
 
 @functools.cache
 def visitors(name: str, run: int, file: str, lon: tuple[float, float], lat: tuple[float, float]) -> Population:
-    """People with several places each, on 64 × 64 cells; a made-up city is another in every run."""
+    """People with several places each, on 64 × 64 cells; the synthetic city is drawn anew in every run."""
     if name == "city":
         table = city(people=5_000, visits=50_000, seed=run + 1)
         grid = hz.Grid.over(lon=CITY.x, lat=CITY.y, size=64)

@@ -1,4 +1,4 @@
-"""The tables of README.md, from the means of a full run and from its claims."""
+"""Make the tables of the README from the means and claims of a full run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.readme import between, with_claims
 from harness.results import Point, Results
 
 Means = Mapping[str, Sequence[float]]
-"""Mean and standard error, named as in expected.json."""
+"""The mean and standard error of each result, by its name in expected.json."""
 
 PAPER_TABLE_1 = {
     "non-private": "7.75 / 6.19 / 6.55",
@@ -44,14 +44,14 @@ SOURCES = (*NAMES, "gowalla", "city")
 
 
 def filled_in(readme: str, results: Results, _: object, claims: Sequence[Claim]) -> str:
-    """README.md with tables and claims between its marks."""
+    """The text of README.md with new tables of results and claims between its marks."""
     return with_claims(
         with_tables(readme, summary(results)), claims, ("table 1", "table 2", "table 3", "fig."), _claims
     )
 
 
 def with_tables(readme: str, means: Means) -> str:
-    """README.md with tables 1, 2 and 3 as the means have them."""
+    """The text of README.md with new tables 1, 2 and 3 between its marks."""
     for name, rows in (("table 1", _table1(means)), ("table 2", _table2(means)), ("table 3", _table3(means))):
         readme = between(readme, name, rows)
     return readme
@@ -106,7 +106,7 @@ def _integers(value: float) -> str:
 
 
 def _error(value: float) -> str:
-    """Three digits."""
+    """Write an error with three significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
@@ -116,7 +116,7 @@ def _error(value: float) -> str:
 
 
 def _claims(claims: Sequence[Claim], _: str) -> Iterator[Sequence[str]]:
-    """One row for the same claim about several data sets."""
+    """The rows of a table of claims in the README; a claim about several data sets has one row."""
     rows: dict[tuple[str, str], list[tuple[str, Claim]]] = {}
     for claim in claims:
         source = next(name for name in SOURCES if f", {name}" in claim.text)

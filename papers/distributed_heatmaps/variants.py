@@ -1,4 +1,4 @@
-"""The paper's other algorithms: the steps of table 3, and the adaptive grid as section 6.2 has it."""
+"""Variants of the mechanisms for the paper's tables: the steps of table 3, and the adaptive grid as printed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from heathaze.distributed.mechanism import NextQuestion
 from heathaze.distributed.question import Part
 
 PAPER: dict[str, Any] = {"split_above": 2.0, "early_noise": 0.1, "reserve": 2.0}
-"""The paper's setting of AdaptiveQuadtree: split above two deviations of the noise, c = 0.1."""
+"""The paper's setting of AdaptiveQuadtree: split above two standard deviations of the noise, with c = 0.1."""
 
 THRESHOLD = 10.0
-"""T: a region of more people is split, one of at most a quarter of them is given back."""
+"""The threshold T: a region of more people is split, and a region of at most T/4 people is merged."""
 
 
 class FixedThreshold(AdaptiveQuadtree):
-    """Scheduled ε, non-adaptive: the budgets of the algorithm, and T = 10 whatever the noise."""
+    """The survey "scheduled ε, T = 10" of table 3: the scheduled budgets, with a threshold that ignores the noise."""
 
     def _limits(self, cohort: Cohort, left: Fraction) -> tuple[float, float]:  # noqa: ARG002
         return THRESHOLD, THRESHOLD / 4
 
 
 class FixedBudget(FixedThreshold):
-    """Fixed ε, non-adaptive: a round for each level of the quadtree, an equal part of ε for each, and T = 10."""
+    """The survey "fixed ε, T = 10" of table 3: one round per level of the quadtree, each with an equal part of ε."""
 
     def ask(self, cohort: Cohort, rounds: Sequence[Round]) -> NextQuestion | None:
         if len(rounds) == self.grid.depth:
@@ -40,7 +40,10 @@ class FixedBudget(FixedThreshold):
 
 
 class PrintedGrid(AdaptiveGrid):
-    """n = √(N'(1 − α)ε/c2) rounded down, whatever the number of shards: as the integers in table 1 show."""
+    """The adaptive grid as printed: n = √(N'(1 − α)ε/c2) rounded down, without regard to the number of shards.
+
+    The integers in the paper's table 1 show that n is rounded down.
+    """
 
     def _cut(self, found: Round, cohort: Cohort, epsilon: Fraction) -> Mesh:
         counts = np.maximum(found.counts(), 0.0) * (cohort.people / found.people)

@@ -1,1 +1,1 @@
-"""What the papers' folders share: run trials, compare numbers with claims, print tables, draw curves."""
+"""Code that the folders of all papers share: run trials, test claims, print tables, draw curves."""

@@ -1,4 +1,4 @@
-"""A paper's sentence, its number and ours; and what counts as a difference."""
+"""Claims of a paper with the paper's number and ours, and the statistical test of a difference."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from harness.results import Point, Results
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, the paper's value, ours, and whether it holds.
+    """A claim, the paper's value, our value, and whether the claim holds here.
 
-    A documented departure does not fail the run; ``undecided`` says that nothing speaks for it either.
+    A documented departure does not fail the run. ``undecided`` means that no result supports the claim.
     """
 
     text: str
@@ -38,14 +38,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference with its standard error; positive is better."""
+    """The mean difference between two methods with its standard error; a positive difference is better."""
 
     mean: float
     error: float
 
     @property
     def clear(self) -> bool:
-        """Positive, by more than two standard errors."""
+        """Whether the difference is positive by more than two standard errors."""
         return self.mean > 2 * self.error
 
     def __neg__(self) -> Difference:
@@ -56,9 +56,9 @@ class Difference:
 
 
 def difference(sign: int, ours: np.ndarray, other: np.ndarray) -> Difference:
-    """How much better ``ours`` is; run by run, since runs with the same number share their data.
+    """The mean over runs of how much better ``ours`` is; methods of a run see the same data, so differences are paired.
 
-    ``sign`` is 1 where more is better, −1 where less is.
+    ``sign`` is 1 where a larger value is better, and −1 where a smaller value is better.
     """
     gains = sign * (ours - other)
     return Difference(float(gains.mean()), float(gains.std(ddof=1) / np.sqrt(len(gains))))
@@ -72,10 +72,11 @@ def golden(
     runs: int,
     rounding: Mapping[str, float] | None = None,
 ) -> tuple[list[str], list[float]]:
-    """Our means beside those of an independent implementation: in words, and the differences in standard errors.
+    """Compare our means with those of an independent implementation, as a text and as differences in standard errors.
 
-    Standard error of a difference of means over r and over our R runs, both with our spread: sd · √(1/r + 1/R). By
-    ``rounding`` a known number may be off before a difference counts.
+    The standard error of the difference between a mean over r runs and our mean over R runs is sd · √(1/r + 1/R), where
+    sd is the standard deviation of our runs. The known numbers were rounded, so a difference of up to ``rounding``
+    does not count.
     """
     texts, scores = [], []
     for metric, value in known.items():
@@ -90,7 +91,7 @@ def golden(
 
 
 def summary(results: Results) -> dict[str, list[float]]:
-    """Mean and standard error of everything, for expected.json."""
+    """The mean and standard error of every result, for expected.json."""
     return {
         f"{point.figure} | {point.source} | {point.x:g} | {method} | {metric}": [
             float(f"{results.mean(point, method, metric):.6g}"),
@@ -101,7 +102,7 @@ def summary(results: Results) -> dict[str, list[float]]:
 
 
 def repeats(results: Results, expected: Mapping[str, Any]) -> Iterator[Claim]:
-    """Every mean is what it was when expected.json was written."""
+    """The claim that every mean is the same as when expected.json was written."""
     ours = summary(results)
     common = [key for key in ours if key in expected]
     if not common:

@@ -1,4 +1,4 @@
-"""Where real data lies, and a seed for each different thing."""
+"""Find and read the files of real data, and derive random seeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def data_file(name: str) -> Path | None:
-    """A file of real data, where it is: in the folder HEATHAZE_DATA, or in ../shared/data beside the repository."""
+    """Find a file of real data in the folder HEATHAZE_DATA, or in ../shared/data beside the repository."""
     beside = Path(__file__).resolve().parents[2].parent / "shared" / "data"
     path = Path(os.environ.get("HEATHAZE_DATA", beside)) / name
     return path if path.is_file() else None
@@ -19,7 +19,7 @@ def data_file(name: str) -> Path | None:
 
 @functools.cache
 def columns_of(path: Path, *names: str) -> tuple[np.ndarray, ...]:
-    """Some columns of a parquet file."""
+    """Read some columns of a Parquet file."""
     import duckdb
 
     table = duckdb.sql(f"select {', '.join(names)} from read_parquet('{path.as_posix()}')").fetchnumpy()
@@ -27,5 +27,5 @@ def columns_of(path: Path, *names: str) -> tuple[np.ndarray, ...]:
 
 
 def seed_of(*parts: object) -> int:
-    """A seed for each different thing."""
+    """A random seed that differs for different arguments."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8])

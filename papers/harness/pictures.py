@@ -1,4 +1,4 @@
-"""Panels, curves with their bands, and small files."""
+"""Draw the papers' figures: panels, curves with confidence bands, and small png files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Styles = Mapping[str, tuple[str, str, Any]]
-"""Colour, marker and dash of every method."""
+"""The colour, marker and dash of each method's curve."""
 
 
 def panels(
     rows: int, columns: int, title: str, *, width: float = 4.4, height: float = 3.3
 ) -> tuple[Figure, list[Axes]]:
-    """An empty figure, its panels row by row."""
+    """Make an empty figure and return it with its panels, row by row."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -41,7 +41,7 @@ def curves(
     label: str,
     scale: Callable[[Point], float] = lambda _: 1.0,
 ) -> None:
-    """Means of every method that ran, with their 95 % bands (Student's t), each times the scale of its point."""
+    """Draw the mean of every method with its 95 % band (Student's t), multiplied by the scale of each point."""
     from scipy.stats import t
 
     for method in (method for method in styles if method in results.methods(points[0])):
@@ -59,7 +59,7 @@ def curves(
 
 
 def save(figure: Figure, axes: list[Axes], path: Path, note: str = "mean and 95 % band") -> Path:
-    """With one legend below all panels; 128 colours: a third of the size, and no difference to be seen."""
+    """Save a figure with one legend below all panels, in 128 colours, which makes the file a third as large."""
     from PIL import Image
 
     handles, labels = axes[0].get_legend_handles_labels()

@@ -1,4 +1,4 @@
-"""Tables that a run writes into the README of its paper, between marks."""
+"""Write the tables of a run into the README of its paper, between marks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from harness.claims import Claim
 
 
 def between(readme: str, name: str, rows: Iterable[Sequence[str]]) -> str:
-    """A README with a table between the marks of this name; the first row is its head."""
+    """Replace the table between the marks of this name in a README; the first row is the table's head."""
     head, *body = rows
     lines = [_line(head), "|" + "---|" * len(head), *map(_line, body)]
     marks = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
     readme, found = marks.subn(lambda mark: mark[1] + "\n".join(lines) + "\n" + mark[2], readme)
     if found != 1:
-        raise ValueError(f"README.md has {found} places for {name}; it must have one.")
+        raise ValueError(f"README.md has {found} pairs of marks for {name}; it must have one.")
     return readme
 
 
 def claim_rows(claims: Sequence[Claim], start: str) -> Iterator[Sequence[str]]:
-    """A table of claims that all begin alike, without that beginning."""
+    """A table of the claims whose texts start with a prefix; the table leaves the prefix out."""
     yield "claim", "theirs", "ours", "holds"
     for claim in claims:
         text = re.sub(rf"^{re.escape(start)}[:,] ", "", claim.text)
@@ -33,7 +33,7 @@ def with_claims(
     starts: Iterable[str],
     rows: Callable[[Sequence[Claim], str], Iterable[Sequence[str]]] = claim_rows,
 ) -> str:
-    """A README with a table of claims for each of the beginnings."""
+    """Replace the tables of claims in a README, one table for each prefix."""
     for start in starts:
         chosen = [claim for claim in claims if claim.text.startswith(start)]
         readme = between(readme, f"claims, {start}", rows(chosen, start))

@@ -1,4 +1,4 @@
-"""What every run.py does: run the trials, print claim, the paper's value and ours, draw, and record the means."""
+"""The steps of every run.py: run the trials, print the claims, draw the figures, and record the means."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from harness.results import Config, Measure, Point, Results, run_all
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper's folder, and what is done in it.
+    """The folder of a paper, and the functions that reproduce the paper.
 
-    ``files`` names the real data that a run would like to have, ``plan`` lists the trials of a mode ("full" or
-    "quick"), ``claims`` compares the results with what is known from expected.json, ``draw`` writes the pictures,
+    ``files`` names the files of real data that a run uses if they exist, ``plan`` lists the trials of a mode ("full" or
+    "quick"), ``claims`` tests the claims with the results and with expected.json, ``draw`` writes the pictures, and
     ``readme`` puts the tables of a full run with all data into the text of README.md.
     """
 
@@ -38,7 +38,7 @@ class Paper:
 
 
 def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
-    """Run, print, and say with the exit code whether every claim holds."""
+    """Run the trials of a paper and print its claims; the exit code is 1 if a claim does not hold."""
     options = _options(paper, arguments)
     mode = "quick" if options.quick else "full"
     config = tomllib.loads(options.config.read_text(encoding="utf-8"))
@@ -46,7 +46,7 @@ def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
     expected: dict[str, Any] = json.loads(expected_file.read_text(encoding="utf-8")) if expected_file.exists() else {}
     missing = [name for name in paper.files(config) if data_file(name) is None]
     for name in missing:
-        print(f"{name} is not here: synthetic data alone. Set HEATHAZE_DATA to its folder.")
+        print(f"{name} was not found, so the run leaves it out. Set HEATHAZE_DATA to its folder.")
 
     began = time.monotonic()
     trials = paper.plan(config, mode)
@@ -60,7 +60,7 @@ def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
         for path in paper.draw(results, options.figures or paper.folder):
             print(f"drew {path.name}")
     if options.write_expected:
-        # What this machine has no data for is kept.
+        # Means of data sets that are missing on this machine stay as they were.
         expected[mode] = {**expected.get(mode, {}), **summary(results)}
         expected_file.write_text(_one_line_a_mean(expected), encoding="utf-8")
         print("wrote expected.json")
@@ -76,7 +76,7 @@ def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
 
 
 def with_progress(title: str, trials: list[tuple[Point, Any]], measure: Measure, config: Config) -> Results:
-    """Run every trial, with a bar on the error stream."""
+    """Run every trial and show a progress bar on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""Trials, run on all cores, and their results as one table of numbers."""
+"""Run trials on all cores, and collect their results in one table of numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 Config = Mapping[str, Any]
 Measured = Mapping[str, Mapping[str, float]]
-"""Numbers by method and metric."""
+"""The results of one trial: numbers by method and metric."""
 
 
 @dataclass(frozen=True, order=True)
@@ -26,19 +26,19 @@ class Point:
 
 
 class Measure(Protocol):
-    """Runs one trial; a function of a module, so that another process can find it."""
+    """A function that runs one trial. It must be a function of a module, so that another process can import it."""
 
     def __call__(self, trial: Any, config: Config) -> Measured: ...
 
 
 @dataclass
 class Results:
-    """The values of every run, in the order of the runs."""
+    """The values of all runs by figure, point, method and metric, in the order of the runs."""
 
     values: dict[tuple[Point, str, str], np.ndarray] = field(default_factory=dict)
 
     def of(self, point: Point, method: str, metric: str) -> np.ndarray:
-        """One number a run; runs with the same number saw the same people."""
+        """One value per run; the i-th values of all methods come from the same people."""
         return self.values[point, method, metric]
 
     def mean(self, point: Point, method: str, metric: str) -> float:
@@ -51,20 +51,20 @@ class Results:
         return float(runs.std(ddof=1) / np.sqrt(len(runs)))
 
     def series(self, figure: str, source: str) -> list[Point]:
-        """The points of one curve, from left to right."""
+        """The points on the horizontal axis of one figure, from left to right."""
         return sorted({point for point, _, _ in self.values if (point.figure, point.source) == (figure, source)})
 
     def sources(self, figure: str) -> list[str]:
-        """Which data a figure was made from."""
+        """The names of the data sets of a figure."""
         return sorted({point.source for point, _, _ in self.values if point.figure == figure})
 
     def methods(self, point: Point) -> list[str]:
-        """Which methods ran at a point."""
+        """The names of the methods that ran at a point."""
         return list(dict.fromkeys(method for at, method, _ in self.values if at == point))
 
 
 def run_all(trials: list[tuple[Point, Any]], measure: Measure, config: Config, progress: Callable[[], None]) -> Results:
-    """Run every trial on all cores; the result does not depend on the order in which they end."""
+    """Run all trials on all cores; the results do not depend on the order in which trials end."""
     found: list[Any] = [None] * len(trials)
     # Fresh processes: a fork of a process with threads may hang.
     with ProcessPoolExecutor(_cores(), mp_context=get_context("spawn")) as pool:

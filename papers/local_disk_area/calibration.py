@@ -1,7 +1,8 @@
-"""For the figures alone: the epsilon with which SEM-Geo-I misleads the paper's adversary as far as the disc does.
+"""Find the epsilon at which SEM-Geo-I has the same "local privacy" as DAM; used only for the figures.
 
-The paper compares the two at equal local privacy (eq. 15 and 16). That is no promise: SEM-Geo-I with such an epsilon
-is not ε-locally differentially private for the disc's ε (errata E1-11, E1-12).
+The paper compares SEM-Geo-I and DAM at equal local privacy: the mean distance between the true cell and the guess of an
+adversary (eq. 15 and 16). This is not a guarantee: SEM-Geo-I with the calibrated epsilon is not ε-locally
+differentially private for DAM's ε (errata E1-11, E1-12).
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from heathaze.local.disk_area import paper_radius
 from heathaze.local.subset_exponential import paper_size
 
 SETS = 4096
-"""Sets drawn where there are too many to go through: the mean is then known to about a third of a percent."""
+"""The number of sets that are drawn if there are too many to enumerate. The mean then has an error of about 0.3 %."""
 
 MOST_SETS = 20_000
-"""Go through all of them up to here, as the paper does."""
+"""The largest number of sets that are all enumerated, as the paper does."""
 
 
 @functools.cache
 def equal_subset(size: int, epsilon: float) -> tuple[int, float]:
-    """k and the price of a cell's side with which SEM-Geo-I has the local privacy of DAM at ``epsilon``.
+    """The set size k and the ε per cell side with which SEM-Geo-I has the local privacy of DAM at ``epsilon``.
 
-    k is the paper's n / e^ε, or the largest below it with which the adversary can be right as often as with DAM: a set
-    misleads even where its one member that is no chance is the true cell. The price then follows by bisection. Were k
-    taken from SEM-Geo-I's own price instead, local privacy would leap wherever k changes (from 2 cells to 1, on a grid
-    of 15 × 15, by a factor of 4), and equality could not be had.
+    k is the paper's n / e^ε for n cells, or the largest smaller k at which the adversary can be as near to the true
+    cell as with DAM: even if a set always contains the true cell, its other members mislead the adversary. For this k,
+    the ε per cell side is found by bisection. If k followed from SEM-Geo-I's own ε instead, local privacy would jump
+    wherever k changes (on 15 × 15 cells by a factor of 4 from k = 2 to k = 1), and could not be made equal to DAM's.
     """
     if size == 1:
-        return 1, epsilon  # nothing to hide, nothing to compare
+        return 1, epsilon  # a single cell has nothing to hide
     grid = square(size)
     disc = hz.local.DiskArea(grid, epsilon, radius=math.floor(paper_radius(grid, epsilon)))
     wanted = sampling_adversary(disc.transition_matrix(), grid.shape)
@@ -50,9 +51,10 @@ def equal_subset(size: int, epsilon: float) -> tuple[int, float]:
 
 
 def subset_privacy(mechanism: hz.local.SubsetExponential) -> float:
-    """Local privacy of SEM-Geo-I in cells: over all sets of k cells, or over sets drawn with a fixed seed.
+    """Local privacy of SEM-Geo-I in cells: the mean over all sets of k cells, or over sets drawn with a fixed seed.
 
-    Pr[set | v] ∝ Σ_{u in the set} Pr[u | v], and what the adversary's two draws from the posterior p are apart is pᵀDp.
+    For a true cell v, Pr[set | v] ∝ Σ_{u in the set} Pr[u | v]. If p is the adversary's posterior after a set and D the
+    matrix of distances between cells, the mean distance between the true cell and the adversary's guess is pᵀDp.
     """
     grid = mechanism.grid
     if math.comb(grid.cells, mechanism.size) <= MOST_SETS:
@@ -67,5 +69,5 @@ def subset_privacy(mechanism: hz.local.SubsetExponential) -> float:
 
 
 def square(size: int) -> hz.Grid:
-    """size × size cells of side 1: the mechanisms know cells alone, and SEM-Geo-I counts its price by their side."""
+    """A grid of size × size cells of side 1, so that SEM-Geo-I's ε per unit of length is an ε per cell side."""
     return hz.Grid.plane(x=(0, size), y=(0, size), size=size)

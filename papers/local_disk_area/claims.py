@@ -1,4 +1,4 @@
-"""What the paper says, and what the estimators must reach, as statements that a number can contradict."""
+"""The claims of the paper on the disk area mechanism, and goals for the estimators, as tests on the results."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ DEPARTURES = {
     ("SEM", "normal"), ("SEM", "mnormal"), ("SEM", "accidents"), ("small", "normal"), ("small", "gowalla"),
     ("shrink", "gowalla"), ("shrink", "accidents"),
 }  # fmt: skip
-"""What does not repeat (README): claim and data set."""
+"""The claims and data sets that do not hold here; the README explains them."""
 
 
 def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Claim]:
-    """Every claim that the results can speak to."""
+    """All claims that the available results can test."""
     found: list[Claim] = []
     for source in (name for name in config["data"] if name in results.sources("figure8")):
         found += _figure8(results, source)
@@ -81,7 +81,7 @@ def _figure9(results: Results, source: str) -> Iterator[Claim]:
 
 
 def _order(leads: Mapping[Point, Difference], text: str, paper: str, departure: bool) -> Claim:
-    """Holds when no row says clearly otherwise."""
+    """A claim about several rows, which holds if no row contradicts it significantly."""
     ahead = [point for point, lead in leads.items() if lead.clear]
     behind = [point for point, lead in leads.items() if (-lead).clear]
     even = len(leads) - len(ahead) - len(behind)
@@ -93,7 +93,7 @@ def _order(leads: Mapping[Point, Difference], text: str, paper: str, departure: 
 
 
 def _trends(results: Results, source: str, figure: str) -> Claim:
-    """W2 falls as ε grows; in cells it rises with d."""
+    """The claims that W₂ falls as ε grows, and that W₂ in cells rises with d."""
     texts, holds = [], []
     for name in ("small_epsilon", "large_epsilon"):
         series = results.series(name, source)
@@ -177,7 +177,7 @@ def _golden(results: Results, config: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 def _lead(results: Results, ours: tuple[Point, str], other: tuple[Point, str]) -> Difference:
-    """How much smaller W2 is, run by run."""
+    """The paired difference of W₂ between two mechanisms; positive if ours is smaller."""
     return difference(METRICS["W2"], results.of(*ours, "W2"), results.of(*other, "W2"))
 
 

@@ -1,4 +1,4 @@
-"""The paper's figures as lists of trials."""
+"""List the trials behind figures 8, 9 and 13 of the paper on the disk area mechanism, and of the estimators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heathaze.local.disk_area import paper_radius
 
 
 def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
-    """All trials of a full or a quick run, those of one point one after the other."""
+    """All trials of a full or a quick run; trials of the same point follow each other."""
     chosen = config[mode]
     sources = [name for name in chosen["data"] if present(name, config)]
     return [

@@ -1,4 +1,4 @@
-"""The pictures: figures 8, 9 and 13, the estimators, and what local privacy does not say."""
+"""Draw figures 8, 9 and 13, the comparison of estimators, and local privacy beside the true privacy loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from heathaze.local.disk_area import paper_radius
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, told apart by every kind of eye; marker and dash say the same once more.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; marker and dash differ too.
 STYLES = {
     "DAM": ("#0072B2", "o", "-"),
     "DAM-NS": ("#56B4E9", "s", "--"),
@@ -53,7 +53,7 @@ NOTE = "mean and 95 % band; SEM-Geo-I misleads as far as DAM (local privacy), wh
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw every figure the results allow; returns the files."""
+    """Draw every figure for which there are results, and return the files."""
     present = [source for source in NAMES if source in results.sources("figure8")]
     files = [_figure8(results, present, folder / "figure8.png")]
     for name, sources in (("figure9", SYNTHETIC), ("figure13", REAL)):
@@ -106,7 +106,7 @@ def _in_cells(results: Results, sources: list[str], path: Path) -> Path:
 
 
 def _estimators(results: Results, sources: list[str], path: Path) -> Path:
-    """A column for each data set, size and ε; four estimators in each."""
+    """Draw the four estimators, with one column for each data set, size and ε."""
     rows = sorted(
         (point for point, method, metric in results.values if (method, metric) == ("ours", "EMD")),
         key=lambda point: (len(point.figure), point.figure, sources.index(point.source), point.x),
@@ -133,7 +133,7 @@ def _estimators(results: Results, sources: list[str], path: Path) -> Path:
 
 
 def _local_privacy(path: Path) -> Path:
-    """The paper's adversary, a better one, and the loss that each mechanism really has."""
+    """Draw the errors of the paper's adversary and the best adversary, and the true privacy loss of each mechanism."""
     title = "Local privacy is no promise · 15 × 15 cells, all cells equally likely"
     figure, axes = panels(1, 2, title, width=5)
     losses = [3.5, 4, 5, 6, 7, 8, 9]
@@ -165,7 +165,7 @@ def _local_privacy(path: Path) -> Path:
 
 
 def _beyond_one_cell(points: list[Point]) -> list[Point]:
-    """On one cell every map is right, and a logarithm has no zero."""
+    """Leave out maps of one cell: their error is 0, which a logarithmic axis cannot show."""
     return [point for point in points if "cells" not in point.figure or point.x > 1]
 
 

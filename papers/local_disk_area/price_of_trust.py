@@ -1,11 +1,12 @@
-"""The price of trusting nobody: the same people, the same epsilon, a curator's map and one from local reports.
+"""Compare a curator's map with a map from local reports, for the same people and the same epsilon.
 
     python papers/local_disk_area/price_of_trust.py            writes price_of_trust.json and price_of_trust.png
     python papers/local_disk_area/price_of_trust.py --quick    a few points, in under 30 seconds; writes nothing
 
-Everybody has one point, drawn from all check-ins, and every map is compared with the map of all check-ins. The curator
-publishes with ``hz.central.default``; nobody is trusted with ``hz.local.DiskArea`` and ``hz.local.estimate``. Exits
-with 1 when reports make a better map than a curator somewhere, or when a hundred times the people make no better one.
+Each person has one point, drawn from all check-ins, and every map is compared with the map of all check-ins. The
+curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.DiskArea`` and
+``hz.local.estimate``. Exits with 1 if a map from reports is better than the curator's map of the same people, or if a
+hundred times as many people do not improve the map.
 """
 
 from __future__ import annotations
@@ -42,15 +43,15 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 CURATOR, NOBODY, NO_PRIVACY = "a curator", "nobody", "no privacy"
 FEW = 1000
-"""How many people the curator has whose map the reports should reach."""
+"""The number of people of the curator's map whose accuracy the reports should reach."""
 
-# Okabe and Ito's colours; filled marks for a curator, open ones for nobody.
+# Okabe and Ito's colours; filled markers are a curator's maps, open markers are maps from reports.
 COLOURS = {1: ("#D55E00", "s"), 3.5: ("#009E73", "^"), 5: ("#0072B2", "o")}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """So many people, on d × d cells."""
+    """One trial: the number of people, the epsilon and the d × d cells."""
 
     data: str
     size: int
@@ -60,7 +61,7 @@ class Trial:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print the table, write and draw."""
+    """Run all trials, print the table, and write the results and the picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few points of a synthetic city; nothing is written")
     quick = parser.parse_args(arguments).quick
@@ -70,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     needed = _all_needed(results)
     print("\n".join(_table(results)))
     for place, people in needed.items():
-        print(f"{place}: {people} people who trust nobody make the map of a curator's {FEW:,}")
+        print(f"{place}: reports of {people} people make a map as accurate as a curator's map of {FEW:,}")
     if not quick:
         _write(results, needed)
         draw(results, trials[0][1].data, HERE / "price_of_trust.png")
@@ -84,7 +85,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _trials(config: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[tuple[Point, Trial]]:
     data = chosen["data"]
     if data != "city" and data_file(config["data"][data]["file"]) is None:
-        print(f"{config['data'][data]['file']} is not here: a synthetic city instead. Set HEATHAZE_DATA to its folder.")
+        file = config["data"][data]["file"]
+        print(f"{file} was not found; a synthetic city replaces it. Set HEATHAZE_DATA to its folder.")
         data = "city"
     finer = chosen["finer"]
     rows = [
@@ -107,7 +109,7 @@ def _trials(config: Mapping[str, Any], chosen: Mapping[str, Any]) -> list[tuple[
 
 
 def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """The earth mover's distance of three maps of the same people from the map of all check-ins."""
+    """The earth mover's distances of three maps of the same people from the map of all check-ins."""
     grid, points = _points(trial.data, trial.size, json.dumps(config["data"].get(trial.data, {})))
     cells = _cells(grid, points)
     truth = np.bincount(cells, minlength=grid.cells).reshape(grid.shape)
@@ -156,9 +158,10 @@ def _cells(grid: hz.Grid, points: np.ndarray) -> np.ndarray:
 
 
 def people_needed(results: Results, figure: str, source: str) -> float:
-    """How many people's reports make the map that a curator makes of :data:`FEW`; infinite beyond what was measured.
+    """The number of people whose reports make a map as accurate as a curator's map of :data:`FEW` people.
 
-    Between two measured numbers, EMD is a straight line over the logarithms of both.
+    Between two measured numbers of people, EMD is interpolated linearly in logarithms. The result is infinite if even
+    the largest measured number of people does not suffice.
     """
     series = results.series(figure, source)
     wanted = math.log(results.mean(series[0], CURATOR, "EMD"))
@@ -180,7 +183,7 @@ def _all_needed(results: Results) -> dict[str, str]:
 
 
 def _rounded(needed: float, most: float) -> str:
-    """Two digits: more are not known."""
+    """Round a number of people to two digits, which is its accuracy."""
     return f"{float(f'{needed:.2g}'):,.0f}" if math.isfinite(needed) else f"over {most:,.0f}"
 
 
@@ -228,7 +231,7 @@ def _write(results: Results, needed: Mapping[str, str]) -> None:
 
 
 def draw(results: Results, data: str, path: Path) -> Path:
-    """EMD over people for two sizes of the grid, and how many people nobody's trust costs."""
+    """Draw EMD over the number of people for two grids, and the number of reports that equal a curator's map."""
     place = {"gowalla": "check-ins in New York", "city": "a synthetic city"}[data]
     figure, axes = panels(1, 3, f"The price of trusting nobody · {place}, one point a person", height=4.1)
     for axis, name in zip(axes, ("d = 64", "d = 256"), strict=False):

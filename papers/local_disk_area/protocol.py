@@ -1,4 +1,4 @@
-"""One trial: people report through every mechanism, a map is estimated from the reports, its distance is measured."""
+"""One trial of the local model: people report through each mechanism, and the map estimated from them is measured."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from heathaze.local.expectation_maximisation import expectation_maximisation
 HERE = Path(__file__).resolve().parent
 
 METRICS = {"W2": -1, "EMD": -1, "SIM": 1}
-"""1: more is better, −1: less is better."""
+"""1 for a metric where a larger value is better, −1 where a smaller value is better."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What to run: mechanisms with the paper's EM, or estimators on the reports of DAM.
+    """The parameters of one trial: mechanisms with the paper's EM, or estimators on the reports of DAM.
 
-    ``radius`` is that of the discs, the paper's (rounded down) if left out; ``subset`` are k and epsilon of SEM-Geo-I.
+    ``radius`` is the radius of the discs in cells; if left out, it is the paper's, rounded down. ``subset`` holds the
+    set size k and the epsilon of SEM-Geo-I.
     """
 
     source: str
@@ -43,7 +44,7 @@ class Trial:
 
 
 def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """W2 of every mechanism's map; EMD and SIM of every estimator's. All see the same people and the same luck."""
+    """W₂ of every mechanism's map, or EMD and SIM of every estimator's map, with the same people and random words."""
     shares = truth(trial.source, trial.run, trial.size, config)
     cells = people(shares, trial.reports, seed_of("people", trial.source, trial.run, trial.size))
     luck = seed_of("reports", trial.source, trial.run, trial.size, trial.epsilon)
@@ -61,7 +62,7 @@ def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, floa
 
 
 def mechanism_of(trial: Trial, settings: Mapping[str, Any]) -> Any:
-    """A mechanism of the paper, with the paper's choices."""
+    """Make a local mechanism by its name in the paper, with the paper's parameters."""
     chosen: dict[str, Any] = dict(settings)
     kind = chosen.pop("mechanism")
     grid, epsilon = square(trial.size), trial.epsilon
@@ -74,11 +75,11 @@ def mechanism_of(trial: Trial, settings: Mapping[str, Any]) -> Any:
 
 
 def likeliest(mechanism: Any, tallies: np.ndarray) -> np.ndarray:
-    """The paper's estimate: EM until the likelihood hardly rises."""
+    """The paper's estimate of the map: EM until the likelihood hardly rises."""
     channel = mechanism.channel()
     if not isinstance(channel, Marginals):
         return expectation_maximisation(channel, tallies).density
-    # Rows and columns were reported by different people: their two distributions, and nothing about how they go along.
+    # Different people reported rows and columns, so only the two marginal distributions can be estimated.
     parts = np.split(tallies, [channel.down.shape[1]])
     down, across = (
         expectation_maximisation(Matrix((len(matrix), 1), matrix), part).density[:, 0]
@@ -88,11 +89,11 @@ def likeliest(mechanism: Any, tallies: np.ndarray) -> np.ndarray:
 
 
 def estimated(name: str, mechanism: Any, tallies: np.ndarray, steps: int) -> np.ndarray:
-    """A map from the reports of DAM."""
+    """Estimate a map from reports of DAM with one of the compared estimators."""
     channel = mechanism.channel()
     match name:
         case "EM":
-            # One plain step after the other, as the independent implementation does; leaps go further and overfit more.
+            # Plain EM steps, as in the independent implementation; accelerated steps go further and overfit more.
             return expectation_maximisation(channel, tallies, accelerate=False).density
         case "EM, 60 steps":
             return expectation_maximisation(channel, tallies, steps=steps, tolerance=0.0, accelerate=False).density

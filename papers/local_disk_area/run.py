@@ -1,9 +1,10 @@
-"""Figures 8, 9 and 13 of "Numerical Estimation of Spatial Distributions under Differential Privacy" (Du et al. 2024).
+"""Reproduce "Numerical Estimation of Spatial Distributions under Differential Privacy" (Du et al. 2024).
 
     python papers/local_disk_area/run.py            everything, with pictures
     python papers/local_disk_area/run.py --quick    the claims on few runs, in under 30 seconds
 
-Prints a table of claim, the paper's value and ours. Exits with 1 when a claim does not hold.
+Repeats figures 8, 9 and 13. Prints a table of the claims, the paper's values and ours. Exits with 1 if a claim does not
+hold.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from protocol import HERE, measure
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print, and say with the exit code whether every claim holds."""
+    """Run the trials and print the claims; the exit code is 1 if a claim does not hold."""
 
     def files(config: dict) -> list[str]:
         return [made["file"] for made in config["data"].values() if "file" in made]

@@ -1,4 +1,4 @@
-"""The data sets: three synthetic ones, made anew in every run, and two real ones where their files are."""
+"""The data sets: three synthetic ones, drawn anew in every run, and two real ones if their files exist."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from harness.data import columns_of, data_file, seed_of
 
 
 def present(name: str, config: Mapping[str, Any]) -> bool:
-    """Can this data set be had?"""
+    """Whether a data set is available: synthetic, or real and its file exists."""
     file = config["data"][name].get("file")
     return file is None or data_file(file) is not None
 
 
 def truth(name: str, run: int, size: int, config: Mapping[str, Any]) -> np.ndarray:
-    """The distribution of the points of a data set over size × size cells, south first; it sums to 1."""
+    """The distribution of a data set's points over size × size cells, with the southern row first; it sums to 1."""
     made = config["data"][name]
     if "file" in made:
         path = data_file(made["file"])
@@ -31,20 +31,23 @@ def truth(name: str, run: int, size: int, config: Mapping[str, Any]) -> np.ndarr
 
 
 def people(shares: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """The cells of people drawn from a distribution."""
+    """Draw people from a distribution over cells, and return their cells."""
     held = np.random.default_rng(seed).multinomial(count, shares.ravel())
     return np.repeat(np.arange(shares.size), held)
 
 
 def _in_box(x: np.ndarray, y: np.ndarray, made: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """What the data set consists of: points in the box, as in the paper."""
+    """Load or draw the points of a data set in its box, as in the paper."""
     (west, east), (south, north) = made["x"], made["y"]
     inside = (west <= x) & (x < east) & (south <= y) & (y < north)
     return x[inside], y[inside]
 
 
 def _index(values: np.ndarray, side: tuple[float, float], size: int) -> np.ndarray:
-    """⌊(v − low) · d / L⌋; the few normal points outside of the box are moved to its border (errata E1-6)."""
+    """The cell index ⌊(v − low) · d / L⌋ of each coordinate v in a box of length L with d cells.
+
+    The few normal points outside the box are moved to its border (errata E1-6).
+    """
     low, high = side
     return np.clip(np.floor((values - low) / (high - low) * size), 0, size - 1).astype(np.int64)
 

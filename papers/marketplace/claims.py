@@ -1,4 +1,4 @@
-"""What the paper says and what the library must reach, as statements that a number can contradict."""
+"""The claims of the paper on private data summarization, and goals for the library, as tests on the results."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from heathaze.privacy.audit import audit
 from heathaze.privacy.randomness import Simulation
 
 DEPARTURES: frozenset[str] = frozenset()
-"""What does not repeat (README), by the text of the claim."""
+"""The texts of the claims that do not hold here; the README explains them."""
 
 INSTANCES = 300
 
 
 def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Claim]:
-    """Every claim that the results can speak to."""
+    """All claims that the available results can test."""
     found = [*_bids(config), *_accounting(), *_auction(), *_hashes()]
     for name in results.sources(OVER_EPSILON):
         found += _over_epsilon(results, config, name)
@@ -125,7 +125,7 @@ def _auction() -> Iterator[Claim]:
         ("as printed it breaks ε = 0.1 (E2-6)", PrintedAuction(epsilon), True),
         ("with logistic coins an attack on ε = 0.1 fails", RepairedAuction(epsilon, 0.05), False),
     ):
-        # The first owner looks whether it is asked; another one has one record more, or not.
+        # The first owner observes whether it is asked; the neighbouring datasets differ in one record of another owner.
         found = audit(
             auction, low, high, lambda asked: float(asked[0]), runs=5_000, randomness=Simulation(1)
         )  # fmt: skip
@@ -220,7 +220,7 @@ def _golden(results: Results, config: Mapping[str, Any], point: Point) -> Iterat
 
 
 def _times(results: Results, name: str, point: Point, reference: str, most: float) -> Claim:
-    """At most so many times the MMD² of a reference; on few runs, by two standard errors."""
+    """The claim that MMD² is at most a multiple of a reference's; with few runs, two standard errors are allowed."""
     ours, theirs = results.of(point, HERDING, MMD), results.of(point, reference, MMD)
     ratio = float(ours.mean() / theirs.mean())
     gaps = ours - most * theirs

@@ -1,4 +1,4 @@
-"""What is varied, as lists of trials."""
+"""List the trials of the marketplace: data sets, ε, numbers of points and of owners, and points seen."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from protocol import HERDING, POOL, PRIVATE, REFERENCES, ROUNDS, UNIFORM, Trial
 from sources import available
 
 EPSILON = 2
-"""Where it is not varied."""
+"""The ε of trials that vary something else."""
 
 OVER_EPSILON, OVER_POINTS, OVER_SEEN, OVER_OWNERS = "over epsilon", "over points", "over seen", "over owners"
 
 
 def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
-    """All trials of a full or a quick run; those of one market one after the other, since they share much."""
+    """All trials of a full or a quick run; trials of one market follow each other, because they share computations."""
     chosen = config[mode]
     return [
         trial

@@ -1,4 +1,4 @@
-"""The pictures: errors over ε, over the number of points, over what the curator sees, and who is asked."""
+"""Draw MMD² over ε, over the number of points and over the points seen, and the probability of being asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from protocol import EXACT, GREEDY, HERDING, MMD, NETWORK, POOL, PRIVATE, RIGHT,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, told apart by every kind of eye; marker and dash say the same once more.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; marker and dash differ too.
 STYLES = {
     HERDING: ("#0072B2", "o", "-"),
     ROUNDS: ("#D55E00", "s", "-"),
@@ -35,7 +35,7 @@ ROWS = ((MMD, "MMD² to target points held out"), (SVM, "accuracy, linear SVM"),
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw every figure the results allow; returns the files."""
+    """Draw every figure for which there are results, and return the files."""
     files = [
         _over(results, OVER_EPSILON, "privacy loss ε of a record (δ = 1e-6)", folder / "over_epsilon.png"),
         _auction(folder / "auction.png"),
@@ -107,7 +107,7 @@ def _parsimony(results: Results, path: Path) -> Path:
 
 
 def _auction(path: Path) -> Path:
-    """Odds of being asked, and what an owner learns from not being asked."""
+    """Draw the probability of being asked, and the privacy loss of not being asked."""
     drawn, axes = panels(1, 2, "Who is asked for a point · stated ε = 0.1 a round", width=4.8, height=3.2)
     ranks = np.arange(1, 81)
     stated = Fraction(1, 10)

@@ -1,4 +1,4 @@
-"""The paper as printed. NOT PRIVATE: for showing what is wrong with it (errata part 3), and for nothing else."""
+"""The paper's algorithms as printed. NOT PRIVATE: used only to show their errors (errata E2-1 to E2-10)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from heathaze.privacy.randomness import Randomness
 
 
 def printed_bid(hashes: np.ndarray, target_mean: np.ndarray, summary_mean: np.ndarray, round_: int) -> np.ndarray:
-    """NOT WHAT IT SAYS: g_ℓ·h − g̃·h · ℓ/(ℓ + 1), with the two terms swapped (E2-1)."""
+    """The bid as printed, with its two terms swapped: g_ℓ·h − g̃·h · ℓ/(ℓ + 1) (E2-1).
+
+    Here h is the hash of a point, g̃ the mean hash of the target, g_ℓ that of the summary, and ℓ the round.
+    """
     return hashes @ summary_mean - hashes @ target_mean * (round_ / (round_ + 1))
 
 
 @dataclass(frozen=True)
 class Bids:
-    """On how many instances a bid takes the point of the best marginal gain, and of the worst."""
+    """The numbers of instances in which each bid chooses the point with the largest or smallest marginal gain."""
 
     instances: int
     corrected: int
@@ -35,7 +38,10 @@ class Bids:
 
 
 def bids_on_instances(instances: int, *, candidates: int = 50, seeds: int = 10, seed: int = 0) -> Bids:
-    """Random instances: a seed set, some points taken, candidates, and a target elsewhere."""
+    """Compare the printed and corrected bids with brute force on random instances.
+
+    Each instance has a seed set, points already chosen, candidates, and a target around another place.
+    """
     corrected = printed = worst = by_round = 0
     for number in range(instances):
         rng = np.random.default_rng([seed, number])
@@ -58,7 +64,7 @@ def bids_on_instances(instances: int, *, candidates: int = 50, seeds: int = 10, 
 def printed_choice(
     hashes: np.ndarray, target_mean: np.ndarray, count: int, *, swapped: bool, reconsider: bool
 ) -> np.ndarray:
-    """The points of Algorithm 3 without any noise: with its bid or ours, with its line 16 or with winners removed."""
+    """The points that Algorithm 3 chooses without noise, with the printed bid or ours, and with or without line 16."""
     summed, rows, free = np.zeros(hashes.shape[1]), [], np.ones(len(hashes), dtype=bool)
     for q in range(count):
         mean = summed / max(q, 1)
@@ -75,7 +81,10 @@ def printed_choice(
 
 @dataclass(frozen=True)
 class PrintedAuction:
-    """NOT PRIVATE: who bids i-th highest is asked with probability e^{−ε(i − 1)}. Rank 1 is always asked (E2-6)."""
+    """The auction as printed, NOT PRIVATE: the i-th highest bid is asked with probability e^{−ε(i − 1)} (E2-6).
+
+    Rank 1 is always asked.
+    """
 
     epsilon: Fraction
 
@@ -90,7 +99,10 @@ class PrintedAuction:
 
 @dataclass(frozen=True)
 class RepairedAuction:
-    """The logistic coin of E2-6: 1/(1 + e^{ε(i − 1) − a}); the top bid is missed with probability 1/(1 + e^a)."""
+    """The repaired auction of E2-6, with a logistic coin: rank i is asked with probability 1/(1 + e^{ε(i − 1) − a}).
+
+    The highest bid is missed with probability 1/(1 + e^a).
+    """
 
     epsilon: Fraction
     missed: float
@@ -110,20 +122,23 @@ class RepairedAuction:
 
 
 def asked(bids: np.ndarray, odds, randomness: Randomness) -> np.ndarray:
-    """A coin for every owner, by the rank of its bid."""
+    """Throw a coin for every owner, with a probability that depends on the rank of its bid."""
     ranks = np.empty(len(bids))
     ranks[np.argsort(-bids, kind="stable")] = np.arange(1, len(bids) + 1)
     return randomness.uniforms(len(bids)) < odds(ranks)
 
 
 def not_asked_loss(epsilon: float, rank: int) -> float:
-    """ln of how much likelier "not asked" is one rank below; infinite for rank 1, which is always asked."""
+    """The privacy loss of "not asked": the logarithm of the ratio of its probabilities at a rank and the next rank.
+
+    The loss is infinite for rank 1, which is always asked.
+    """
     here, below = -math.expm1(-epsilon * (rank - 1)), -math.expm1(-epsilon * rank)
     return math.inf if here == 0 else math.log(below / here)
 
 
 def first_honest_rank(epsilon: float) -> int:
-    """The first rank from which "not asked" keeps the stated ε."""
+    """The first rank from which the privacy loss of "not asked" is at most the stated ε."""
     rank = 1
     while not_asked_loss(epsilon, rank) > epsilon:
         rank += 1
@@ -134,9 +149,9 @@ def first_honest_rank(epsilon: float) -> int:
 
 
 def choice_loss(rate: float, dimension: int, change: float) -> float:
-    """The loss that a choice with odds exp(rate · ψ) attains when every ψ may move by ``change``: enumerated.
+    """The privacy loss of a choice with probability ∝ exp(rate · ψ), if every score ψ changes by at most ``change``.
 
-    One coordinate's ψ rises by it, all others' fall by it; this is the worst case.
+    The worst case is enumerated: one score rises by ``change``, and all others fall by ``change``.
     """
     before = np.array([0.0, *[change] * (dimension - 1)]) * rate
     after = np.array([change, *[0.0] * (dimension - 1)]) * rate
@@ -145,7 +160,10 @@ def choice_loss(rate: float, dimension: int, change: float) -> float:
 
 
 def composed(steps: Sequence[tuple[float, int]], delta: float) -> tuple[float, float]:
-    """Theorem 7 (Kairouz, Oh, Viswanath): the second of its three bounds, and the least; steps are (ε, how many)."""
+    """The ε of many steps by theorem 7 (Kairouz, Oh, Viswanath): the second bound, and the smallest of the three.
+
+    Steps are given as pairs of an ε and the number of steps with this ε.
+    """
     total = sum(count * epsilon for epsilon, count in steps)
     drift = sum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in steps)
     squares = sum(count * 2 * epsilon**2 for epsilon, count in steps)
@@ -155,20 +173,20 @@ def composed(steps: Sequence[tuple[float, int]], delta: float) -> tuple[float, f
 
 
 def concentrated(steps: int, delta: Fraction) -> float:
-    """What steps of h₂ with ε = 0.01 cost in zCDP where one record is replaced: 4ε for the choice, 2ε for the noise."""
+    """The ε of steps of h₂ by zCDP, if one record is replaced: with ε = 0.01, a choice costs 4ε and its noise 2ε."""
     choices, noises = PureSteps(Fraction(1, 25), steps, True), PureSteps(Fraction(1, 50), steps, False)
     return float(compose([choices, noises], delta).epsilon)
 
 
 def summary_epsilon(points: int, iterations: int = 5) -> float:
-    """ε of one step of h₂ on the summary, section 4: 0.01/√(p T)."""
+    """The ε of one step of h₂ on the summary by section 4: 0.01/√(p T) for p rounds of T steps."""
     return 0.01 / math.sqrt(points * iterations)
 
 
 def correlations(points: int, rounds: Sequence[int], *, seeds: int = 150, dimension: int = 140, seed: int = 0):
-    """Of what h₂ says of the summary with its true mean, after so many rounds from a perfect start (E2-4).
+    """The correlation of h₂'s estimate of the summary with the true mean, some rounds after a perfect start (E2-4).
 
-    Every round has 5 steps of Algorithm 2 with the printed ε; the distribution goes on from the last round.
+    Every round takes 5 steps of Algorithm 2 with the printed ε, and starts from the distribution of the round before.
     """
     rng = np.random.default_rng(seed)
     epsilon = summary_epsilon(points)
@@ -197,7 +215,7 @@ def correlations(points: int, rounds: Sequence[int], *, seeds: int = 150, dimens
 
 
 def _means(tilts: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Mean of s under odds exp(tilt · s) on the grid, for each tilt."""
+    """The mean of s on the grid with probabilities ∝ exp(tilt · s), for each tilt."""
     exponents = tilts[:, None] * grid
     odds = np.exp(exponents - exponents.max(axis=1, keepdims=True))
     return (odds @ grid) / odds.sum(axis=1)
@@ -213,7 +231,7 @@ def _tilt(mean: float, grid: np.ndarray) -> float:
 
 
 def beta(size: int) -> Fraction:
-    """Equation 20 worked out: how small kernel values must be for J to be submodular at a set of this size (E2-10)."""
+    """The largest kernel value at which J is submodular on sets of this size, by equation 20 (E2-10)."""
 
     def a(s: int) -> Fraction:
         return -Fraction(1, s)
@@ -225,7 +243,7 @@ def beta(size: int) -> Fraction:
 
 
 def inverted(seed: int, *, columns: int = 10, frequencies: int = 70) -> float:
-    """How far the point that Gauss and Newton find from its hash alone lies from the truth (E2-8)."""
+    """The distance between a point and its reconstruction from the hash h₁ by the Gauss–Newton method (E2-8)."""
     features = Features(columns, gamma=0.1, frequencies=frequencies, seed=seed)
     truth = np.random.default_rng(seed).uniform(0, 1, columns)
     wanted = features.of(truth[None])[0]

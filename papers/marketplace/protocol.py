@@ -1,4 +1,4 @@
-"""One trial: a market, a way to choose points from it, and how well the points stand for the target."""
+"""One trial of the marketplace: choose points from a market, and measure how well they represent the target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heathaze.marketplace.roles import buy
 from heathaze.privacy.randomness import Simulation
 
 HERDING, ROUNDS = "herding", "rounds"
-"""``Herding`` and ``PrivateGreedy``; seeds and expected.json have these names."""
+"""The private methods, ``Herding`` and ``PrivateGreedy``, by their names in seeds and expected.json."""
 
 EXACT, GREEDY, POOL, RIGHT, TARGET_ONLY, UNIFORM = (
     "exact greedy", "greedy", "random pool", "right owner", "target only", "uniform",
@@ -33,8 +33,10 @@ MMD, SVM, NETWORK, SEEN, SHARE = "MMD2", "SVM", "network", "seen", "right"
 
 @dataclass(frozen=True)
 class Trial:
-    """Some ways to choose in one market. ``owners`` is into how many it is cut, 0 for as it is; ``learn`` says whether
-    classifiers are trained on what is chosen.
+    """The parameters of one trial: the market, and the methods that choose points in it.
+
+    ``owners`` is the number of owners into which the market is divided; 0 keeps the owners as they are. ``learn`` says
+    whether classifiers are trained on the chosen points.
     """
 
     name: str
@@ -48,7 +50,7 @@ class Trial:
 
 
 def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """How each way does; all of them see the same market."""
+    """Measure each method; all methods of a trial see the same market."""
     most = max(trial.points, *config["full"]["points"][trial.name])
     return {
         method: _private(trial, method, config)
@@ -61,7 +63,7 @@ def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, floa
 
 
 class _Key(dict):
-    """A config that can be the key of a cache: there is one in a process."""
+    """The settings as a hashable object, for the key of a cache. There is one configuration in a process."""
 
     def __hash__(self) -> int:
         return 0
@@ -76,7 +78,7 @@ def _market(name: str, run: int, owners: int, config: _Key) -> Scene:
 def _reference(
     name: str, run: int, method: str, points: int, most: int, seen: float, owners: int, learn: bool, config: _Key
 ) -> dict[str, float]:
-    """Once in a process, whatever the epsilon."""
+    """The scores of a method that does not depend on epsilon; they are computed once in a process."""
     market = _market(name, run, owners, config)
     if method == POOL:
         luck = Simulation(seed_of("pool", name, run))
@@ -89,7 +91,7 @@ def _reference(
 
 @functools.lru_cache(maxsize=8)
 def _longest(name: str, run: int, method: str, most: int, owners: int, config: _Key) -> Chosen:
-    """The longest choice that will be asked for: it begins with the shorter ones."""
+    """The choice of the most points that any trial needs; the choice of fewer points is the first part of it."""
     market = _market(name, run, owners, config)
     match method:
         case "exact greedy":
@@ -103,7 +105,7 @@ def _longest(name: str, run: int, method: str, most: int, owners: int, config: _
             return uniform(right, most, Simulation(seed_of(RIGHT, name, run)))
         case "uniform":
             return uniform(market.owners, most, Simulation(seed_of(UNIFORM, name, run)))
-    raise ValueError(f"There is no way called {method}.")
+    raise ValueError(f"There is no method called {method}.")
 
 
 def _private(trial: Trial, method: str, config: Mapping[str, Any]) -> dict[str, float]:
@@ -125,7 +127,7 @@ def _private(trial: Trial, method: str, config: Mapping[str, Any]) -> dict[str, 
 
 
 def _scored(market: Scene, chosen: Chosen, seen: float, learn: bool) -> dict[str, float]:
-    """Against target points that took no part."""
+    """Score chosen points: MMD² to the held-out target points, points seen, share of the right owners, accuracies."""
     scores = {
         MMD: mmd_squared(market.held, chosen.points, market.features.gamma),
         SEEN: seen,
@@ -135,7 +137,7 @@ def _scored(market: Scene, chosen: Chosen, seen: float, learn: bool) -> dict[str
 
 
 def accuracies(market: Scene, chosen: Chosen) -> dict[str, float]:
-    """Of a linear SVM and of a network with 32 hidden units, trained on the chosen points."""
+    """The accuracies of a linear SVM and of a network with 32 hidden units, trained on the chosen points."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
     from sklearn.svm import LinearSVC

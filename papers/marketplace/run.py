@@ -1,11 +1,11 @@
-"""Appendix G of "Differentially Private Distributed Data Summarization under Covariate Shift" (Sarpatwar et al.).
+"""Reproduce appendix G of "Differentially Private Distributed Data Summarization" (Sarpatwar et al. 2019).
 
     python papers/marketplace/run.py            everything, with pictures
     python papers/marketplace/run.py --quick    the claims on few runs, in about half a minute
 
 With --write-expected a full run also writes the tables of README.md.
 
-Prints a table of claim, the paper's value and ours. Exits with 1 when a claim does not hold.
+Prints a table of the claims, the paper's values and ours. Exits with 1 if a claim does not hold.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tables import filled_in
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print, and say with the exit code whether every claim holds."""
+    """Run the trials and print the claims; the exit code is 1 if a claim does not hold."""
 
     def files(config: Config) -> list[str]:
         return [config[name]["file"] for name in ("mnist", "adult")]

@@ -1,4 +1,4 @@
-"""Who owns what, and what is wanted: MNIST by digits, adult by countries, scikit-learn's digits."""
+"""The markets (owners and target): MNIST by digits, adult by countries of birth, and scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from heathaze.marketplace.study import Study
 HERE = Path(__file__).resolve().parent
 
 PAIRS = {"0, 1": (0, 1), "3, 4": (3, 4), "5, 6": (5, 6), "7, 8": (7, 8), "9, 2": (9, 2)}
-"""Owners by their digits, appendix G."""
+"""The digits of each owner, as in appendix G."""
 
 LATIN = "Latin America"
 COUNTRIES = {
@@ -40,7 +40,7 @@ OTHERS = "others"
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A market. ``right`` are the owners who hold what is wanted; ``held`` are target points that took no part."""
+    """A market. ``right`` are the owners with points like the target's; ``held`` are the held-out target points."""
 
     features: Features
     owners: Mapping[str, np.ndarray]
@@ -52,20 +52,20 @@ class Scene:
 
 
 def available(name: str, config: Mapping[str, Any]) -> bool:
-    """Is the data of a scene here?"""
+    """Whether the data of a market are available on this machine."""
     return "file" not in config[name] or data_file(config[name]["file"]) is not None
 
 
 @functools.lru_cache(maxsize=2)
 def _read(name: str, path: Path | None) -> tuple[np.ndarray, ...]:
-    """Points and labels; those of MNIST's test images too."""
+    """The points and labels of a data set, and those of MNIST's test images too."""
     if name == "digits":
         from sklearn.datasets import load_digits
 
         digits = load_digits()
         return digits.data / 16, digits.target
     if path is None:
-        raise FileNotFoundError(f"The data of {name} is not here.")
+        raise FileNotFoundError(f"The data file of {name} was not found. Set HEATHAZE_DATA to its folder.")
     if name == "mnist":
         with np.load(path) as file:
             return tuple(
@@ -79,7 +79,10 @@ def _read(name: str, path: Path | None) -> tuple[np.ndarray, ...]:
 
 
 def scene(name: str, run: int, config: Mapping[str, Any], *, owners: int = 0) -> Scene:
-    """The market of one run; other target points, other features, the same owners. Cut into ``owners`` if given."""
+    """The market of one run: target points and features differ between runs, owners do not.
+
+    If ``owners`` is given, the market is divided into so many owners.
+    """
     given = config[name]
     path = data_file(given["file"]) if "file" in given else None
     rng = np.random.default_rng(seed_of("scene", name, run))
@@ -137,7 +140,7 @@ def _countries(data: tuple[np.ndarray, ...], given: Mapping[str, Any], rng: np.r
 
 
 def _cut(market: Scene, owners: int, rng: np.random.Generator) -> Scene:
-    """The same market with every owner cut at random into as many parts, so that there are so many owners."""
+    """Divide every owner of a market at random into equally many smaller owners, up to a total number of owners."""
     parts = owners // len(market.owners)
     points, labels, right = {}, {}, []
     for name, table in market.owners.items():

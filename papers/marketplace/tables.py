@@ -1,4 +1,4 @@
-"""The tables of README.md, from the means of a full run and from its claims."""
+"""Make the tables of the README from the means and claims of a full run."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from protocol import (
 )
 
 Means = Mapping[str, Sequence[float]]
-"""Mean and standard error, named as in expected.json."""
+"""The mean and standard error of each result, by its name in expected.json."""
 
 CLAIMS = ("bid", "theorem", "MWEM", "auction", "hash", "mnist", "adult", "digits")
-"""How claims begin that have a place of their own."""
+"""The prefixes of claims that have their own table in the README."""
 
 MISSED = (0.05, 1e-3, 1e-6, 1e-9)
 
 
 def filled_in(readme: str, results: Results, config: Mapping[str, Any], claims: Sequence[Claim]) -> str:
-    """README.md with tables and claims between its marks."""
+    """The text of README.md with new tables of results and claims between its marks."""
     return with_claims(with_tables(readme, summary(results), config), claims, CLAIMS)
 
 
 def with_tables(readme: str, means: Means, config: Mapping[str, Any]) -> str:
-    """README.md with its tables as the means have them."""
+    """The text of README.md with new tables of results between its marks."""
     for name in config["full"]["runs"]:
         readme = between(readme, f"epsilon, {name}", _over_epsilon(means, config, name))
         readme = between(readme, f"points, {name}", _over_points(means, config, name))
@@ -109,7 +109,7 @@ def _of(means: Means, point: Point, method: str, metric: str = MMD) -> Sequence[
 
 
 def _accounting() -> Iterator[Sequence[str]]:
-    """Table E2-3 of the errata: the least of theorem 7's bounds."""
+    """The table of erratum E2-3: the smallest of theorem 7's bounds."""
     yield "", "claimed", "1 release a step", "2 releases", "a point set to zero", "a point replaced", "the same in zCDP"
     small = summary_epsilon(1000)
     for name, claimed, epsilon, steps, delta in (
@@ -124,7 +124,7 @@ def _accounting() -> Iterator[Sequence[str]]:
 
 
 def _asks() -> Iterator[Sequence[str]]:
-    """Table of E2-6: how many of 10,000 owners are asked."""
+    """The table of erratum E2-6: the number of owners, of 10,000, that are asked."""
     yield "ε of a coin", *(f"top bid missed once in {1 / missed:,.0f}" for missed in MISSED)
     for epsilon in ("0.02", "0.1", "0.5", "1"):
         coins = [RepairedAuction(Fraction(epsilon), missed).expected_asks(10**4) for missed in MISSED]

@@ -1,4 +1,4 @@
-"""What is computed and not drawn: Δ₂ over n, m and T, and which epsilon printed formulas really have."""
+"""Compute the sensitivity Δ₂ over n, m and T, and the true ε of the noise that the printed formulas give."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from heathaze.sensors.sensitivity import sensitivity
 
 @functools.lru_cache(maxsize=64)
 def rate(n: int, m: int, T: float) -> float:
-    """Δ₂ for reach 1 on the line, sources at candidates."""
+    """The sensitivity Δ₂ on the line for a reach of 1, with sources at the candidate places."""
     return sensitivity(Line(n, m, T), 1, between=False).per_length
 
 
 def scaling(config: Mapping[str, Any]) -> dict[str, tuple[list[float], list[float]]]:
-    """Δ₂ over n, m and T: where, and how large."""
+    """Δ₂ over n, m and T, as pairs of the values on the axis and Δ₂."""
     chosen = config["scaling"]
     usual = {name: chosen[name] for name in ("n", "m", "T")}
     return {
@@ -37,7 +37,7 @@ def scaling(config: Mapping[str, Any]) -> dict[str, tuple[list[float], list[floa
 
 
 def slope(x: Sequence[float], y: Sequence[float], low: float, high: float) -> float:
-    """Of log y over log x, between two x."""
+    """The slope of log y over log x between two values of x."""
     chosen = [place for place, value in enumerate(x) if low <= value <= high]
     return float(np.polyfit(np.log([x[place] for place in chosen]), np.log([y[place] for place in chosen]), 1)[0])
 
@@ -47,7 +47,7 @@ def slope(x: Sequence[float], y: Sequence[float], low: float, high: float) -> fl
 
 @dataclass(frozen=True)
 class Calibration:
-    """A way to choose σ: for which promise, and which one it keeps."""
+    """A formula for σ with its nominal ε and δ, and μ = Δ₂/σ, from which the true ε follows."""
 
     name: str
     where: str
@@ -57,12 +57,12 @@ class Calibration:
 
     @property
     def realised(self) -> float:
-        """The least ε at which (ε, δ) holds for Gaussian noise with μ = Δ/σ: Balle and Wang's formula, inverted."""
+        """The smallest ε for which Gaussian noise with μ = Δ₂/σ is (ε, δ)-private, by Balle and Wang's formula."""
         return float(get_epsilon_gaussian(1 / self.mu, self.delta))
 
 
 def calibrations(config: Mapping[str, Any]) -> list[Calibration]:
-    """Ours first, then those that one may read in the paper."""
+    """Our calibration of σ, followed by the formulas that can be read in the paper."""
     return list(_calibrations(config["scaling"]))
 
 
@@ -85,7 +85,7 @@ def _calibrations(chosen: Mapping[str, Any]) -> Iterator[Calibration]:
     yield made("each sensor for itself, printed constant", printed * alone)
     times = chosen["snapshots"]
     fields = [Line(n, m, one) for one in times]
-    # Each snapshot has the noise of its own Δ₂, so that is what the stacked vector is measured in.
+    # Each snapshot has noise proportional to its own Δ₂, so the stacked vector is divided by these before Δ₂ is taken.
     single = [rate(n, m, one) for one in times]
     parts = [n * np.diff(field.matrix, axis=1) / own for field, own in zip(fields, single, strict=True)]
     together = float(np.sqrt(sum((part**2).sum(axis=0) for part in parts)).max())
@@ -98,7 +98,7 @@ def _calibrations(chosen: Mapping[str, Any]) -> Iterator[Calibration]:
 
 
 def star_rates(n: int, tau: float) -> tuple[float, float]:
-    """Δ₂ of one edge of a star, and as table 2 prints it, without the factor n − 2."""
+    """The true Δ₂ of an edge of a star, and the printed Δ₂ of table 2, which lacks the factor n − 2."""
     gone, slow = math.exp(-tau * n), math.exp(-tau)
     between = (gone - slow) / (n - 1)
     field = Graph([(0, leaf) for leaf in range(1, n)], tau)
@@ -106,7 +106,7 @@ def star_rates(n: int, tau: float) -> tuple[float, float]:
 
 
 def stacked_rate(config: Mapping[str, Any]) -> float:
-    """Δ₂ of several snapshots taken as one vector, which is what is calibrated on."""
+    """Δ₂ of the vector of all readings in several snapshots, for which the noise is calibrated."""
     chosen = config["scaling"]
     fields = [Line(chosen["n"], chosen["m"], T) for T in chosen["snapshots"]]
     return sensitivity(Snapshots(fields), 1).per_length
@@ -118,9 +118,10 @@ def stacked_rate(config: Mapping[str, Any]) -> float:
 def best_possible(
     config: Mapping[str, Any], length: int, graphs: int, *, epsilon: float | None = None, runs: int = 2000
 ) -> tuple[float, float]:
-    """How often the likelier community is the right one when one unit source is known to exist: smallest, largest.
+    """The best possible rate of finding the right community of one unit source: the smallest and largest over graphs.
 
-    Over the graphs, by so many draws each; a source at every node equally likely. No method can do better.
+    The rate of each graph is the mean over so many draws, with the source at a uniformly random node. The guess is the
+    community with the larger posterior probability; no method is right more often.
     """
     settings = config["graph"] if epsilon is None else {**config["graph"], "epsilon": epsilon}
     found = [_best_on(number, length, frozen(settings), runs) for number in range(graphs)]

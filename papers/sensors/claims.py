@@ -1,4 +1,4 @@
-"""What the paper says, and what the library must reach, as statements that a number can contradict."""
+"""The claims of the paper on private sensor data, and goals for the library, as tests on the results."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DEPARTURES = frozenset(
         "fig. 3, edges between communities 2 long: the right community in 90 % of runs (basis pursuit)",
     }
 )
-"""What does not repeat (README), by the text of the claim."""
+"""The texts of the claims that do not hold here; the README explains them."""
 
 FEW = 20
-"""With fewer runs than this, two standard errors are granted."""
+"""With fewer runs than this, a goal may be missed by up to two standard errors."""
 
 
 def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Claim]:
-    """Every claim that the results can speak to."""
+    """All claims that the available results can test."""
     found: list[Claim] = []
     found += _figure1(results, config)
     for places in results.sources("table"):
@@ -46,7 +46,7 @@ def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[st
 
 
 def _exact(excused: list[Claim]) -> Claim:
-    """A departure that is none any more, or that no claim knows, has to leave the list."""
+    """The claim that every listed departure is a claim that does not hold; otherwise the list has to be corrected."""
     held = [claim.text for claim in excused if claim.holds]
     return Claim(
         "every departure that README.md names is one",
@@ -136,7 +136,7 @@ def _sweeps(results: Results) -> Iterator[Claim]:
         if not points:
             continue
         for method in (PURSUIT, POSTERIOR):
-            # Few sensors see too little of the line to be compared.
+            # With the fewest sensors the line is covered too sparsely to be compared.
             ends = [point for point in points if name == "n" or point.x >= 25]
             away = difference(1, results.of(ends[-1], method, "EMD"), results.of(ends[0], method, "EMD"))
             text = f"EMD over {name}: honest noise makes it the same for all ({method})"
@@ -255,7 +255,7 @@ def _lab(results: Results) -> Iterator[Claim]:
 
 
 def ratio_of(results: Results, point: Point, method: str, other: str) -> tuple[float, float]:
-    """Mean over mean, with its standard error, taken run by run."""
+    """The ratio of two means with its standard error, from paired runs."""
     one, two = results.of(point, method, "EMD"), results.of(point, other, "EMD")
     ratio = one.mean() / two.mean()
     return float(ratio), float((one - ratio * two).std(ddof=1) / np.sqrt(len(one)) / two.mean())

@@ -1,4 +1,4 @@
-"""The paper's figures as lists of trials."""
+"""List the trials behind the figures and tables on private sensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SWEEPS = ("n", "m", "T", "epsilon")
 
 
 def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
-    """All trials of a full or a quick run, those of one point one after the other."""
+    """All trials of a full or a quick run; trials of the same point follow each other."""
     chosen = config[mode]
     return [
         *_figure1(config, chosen),
@@ -24,7 +24,7 @@ def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
 
 
 def figure1_trial(config: Config, run: int, guesses: int) -> OnLine:
-    """Figure 1's setting."""
+    """A trial with the setting of figure 1."""
     line = config["line"]
     return OnLine(run, guesses, "figure 1", line["n"], line["m"], line["T"], "0")
 

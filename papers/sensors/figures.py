@@ -1,4 +1,4 @@
-"""The pictures: figures 1 to 3, the table, the error over n, m, T and ε, and the lab."""
+"""Draw figures 1 to 3, the table of errors, the error over n, m, T and ε, and the lab."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by every kind of eye; marker and dash say the same once more.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; marker and dash differ too.
 STYLES = {
     PURSUIT: ("#D55E00", "s", "--"),
     POSTERIOR: ("#0072B2", "o", "-"),
@@ -55,11 +55,11 @@ LABELS = {
     "epsilon": "privacy loss ε",
 }
 GUESSES = 400
-"""Of the posterior, for pictures."""
+"""The number of draws from the posterior for pictures."""
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw every figure the results allow; returns the files."""
+    """Draw every figure for which there are results, and return the files."""
     config = tomllib.loads((HERE / "config.toml").read_text(encoding="utf-8"))
     files = [
         _figure1(results, config, folder / "figure1.png"),
@@ -219,7 +219,7 @@ def _figure2(config: Config, path: Path) -> Path:
 
 
 def _figure3(config: Config, path: Path) -> Path:
-    """Average answers about one source, nodes placed by the two slowest modes of heat."""
+    """Draw the average answers about one source, with nodes placed by the two slowest modes of diffusion."""
     lengths = [int(length) for length in config["full"]["figure3"]["runs"]]
     shown = (PURSUIT, PRINTED, POSTERIOR)
     title = "Figure 3 · one unit source in the left community · n = 500, τ = 2, ε = 4, δ = 0.1, reach 1 edge"
@@ -231,7 +231,7 @@ def _figure3(config: Config, path: Path) -> Path:
         here = axes[row * len(shown) : (row + 1) * len(shown)]
         for axis, name in zip(here, shown, strict=True):
             shares = average[name] / max(average[name].sum(), 1e-12)
-            order = np.argsort(shares)  # Heavy nodes are drawn last.
+            order = np.argsort(shares)  # Nodes with large strengths are drawn last, so that they stay visible.
             colours = {"c": np.maximum(shares[order], 1e-5), "cmap": "cividis_r", "norm": _log(1e-4, 1e-1)}
             drawn = axis.scatter(x[order], y[order], s=12, **colours)
             axis.plot(x[source], y[source], "o", color="#D55E00", markersize=11, fillstyle="none", markeredgewidth=1.6)
@@ -253,13 +253,13 @@ def _said(shares: np.ndarray, silent: int) -> str:
 
 
 RUNS = 20
-"""Of figure 3's averages."""
+"""The number of runs whose average figure 3 shows."""
 
 
 def _averages(
     readings: Readings, length: int, shown: tuple[str, ...]
 ) -> tuple[int, dict[str, np.ndarray], dict[str, int]]:
-    """The same source every time; what each method says on average, and how often nothing."""
+    """The average answer of each method over runs with the same source, and the share of runs without an answer."""
     source, _, _ = read_graph(readings, OnGraph(0, GUESSES, 0, length))
     heat = readings.field.responses([source])[:, 0]
     sums = {name: np.zeros(readings.field.shape[1]) for name in shown}
@@ -276,9 +276,10 @@ def _averages(
 
 
 def _modes(laplacian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates of nodes by the second and third eigenvector, the first community on the left.
+    """Coordinates of nodes from the second and third eigenvector, with the first community on the left.
 
-    The third one is of a few nodes that hang on single edges; ranks show the others too.
+    The third eigenvector is large only at a few nodes with a single edge, so its ranks are used; they spread out the
+    other nodes too.
     """
     vectors = np.linalg.eigh(laplacian)[1]
     x, y = vectors[:, 1], vectors[:, 2]
@@ -341,7 +342,7 @@ def _label(axis: Axes, x: str, y: str) -> None:
 
 
 def _save_alone(figure: Figure, path: Path) -> Path:
-    """Without a legend."""
+    """Save a figure without a legend."""
     from PIL import Image
 
     drawn = io.BytesIO()

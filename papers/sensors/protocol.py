@@ -1,4 +1,4 @@
-"""One trial: sources heat a field, sensors read it and add noise, every method says where the sources are."""
+"""One trial of sensors: draw sources, add noise to the readings, and locate the sources with every method."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ POSTERIOR, KNOWN = "posterior", "posterior, known"
 UNIFORM, BEST = "uniform", "best possible"
 
 NOTHING = 1e-9
-"""Basis pursuit whose answer is weaker than this has found no source."""
+"""If the total strength of basis pursuit's answer is below this, it counts as no answer."""
 
 
 @dataclass(frozen=True)
 class OnLine:
-    """Two unit sources on the line. ``reach`` is "0" where the readings promise nothing and have the noise of figure 1;
-    ``places`` is a rule of config.toml, or "figure 1".
+    """The parameters of a trial with two unit sources on the line.
+
+    A ``reach`` of "0" means readings without a guarantee, with the noise of figure 1. ``places`` is a rule of
+    config.toml for the positions of the sources, or "figure 1".
     """
 
     run: int
@@ -49,7 +51,7 @@ class OnLine:
 
 @dataclass(frozen=True)
 class OnGraph:
-    """One unit source in the first community of a block model."""
+    """The parameters of a trial with one unit source in the first community of a block model."""
 
     run: int
     guesses: int
@@ -59,7 +61,7 @@ class OnGraph:
 
 @dataclass(frozen=True)
 class InRoom:
-    """Two unit sources in the lab."""
+    """The parameters of a trial with two unit sources in the lab."""
 
     run: int
     guesses: int
@@ -70,7 +72,7 @@ Trial = OnLine | OnGraph | InRoom
 
 
 def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """What each method makes of the same readings."""
+    """Run one trial: the errors of all methods on the same readings."""
     match trial:
         case OnLine():
             return _on_line(trial, config)
@@ -94,7 +96,7 @@ def _on_line(trial: OnLine, config: Mapping[str, Any]) -> dict[str, dict[str, fl
 
 
 def read_line(trial: OnLine, config: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, float]:
-    """The sources, readings with noise, and the deviation of the noise."""
+    """The strengths of the sources on the line, the noisy readings, and the standard deviation of the noise."""
     field = line_of(trial.n, trial.m, trial.T)
     if trial.places == "figure 1":
         truth = unit_sources(config["line"]["peaks"], trial.n)
@@ -110,7 +112,7 @@ def read_line(trial: OnLine, config: Mapping[str, Any]) -> tuple[np.ndarray, np.
 
 
 def line_answers(trial: OnLine, values: np.ndarray, sigma: float) -> dict[str, np.ndarray]:
-    """Strengths at the candidates, by every method."""
+    """The strengths at the candidate places of the line that each method finds."""
     field = line_of(trial.n, trial.m, trial.T)
     uniform = np.full(trial.n, 1 / trial.n)
     answers = {
@@ -124,20 +126,20 @@ def line_answers(trial: OnLine, values: np.ndarray, sigma: float) -> dict[str, n
 
 
 def _pursued(field: Field, values: np.ndarray, sigma: float, uniform: np.ndarray) -> np.ndarray:
-    """What basis pursuit says; who finds nothing knows nothing, and is scored as such."""
+    """The answer of basis pursuit, or the uniform answer if basis pursuit finds no source."""
     found = basis_pursuit(field, values, sigma)
     return found.strengths if found.objective > NOTHING else uniform
 
 
 @functools.lru_cache(maxsize=64)
 def line_of(n: int, m: int, T: float) -> Line:
-    """One line for all trials of a process."""
+    """The line with its sensors, made once for all trials of a process."""
     return Line(n, m, T)
 
 
 @functools.lru_cache(maxsize=64)
 def readings_on_line(n: int, m: int, T: float, reach: str, epsilon: str, delta: str) -> Readings:
-    """The same for its noise."""
+    """The readings (field, reach, ε and δ) of the line, made once for all trials of a process."""
     return Readings(line_of(n, m, T), reach, epsilon, delta)
 
 
@@ -159,14 +161,14 @@ def _on_graph(trial: OnGraph, config: Mapping[str, Any]) -> dict[str, dict[str, 
     for name, answer in graph_answers(field, values, sigma, trial.guesses).items():
         spread = answer if answer.sum() > NOTHING else np.full(len(answer), 1 / len(answer))
         share = float(spread[first].sum() / spread.sum())
-        # Without an answer half of the mass is on either side, which is not more than half.
+        # The uniform answer has exactly half of its mass in each community, so it does not count as right.
         found[name] = {"right": float(share > 0.5), "share": share, "EMD": source_emd(field, truth, spread)}
         found[name]["nothing"] = float(spread is not answer)
     return found
 
 
 def read_graph(readings: Readings, trial: OnGraph) -> tuple[int, np.ndarray, float]:
-    """A node of the first community, the readings of all nodes with noise, and the deviation of the noise."""
+    """A source in the first community, the noisy readings of all nodes, and the standard deviation of the noise."""
     nodes = readings.field.shape[1]
     seed = seed_of("source", trial.graph, trial.length, trial.run)
     source = int(np.random.default_rng(seed).integers(nodes // 2))
@@ -174,7 +176,7 @@ def read_graph(readings: Readings, trial: OnGraph) -> tuple[int, np.ndarray, flo
 
 
 def graph_answers(field: Field, values: np.ndarray, sigma: float, guesses: int) -> dict[str, np.ndarray]:
-    """Strengths at the nodes, by every method; that of basis pursuit may be nothing at all."""
+    """The strengths at the nodes that each method finds; the answer of basis pursuit may be zero everywhere."""
     from scipy.stats import chi2
 
     rows = field.shape[0]
@@ -190,9 +192,9 @@ def graph_answers(field: Field, values: np.ndarray, sigma: float, guesses: int) 
 
 
 def one_source_posterior(field: Field, values: np.ndarray, sigma: float) -> np.ndarray:
-    """How likely each node is the one unit source, all being equally likely before; exact, a column for each run.
+    """The exact posterior probability that each node is the one unit source, under a uniform prior; a column per run.
 
-    No method is right about the community more often than one that takes the likelier half of this.
+    No method finds the right community more often than choosing the community with the larger posterior probability.
     """
     from scipy.special import softmax
 
@@ -201,20 +203,20 @@ def one_source_posterior(field: Field, values: np.ndarray, sigma: float) -> np.n
 
 
 def frozen(settings: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Settings as the key of a cache."""
+    """The settings as a hashable object, for the key of a cache."""
     return tuple(sorted(settings.items()))
 
 
 @functools.lru_cache(maxsize=32)
 def readings_on_graph(number: int, length: int, settings: tuple[tuple[str, Any], ...]) -> Readings:
-    """A block model every node of which is a sensor."""
+    """The readings (field, reach, ε and δ) of a block-model graph with a sensor at every node."""
     graph = dict(settings)
     network = block_model(number, graph["nodes"], graph["within"], graph["between"], float(length))
     return Readings(Graph(network, graph["tau"]), graph["reach"], graph["epsilon"], graph["delta"])
 
 
 def graph_readings(number: int, length: int, config: Mapping[str, Any]) -> Readings:
-    """The same, for whoever draws or counts."""
+    """The readings (field, reach, ε and δ) of a graph by its number, for figures and tables."""
     return readings_on_graph(number, length, frozen(config["graph"]))
 
 
@@ -237,7 +239,7 @@ def _in_room(trial: InRoom, config: Mapping[str, Any]) -> dict[str, dict[str, fl
 
 
 def read_room(trial: InRoom, config: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, Readings]:
-    """Two places, the readings of the sensors with noise, and what made it."""
+    """The places of two sources in the lab, the noisy readings of the sensors, and the object that added the noise."""
     readings = readings_in_room(str(trial.epsilon), tuple(map(tuple, _sensors(config))), _frozen_room(config))
     places = pair_in_room(trial.run, config["lab"])
     heat = readings.field.responses(places).sum(axis=1)
@@ -257,6 +259,6 @@ def _frozen_room(config: Mapping[str, Any]) -> tuple[Any, ...]:
 
 @functools.lru_cache(maxsize=8)
 def readings_in_room(epsilon: str, sensors: tuple[tuple[float, ...], ...], room: tuple[Any, ...]) -> Readings:
-    """A room whose walls keep the heat."""
+    """The readings (field, reach, ε and δ) of the lab, a room with insulated walls."""
     size, T, cells, reach, delta = room
     return Readings(Plate(size, sensors, T, "insulated", candidates=cells), reach, epsilon, delta)

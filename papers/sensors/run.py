@@ -1,11 +1,11 @@
-"""Figures 1 to 3 of "Local Differential Privacy for Physical Sensor Data and Sparse Recovery" (Gilbert and McMillan).
+"""Reproduce "Local Differential Privacy for Physical Sensor Data and Sparse Recovery" (Gilbert and McMillan 2018).
 
     python papers/sensors/run.py            everything, with pictures
     python papers/sensors/run.py --quick    the claims on few runs, in about half a minute
 
 With --write-expected a full run also writes the tables of README.md.
 
-Prints a table of claim, the paper's value and ours. Exits with 1 when a claim does not hold.
+Prints a table of the claims, the paper's values and ours. Exits with 1 if a claim does not hold.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tables import filled_in
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print, and say with the exit code whether every claim holds."""
+    """Run the trials and print the claims; the exit code is 1 if a claim does not hold."""
 
     def files(config: Config) -> list[str]:
         return [config["lab"]["file"]]

@@ -1,4 +1,4 @@
-"""Where sources and sensors are: pairs on the line, block models, the lab."""
+"""Positions of sources and sensors: pairs of sources on the line, block models, and the lab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from heathaze.sensors.physics.network import Network
 
 
 def pair_on_line(run: int, n: int, rule: Mapping[str, Any], name: str) -> np.ndarray:
-    """Strengths of two unit sources at candidates; the same places for every n, as far as candidates allow."""
+    """The strengths of two unit sources at the n candidate places nearest to random positions.
+
+    The random positions are the same for every n.
+    """
     rng = np.random.default_rng(seed_of("pair", name, run))
     while True:
         places = rng.uniform(*rule["within"], 2)
@@ -25,20 +28,23 @@ def pair_on_line(run: int, n: int, rule: Mapping[str, Any], name: str) -> np.nda
 
 
 def unit_sources(places: np.ndarray | list[float], n: int) -> np.ndarray:
-    """Strength 1 at the candidate i/n, i = 1 … n, nearest to each place."""
+    """Strengths with a 1 at the candidate i/n (i = 1 … n) nearest to each place, and 0 elsewhere."""
     strengths = np.zeros(n)
     strengths[np.clip(np.rint(np.asarray(places) * n).astype(np.int64), 1, n) - 1] = 1
     return strengths
 
 
 def community(nodes: int) -> np.ndarray:
-    """To which of two communities of equal size each node belongs: 0 or 1."""
+    """The community (0 or 1) of each node; both communities have the same size."""
     return (2 * np.arange(nodes)) // nodes
 
 
 @functools.lru_cache(maxsize=16)
 def block_model(number: int, nodes: int, within: float, between: float, length: float) -> Network:
-    """A connected draw of the stochastic block model; edges between communities have this length, others 1."""
+    """Draw a connected graph from the stochastic block model.
+
+    Edges between communities have the given length, and edges inside a community have length 1.
+    """
     side = community(nodes)
     one, other = np.triu_indices(nodes, 1)
     odds = np.where(side[one] == side[other], within, between)
@@ -61,13 +67,13 @@ def _connected(ends: np.ndarray, nodes: int) -> bool:
 
 
 def lab_sensors(config: Mapping[str, Any]) -> np.ndarray | None:
-    """Positions of the lab's sensors in metres, (54, 2); nothing where the file is not."""
+    """The positions of the lab's sensors in metres, an array of shape (54, 2); None if the file is missing."""
     path = data_file(config["lab"]["file"])
     return None if path is None else np.stack(columns_of(path, "x_location", "y_location"), axis=1).astype(float)
 
 
 def pair_in_room(run: int, lab: Mapping[str, Any]) -> np.ndarray:
-    """Places of two sources in the room, (2, 2), in metres."""
+    """The places of two sources in the room, an array of shape (2, 2) in metres."""
     rng = np.random.default_rng(seed_of("room", run))
     size, margin = np.array(lab["size"], dtype=float), lab["margin"]
     while True:

@@ -1,4 +1,4 @@
-"""The tables of README.md, from the means of a full run and from its claims."""
+"""Make the tables of the README from the means and claims of a full run."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from harness.results import Point, Results
 from protocol import BEST, KNOWN, POSTERIOR, PRINTED, PURSUIT, UNIFORM
 
 Means = Mapping[str, Sequence[float]]
-"""Mean and standard error, named as in expected.json."""
+"""The mean and standard error of each result, by its name in expected.json."""
 
 METHODS = (PURSUIT, POSTERIOR, KNOWN, UNIFORM)
 CEILING = (4, 6, 8)
-"""Privacy losses at which figure 3 is asked for the best there is."""
+"""The values of ε for which the best possible rate of figure 3 is computed."""
 CLAIMS = ("fig. 1", "table", "fig. 2", "fig. 3", "EMD", "realised", "lab")
-"""How claims begin that have a place of their own."""
+"""The prefixes of claims that have their own table in the README."""
 
 
 def filled_in(readme: str, results: Results, config: Mapping[str, Any], claims: Sequence[Claim]) -> str:
-    """README.md with tables and claims between its marks."""
+    """The text of README.md with new tables of results and claims between its marks."""
     return with_claims(with_tables(readme, summary(results), config), claims, CLAIMS)
 
 
 def with_tables(readme: str, means: Means, config: Mapping[str, Any]) -> str:
-    """README.md with its tables as the means have them."""
+    """The text of README.md with new tables of results between its marks."""
     for name, rows in (
         ("table, apart", _table(means, config, "apart")),
         ("table, anywhere", _table(means, config, "anywhere")),
@@ -73,7 +73,7 @@ def _figure3(means: Means, config: Mapping[str, Any]) -> Iterator[Sequence[str]]
 
 
 def _ceiling(config: Mapping[str, Any]) -> Iterator[Sequence[str]]:
-    """From which ε on the community can be known."""
+    """The table of the best possible rate of finding the right community, by ε."""
     yield "ε", "no method can exceed"
     for epsilon in CEILING:
         low, high = best_possible(config, 1, config["full"]["figure3"]["graphs"], epsilon=epsilon)

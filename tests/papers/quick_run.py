@@ -43,7 +43,7 @@ def check_tables(folder, with_tables, means, mean, mark):
     assert with_tables(readme, means) == readme
     means[mean][0] *= 2
     assert with_tables(readme, means) != readme
-    with pytest.raises(ValueError, match=f"0 places for {mark}"):
+    with pytest.raises(ValueError, match=f"0 pairs of marks for {mark}"):
         with_tables(readme.replace(f"<!-- {mark} -->", ""), means)
 
 

@@ -46,7 +46,7 @@ def test_a_broken_claim_fails_the_run(noiseless, tmp_path):
     done = run("--config", noiseless, HEATHAZE_DATA=str(tmp_path))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "claims do not hold" in done.stderr
-    assert "population_rasters.npz is not here: synthetic data alone" in done.stdout
+    assert "population_rasters.npz was not found, so the run leaves it out" in done.stdout
     first = next(line for line in done.stdout.splitlines() if line.startswith("fig. 8, synthetic, 20,000 people"))
     assert first.endswith("NO")
 

@@ -68,16 +68,16 @@ def test_the_best_guess_is_better_and_at_best_by_half(seed):
 def test_refusals(adversary):
     with pytest.raises(InvalidInput, match="There is no unit 'km'"):
         adversary(np.eye(4), (2, 2), unit="km")
-    with pytest.raises(InvalidInput, match="a grid of 2 × 3 cells has 6 rows"):
+    with pytest.raises(InvalidInput, match="for a grid of 2 × 3 cells give 6 rows"):
         adversary(np.eye(4), (2, 3))
     for broken in (2 * np.eye(4), np.tile([1.5, -0.5], (4, 1)), np.full((4, 1), np.nan)):
-        with pytest.raises(InvalidInput, match="are no probabilities"):
+        with pytest.raises(InvalidInput, match="are not probabilities"):
             adversary(broken, (2, 2))
     for prior in ([1, 1, 1], [0, 0, 0, 0], [1, 1, 1, -1], [1, 1, 1, np.inf]):
-        with pytest.raises(InvalidInput, match="The prior is no weight for each of 4 cells"):
+        with pytest.raises(InvalidInput, match="The prior needs a finite weight of at least 0 for each of 4 cells"):
             adversary(np.eye(4), (2, 2), prior)
 
 
 def test_says_that_it_is_no_guarantee():
     for adversary in ADVERSARIES:
-        assert "Not a privacy guarantee" in adversary.__doc__
+        assert "is not a privacy guarantee" in adversary.__doc__

@@ -88,7 +88,7 @@ def test_a_broken_claim_fails_the_run(outcome, full, monkeypatch, tmp_path):
     code, said = outcome(full)
     assert code == 1
     assert "claims do not hold" in said.err
-    assert "intel_lab_mote_locations.parquet is not here: synthetic data alone" in said.out
+    assert "intel_lab_mote_locations.parquet was not found, so the run leaves it out" in said.out
     assert first(said).endswith("NO")
 
 
