@@ -1,4 +1,4 @@
-"""Buying training data of private owners that matches a private target."""
+"""Marketplace: buy training data from private owners so that the data matches a private target."""
 
 from heathaze.marketplace.attribution import attribution
 from heathaze.marketplace.auction import AskEveryone, AskPublicFew, LogisticAuction

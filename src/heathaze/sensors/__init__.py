@@ -1,7 +1,7 @@
-"""Sensors: readings of a field that hide the exact places of its sources, and recovery of sources from them.
+"""Sensors: noisy readings that hide the exact places of sources, and recovery of sources from noisy readings.
 
-:class:`Readings` adds the noise, :class:`NoisyReadings` is the public result, :func:`find_sources` locates sources in
-it.
+:class:`Readings` adds the noise, :class:`NoisyReadings` is the public result, and :func:`find_sources` locates sources
+from this result.
 """
 
 from heathaze.sensors.device import Card, Refused, Sensor
