@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -184,6 +187,31 @@ def test_visits_without_a_cell_are_added_up_over_the_parts() -> None:
         module._added_up([*parts, {"cell": cells[1:2], "mass": np.array([1])}], bound=10)
     with pytest.raises(SensitivityExceeded):
         module._added_up([*parts, {"cell": cells[2:], "mass": np.array([11])}], bound=10)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_large_files_are_kept_on_the_disk_and_weigh_the_same(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Any
+) -> None:
+    rng = np.random.default_rng(8)
+    table = {"who": rng.integers(0, 40, 3000), "x": rng.uniform(0, 4, 3000), "y": rng.uniform(0, 1, 3000)}
+    path = tmp_path / f"visits.{ending}"
+    (pq.write_table if ending == "parquet" else pa_csv.write_csv)(pa.table(table), path)
+    grid = Grid.plane(x=(0, 4), y=(0, 1), shape=(30, 30))
+    kept: list[str] = []
+    execute = duckdb_engine.DuckDB._execute
+    monkeypatch.setattr(duckdb_engine, "LARGE", 0)
+    monkeypatch.setattr(
+        duckdb_engine.DuckDB, "_execute", lambda engine, sql: kept.append(sql.split(" as ")[0]) or execute(engine, sql)
+    )
+    assert tools.as_cells(count(path, grid, person="who", at_most=20)) == (
+        tools.as_cells(count(table, grid, person="who", at_most=20))
+    )
+    assert "create table heathaze_raw" in kept
+    monkeypatch.setattr(duckdb_engine, "ROOM", 2**60)  # no disk has so much room
+    kept.clear()
+    count(path, grid, person="who", at_most=20)
+    assert "create temporary table heathaze_raw" in kept
 
 
 def test_a_count_that_exceeds_its_memory_uses_more(monkeypatch: pytest.MonkeyPatch, tools: Any) -> None:

@@ -71,6 +71,11 @@ class Files:
     rows: int | None = field(default=None, repr=False)
 
     @property
+    def size(self) -> int:
+        """Bytes of all files together, as they are stored."""
+        return sum(os.path.getsize(path) for path in self.paths)
+
+    @property
     def is_text(self) -> bool:
         """Whether the format holds numbers as text, so that reading them twice is slow."""
         return self.format is not Format.PARQUET

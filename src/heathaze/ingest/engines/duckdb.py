@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,9 +25,19 @@ from heathaze.ingest.source import Files, Format, check_parquet
 GIVEN = "heathaze_given"
 
 ROWS_A_PART = 2_000_000
-MOST_PARTS = 8
+MOST_PARTS = 5
 """The largest number of parts. Each part reads all visits again, so the number is bounded. Ten million visits are
 counted in 5 parts, which takes 0.5 GB instead of 0.8 to 1.0 GB and the same time."""
+
+LARGE = 2**30
+"""Bytes of files from which on their visits are kept in a database file instead of memory.
+
+They would not fit below the limit of memory. DuckDB would write them to the disk and read them back for every part,
+which takes a third more time than reading its own file.
+"""
+
+ROOM = 4
+"""How many times the size of the files a disk must have free for that: compressed files can grow."""
 
 MEGABYTES_A_THREAD = 512
 """The memory that DuckDB may use for each thread; data beyond this limit goes to the disk.
@@ -102,6 +113,8 @@ class DuckDB:
                 table, names = self._files(source, wanted)
             else:
                 table, names = self._memory(source, wanted)
+            if isinstance(source, Files) and source.size >= LARGE:
+                self._keep_on_disk(source.size)
             chosen = ", ".join(f"{_quoted(name)} as c{place}" for place, name in enumerate(names))
             self._execute(f"{self.keep.format(RAW)} select {chosen} from {table}")
             self.rows = self._execute(f"select count(*) from {RAW}")[0][0]
@@ -118,6 +131,13 @@ class DuckDB:
             canonical = ", ".join(f"{sql} as c{place}" for place, (sql, _) in enumerate(columns))
             self._execute(f"create temporary view {SOURCE} as select {canonical}, {flaw} as flaw from {RAW}")
         return [kind for _, kind in columns]
+
+    def _keep_on_disk(self, size: int) -> None:
+        """Keep tables in a file of our directory, if the disk has room for it."""
+        if shutil.disk_usage(self.directory).free > ROOM * size:
+            self._execute(f"attach {_text(self.directory + '/visits.duckdb')} as visits_on_disk")
+            self._execute("use visits_on_disk")
+            self.keep = "create table {} as"
 
     def check(self, source: Files, wanted: Sequence[str]) -> None:
         """Refuse files that DuckDB cannot read, before another engine, which would accept them, reads them."""
