@@ -40,6 +40,9 @@ def test_a_made_up_room_says_what_to_do_with_it(room: Heathaze) -> None:
 
 
 def test_protect_and_locate(room: Heathaze) -> None:
+    header, *rows = Path("room/readings.csv").read_text().splitlines()
+    stronger = [f"{at},{float(value) * 5}" for at, _, value in (row.rpartition(",") for row in rows)]
+    Path("room/readings.csv").write_text("\n".join([header, *stronger]) + "\n")  # far above the noise
     said = room("sensors", *PROTECT, "--out", "protected.csv")
     assert said.code == 0, said.err
     assert "sources of heat move by at most 0.2 metres in all" in said.out

@@ -114,7 +114,7 @@ def _facts(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
 def _print(facts: dict[str, Any], picture: Path | None) -> None:
     from rich.table import Table
 
-    columns = ("round", "regions", "ε", "noise (people)", "bytes sent", "bytes received", "people who answered")
+    columns = ("round", "regions", "ε", "noise (people)", "bytes sent", "received", "answered")
     table = Table(*columns, box=None, pad_edge=False)
     for row in facts["rounds"]:
         table.add_row(
