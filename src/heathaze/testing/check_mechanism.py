@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -188,11 +189,8 @@ def _watched_noise() -> Iterator[set[Fraction]]:
         drawn.add(Fraction(int(t), int(s)))
         return fill(words, out, t, s)
 
-    _samplers.fill_laplace = watch
-    try:
+    with mock.patch.object(_samplers, "fill_laplace", watch):
         yield drawn
-    finally:
-        _samplers.fill_laplace = fill
 
 
 def check_truth_without_noise(factory: Factory, resolves: int = 2**20) -> None:

@@ -128,8 +128,4 @@ def _middle(grid: Grid, cell: tuple[int, int]) -> tuple[float, float]:
 
 
 def _table(rows: Sequence[tuple[int, tuple[float, float]]]) -> Visits:
-    return {
-        "person": [person for person, _ in rows],
-        "x": [x for _, (x, _) in rows],
-        "y": [y for _, (_, y) in rows],
-    }
+    return {"person": [person for person, _ in rows], "x": [x for _, (x, _) in rows], "y": [y for _, (_, y) in rows]}

@@ -13,28 +13,31 @@ positions of each person alone, joined. With a person column, every person must 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from heathaze.domain.grid import Grid
-from heathaze.errors import HeathazeError, UnreadableData
+from heathaze.domain.quadtree import deinterleave
+from heathaze.errors import HeathazeError
 from heathaze.ingest.count import count
 from heathaze.ingest.positions import positions
 from heathaze.testing.neighbour_fuzz.sources import FILES, arrow_table, write
-from heathaze.testing.neighbour_fuzz.table import Cells, Table, Visit, as_cells
+from heathaze.testing.neighbour_fuzz.table import Cells, Table, Visit
 
+Found = TypeVar("Found")
 Reader = Callable[[Any, Grid, Mapping[str, Any]], Any]
 """A function from a source, a grid and the options of ``heathaze.count`` to Counts. It raises UnreadableData to refuse
 a source."""
 
-NOTHING = ("No visit lies inside the box", "not a single row")
-"""Parts of error sentences which mean that the counts are zero, because no visit was inside the grid."""
+NOTHING = ("No visit lies inside the box", "not a single")
+"""Parts of error sentences which mean that no visit was inside the grid, or that there was no position."""
 
 
 @dataclass(frozen=True)
@@ -173,24 +176,38 @@ class Checker:
 
     def count(self, table: Table, visits: Sequence[Visit], *, plain: bool = False) -> Cells | Refused:
         """Write some visits of a table to a source and count them with the reader; no visit inside gives no cells."""
+        with self._source(table, visits, plain) as source:
+            return self._counted(table, source)
+
+    def _counted(self, table: Table, source: Any) -> Cells | Refused:
+        return self._attempt(table, lambda: _as_cells(self.read(source, table.grid, table.options)), {})
+
+    @contextlib.contextmanager
+    def _source(self, table: Table, visits: Sequence[Visit], plain: bool) -> Iterator[Any]:
+        """Write some visits of a table to a source, and delete its files after the block."""
         self._written += 1
         folder = self.folder / f"{self._written}"
         try:
-            return self._counted(table, write(table, folder, visits, self.engine, plain=plain))
+            yield write(table, folder, visits, self.engine, plain=plain)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _counted(self, table: Table, source: Any) -> Cells | Refused:
+    def _attempt(self, table: Table, read: Callable[[], Found], nothing: Found) -> Found | Refused:
+        """Read a source; return ``nothing`` if the reader says that it holds no visits, and its refusal otherwise."""
         self.report.counted += 1
         try:
-            return as_cells(self.read(source, table.grid, table.options))
-        except UnreadableData as refusal:
-            return {} if any(words in str(refusal) for words in NOTHING) else Refused(str(refusal))
+            return read()
         except HeathazeError as refusal:
-            return Refused(str(refusal))
+            return nothing if any(words in str(refusal) for words in NOTHING) else Refused(str(refusal))
         except Exception as error:  # a raw error may quote the data
             self._violation(table, "raw error", f"{type(error).__name__}: {str(error)[:200]}")
             return Refused(type(error).__name__)
+
+
+def _as_cells(counts: Any) -> Cells:
+    """Convert Counts to a dictionary from the index of a cell to its mass."""
+    rows, cols = deinterleave(counts.codes)
+    return dict(zip((rows * counts.grid.cols + cols).tolist(), counts.mass.tolist(), strict=True))
 
 
 def shrunk(table: Table, fails: Callable[[Table], bool], most: int = 40) -> Table:
@@ -234,12 +251,8 @@ def _part(value: Cells | Refused) -> str:
 # ── positions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 Position = tuple[float, float]
-Found = list[Position] | Refused
 PositionReader = Callable[..., Any]
 """Takes a source, a grid and the names of columns, as ``heathaze.ingest.positions.positions`` does."""
-
-NO_POSITION = "not a single"
-"""Part of the error sentence which means that there is no position."""
 
 
 class PositionChecker(Checker):
@@ -292,21 +305,16 @@ class PositionChecker(Checker):
             missing, added = expected - Counter(found), Counter(found) - expected
             self._violation(table, rule, f"missing {dict(missing)}, added {dict(added)}")
 
-    def positions(self, table: Table, visits: Sequence[Visit], person: str | None, *, plain: bool = False) -> Found:
+    def positions(
+        self, table: Table, visits: Sequence[Visit], person: str | None, *, plain: bool = False
+    ) -> list[Position] | Refused:
         """Write some visits of a table to a source, and read their positions as pairs of floats."""
-        self.report.counted += 1
-        self._written += 1
-        folder = self.folder / f"{self._written}"
         x, y = ("lon", "lat") if table.grid.projection.is_geographic else ("x", "y")
         options = {x: table.names["x"], y: table.names["y"], "person": person}
-        try:
-            found = self.read_positions(write(table, folder, visits, plain=plain), table.grid, **options)
-            return [(float(pair[0]), float(pair[1])) for pair in found]
-        except HeathazeError as refusal:
-            return [] if NO_POSITION in str(refusal) else Refused(str(refusal))
-        except Exception as error:  # a raw error may quote the data
-            self._violation(table, "raw error", f"{type(error).__name__}: {str(error)[:200]}")
-            return Refused(type(error).__name__)
+        with self._source(table, visits, plain) as source:
+            return self._attempt(
+                table, lambda: [(float(x), float(y)) for x, y in self.read_positions(source, table.grid, **options)], []
+            )
 
 
 def _can_be_dealt(drawn: Sequence[Position], owned: Sequence[set[Position]]) -> bool:

@@ -7,19 +7,18 @@ and dictionaries of lists or arrays.
 from __future__ import annotations
 
 import dataclasses
-import decimal
 import functools
 import re
 import struct
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heathaze.testing.neighbour_fuzz.table import Table, Visit
-from heathaze.testing.neighbour_fuzz.text_files import found, write_csv, write_json
+from heathaze.testing.neighbour_fuzz.text_files import write_text
 
 FILES = ("csv", "json lines", "parquet")
 
@@ -40,25 +39,32 @@ def write(table: Table, folder: Path, visits: Sequence[Visit], engine: str = "du
     if source == "parquet":
         by_address = engine == "spark" and table.recipe.fault.startswith("person in folder names") and not plain
         root = folder / "all.parquet" if by_address else folder
-        found = write_parquet(table, root, visits, plain)
-        return root.as_uri() if by_address else found
-    if source == "csv":
-        return write_csv(table, folder, visits, plain)
-    if source == "json lines":
-        return write_json(table, folder, visits, plain)
-    makers = {
-        "arrow": chunked,
-        "pandas": pandas_frame,
-        "relation": relation,
-        "lists": lists,
-        "arrays": arrays,
-    }
+        path = _write_files(table, root, visits, plain, "parquet", _write_parquet)
+        return root.as_uri() if by_address else path
+    if source in FILES:
+        ending = "csv" if source == "csv" else str(table.style.get("ending", "jsonl"))
+        ending += ".gz" if table.style.get("packed") else ""
+        return _write_files(table, folder, visits, plain, ending, write_text)
+    makers = {"arrow": chunked, "pandas": pandas_frame, "relation": relation, "lists": lists, "arrays": arrays}
     return makers[source](table, visits)
 
 
-def engines(table: Table) -> tuple[str, ...]:
-    """Return the names of the engines that can read a table's source."""
-    return ("duckdb",) if table.recipe.source == "relation" else ("duckdb", "spark")
+def _write_files(
+    table: Table,
+    folder: Path,
+    visits: Sequence[Visit],
+    plain: bool,
+    ending: str,
+    write_one: Callable[[Table, Sequence[Visit], Path], None],
+) -> str:
+    """Write each file of a table into its folder, and return the path of the only file, or a pattern for several."""
+    for number in sorted({visit.file for visit in visits}) or [0]:
+        where = folder / ("plain" if plain else table.folders[number % len(table.folders)])
+        where.mkdir(parents=True, exist_ok=True)
+        path = where / f"part-{number}.{ending}"
+        write_one(table, [visit for visit in visits if visit.file == number], path)
+    several = len({visit.file for visit in table.visits}) > 1
+    return str(folder / "**" / f"part-*.{ending}" if several else path)
 
 
 # ── Arrow ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -72,8 +78,7 @@ def arrow_table(table: Table, visits: Sequence[Visit]) -> Any:
     if "id_type" in table.style:
         place = table.order.index("person")
         columns[place] = _as(columns[place], str(table.style["id_type"]))
-    made = arrow.Table.from_arrays(columns, names=[table.names[role] for role in table.order])
-    return made
+    return arrow.Table.from_arrays(columns, names=[table.names[role] for role in table.order])
 
 
 def _values(role: str, visits: Sequence[Visit]) -> list[Any]:
@@ -136,34 +141,26 @@ def chunked(table: Table, visits: Sequence[Visit]) -> Any:
 # ── Parquet ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write_parquet(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) -> str:
-    """Write visits to Parquet files, and return a path or a pattern."""
+def _write_parquet(table: Table, visits: Sequence[Visit], path: Path) -> None:
     import pyarrow.parquet as parquet
 
-    style = table.style
-    written = sorted({visit.file for visit in visits}) or [0]
-    for number in written:
-        where = folder / ("plain" if plain else table.folders[number % len(table.folders)])
-        where.mkdir(parents=True, exist_ok=True)
-        path = where / f"part-{number}.parquet"
-        held = arrow_table(table, [visit for visit in visits if visit.file == number])
-        if table.recipe.fault == "person in folder names only":
-            held = held.drop_columns([table.names["person"]])
-        if style["writer"] == "duckdb":
-            _write_by_duckdb(held, path, int(style["row_group_size"]))
-            continue
-        parquet.write_table(
-            held,
-            path,
-            row_group_size=style["row_group_size"],
-            use_dictionary=style["dictionary"],
-            write_statistics=style["statistics"],
-            write_page_index=style["page_index"],
-            compression=style["compression"],
-        )
-        if table.recipe.fault in ("wrong statistics", "wrong null counts"):
-            falsify(path, table)
-    return found(folder, table, written, plain, "parquet")
+    style, held = table.style, arrow_table(table, visits)
+    if table.recipe.fault == "person in folder names only":
+        held = held.drop_columns([table.names["person"]])
+    if style["writer"] == "duckdb":
+        _write_by_duckdb(held, path, int(style["row_group_size"]))
+        return
+    parquet.write_table(
+        held,
+        path,
+        row_group_size=style["row_group_size"],
+        use_dictionary=style["dictionary"],
+        write_statistics=style["statistics"],
+        write_page_index=style["page_index"],
+        compression=style["compression"],
+    )
+    if table.recipe.fault in ("wrong statistics", "wrong null counts"):
+        falsify(path, table)
 
 
 def _write_by_duckdb(held: Any, path: Path, row_group_size: int) -> None:
@@ -244,10 +241,8 @@ def pandas_frame(table: Table, visits: Sequence[Visit]) -> Any:
     frame = held.to_pandas()
     name = table.names["person"]
     values = pandas.Series(_objects([visit.id for visit in visits]), dtype=object)
-    if kind == "category":
-        frame[name] = values.astype("category")
-    elif kind == "string":
-        frame[name] = values.astype("string")
+    if kind in ("category", "string"):
+        frame[name] = values.astype(kind)
     elif kind == "Int64":
         frame[name] = pandas.array([pandas.NA if value is None else value for value in values], dtype="Int64")
     elif kind == "string[pyarrow]":
@@ -300,14 +295,3 @@ def _objects(values: Sequence[Any]) -> Any:
     held = np.empty(len(values), dtype=object)
     held[:] = values
     return held
-
-
-def rounded(value: float | None, kind: str) -> Any:
-    """Convert a coordinate to a type of number; None if the type cannot hold the value."""
-    if value is None or kind == "double":
-        return value
-    if kind == "float":
-        return float(np.float32(np.clip(value, -3e38, 3e38)))
-    if not np.isfinite(value) or abs(value) > 1e9:
-        return None
-    return round(value) if kind == "integer" else decimal.Decimal(value).quantize(decimal.Decimal("0.001"))

@@ -6,7 +6,6 @@ number, and the table is the same on every machine.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -171,16 +170,3 @@ class Table:
             + (f"; folders {self.folders}" if any(self.folders) else "")
             + (f"; {dict(self.style)}" if self.style else "")
         )
-
-
-def number_or_nan(value: Any) -> float:
-    """Convert a stored coordinate to a float; NaN if it is missing."""
-    return math.nan if value is None else float(value)
-
-
-def as_cells(counts: Any) -> Cells:
-    """Convert Counts to a dictionary from the index of a cell to its mass."""
-    from heathaze.domain.quadtree import deinterleave
-
-    rows, cols = deinterleave(counts.codes)
-    return dict(zip((rows * counts.grid.cols + cols).tolist(), counts.mass.tolist(), strict=True))

@@ -71,28 +71,13 @@ def _line(values: Sequence[str], style: dict[str, object]) -> str:
     return text.getvalue()
 
 
-def write_csv(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) -> str:
-    """Write visits to CSV files, and return a path or a pattern."""
-    packed = table.style.get("packed", False)
-    written = sorted({visit.file for visit in visits}) or [0]
-    for number in written:
-        where = folder / ("plain" if plain else table.folders[number % len(table.folders)])
-        where.mkdir(parents=True, exist_ok=True)
-        mark = b"\xef\xbb\xbf" if table.style["mark"] else b""
-        content = mark + table.style["header"] + b"".join(visit.line for visit in visits if visit.file == number)
-        if table.style.get("open_end"):
-            content = content.rstrip(b"\r\n")
-        name = f"part-{number}.csv" + (".gz" if packed else "")
-        (where / name).write_bytes(gzip.compress(content, mtime=0) if packed else content)
-    return found(folder, table, written, plain, "csv.gz" if packed else "csv")
-
-
-def found(folder: Path, table: Table, written: Sequence[int], plain: bool, ending: str) -> str:
-    """Return the path of one written file, or a pattern for several files."""
-    if len({visit.file for visit in table.visits}) == 1:
-        where = folder / ("plain" if plain else table.folders[written[0] % len(table.folders)])
-        return str(where / f"part-{written[0]}.{ending}")
-    return str(folder / "**" / f"part-*.{ending}")
+def write_text(table: Table, visits: Sequence[Visit], path: Path) -> None:
+    """Write the lines of some visits to a CSV file or a file of JSON lines, which is packed if its ending is .gz."""
+    mark = b"\xef\xbb\xbf" if table.style.get("mark") else b""
+    content = mark + table.style.get("header", b"") + b"".join(visit.line for visit in visits)
+    if table.style.get("open_end"):
+        content = content.rstrip(b"\r\n")
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
 # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,17 +239,3 @@ def json_lines(rng: np.random.Generator, table: Table) -> Table:
         visits.append(dataclasses.replace(visit, line=f"{{{text}}}\n{blank}".encode()))
     known = table.known and fault not in ("duplicate keys", "keys differ in case")
     return dataclasses.replace(table, visits=tuple(visits), known=known)
-
-
-def write_json(table: Table, folder: Path, visits: Sequence[Visit], plain: bool) -> str:
-    """Write visits to files of JSON lines, and return a path or a pattern."""
-    ending = str(table.style.get("ending", "jsonl"))
-    written = sorted({visit.file for visit in visits}) or [0]
-    for number in written:
-        where = folder / ("plain" if plain else table.folders[number % len(table.folders)])
-        where.mkdir(parents=True, exist_ok=True)
-        content = b"".join(visit.line for visit in visits if visit.file == number)
-        (where / f"part-{number}.{ending}").write_bytes(
-            gzip.compress(content, mtime=0) if ending.endswith("gz") else content
-        )
-    return found(folder, table, written, plain, ending)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from heathaze.domain.grid import Grid
+from heathaze.testing.neighbour_fuzz.table import Table
 
 GRIDS = (
     Grid.plane(x=(0, 4), y=(0, 3), shape=(3, 4)),
@@ -41,12 +42,7 @@ def positions(rng: np.random.Generator, grid: Grid, profile: str, n: int) -> lis
     for place in range(n):
         x: float | None = _inside(rng, *grid.x, grid.x_at(np.linspace(0, grid.cols, min(grid.cols, 9) + 1)))
         y: float | None = _inside(rng, *grid.y, grid.y_at(np.linspace(0, grid.rows, min(grid.rows, 9) + 1)))
-        odd = {
-            "inside": 0.0,
-            "holes": 0.0 if place == 0 else 0.6,
-            "outside": 1.0,
-            "anything": 0.4,
-        }[profile]
+        odd = {"inside": 0.0, "holes": 0.0 if place == 0 else 0.6, "outside": 1.0, "anything": 0.4}[profile]
         if rng.random() < odd:
             which = int(rng.integers(3))
             x = _strange(rng, profile, *grid.x) if which != 1 else x
@@ -79,6 +75,28 @@ def _inside(rng: np.random.Generator, low: float, high: float, borders: Any) -> 
     elif how < 0.8:
         value = round(value, 2)
     return min(max(value, low), high)
+
+
+def coordinate(rng: np.random.Generator, value: float | None, kind: str) -> Any:
+    """Convert a coordinate to the value that a table stores; a text is one of several spellings of the number."""
+    if kind != "text":
+        return _rounded(value, kind)
+    if value is None or value != value:
+        return str(pick(rng, ["nan", "NaN", "-nan"])) if value is not None else None
+    text = repr(value)
+    spaced = str(pick(rng, [text, text, text, f" {text}", f"{text} ", text.upper(), f"+{text}"]))
+    return text if text.startswith("-") and spaced.startswith("+") else spaced
+
+
+def _rounded(value: float | None, kind: str) -> Any:
+    """Convert a coordinate to a type of number; None if the type cannot hold the value."""
+    if value is None or kind == "double":
+        return value
+    if kind == "float":
+        return float(np.float32(np.clip(value, -3e38, 3e38)))
+    if not np.isfinite(value) or abs(value) > 1e9:
+        return None
+    return round(value) if kind == "integer" else decimal.Decimal(value).quantize(decimal.Decimal("0.001"))
 
 
 # ── people ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,14 +143,51 @@ TYPED = (TEXT, QUOTED_TEXT, NUL_TEXT, INTEGER, UNSIGNED, WIDE, FRACTION, BOOLEAN
 MIXED = ((1, "1", "01", 2), (True, 1, 0, False), ("a", "a\0", "b"), (1, 1.0, 2, 2.5), ("1", b"1", "2"), (1, "a"))
 """Ids of several Python types in one list."""
 
+SPELLINGS = (("1", "01", "001", "2", "02"), ("1", "01", "2", "1.0", "02"))
+"""Names of folders that an engine reads as numbers, unless another folder is called alice."""
 
-def ids(rng: np.random.Generator, kind: IdKind, n: int) -> list[Any]:
-    """Draw up to n different ids. Ids of one group come first, so that ids which readers confuse occur together."""
-    order = rng.permutation(len(kind.groups))
-    groups = [list(kind.groups[place]) for place in order]
+
+def ids(rng: np.random.Generator, table: Table, n: int) -> tuple[IdKind, list[Any]]:
+    """Draw the type of ids, and up to n different ids of this type, one for each person."""
+    source, fault = table.recipe.source, table.recipe.fault
+    if fault == "mixed ids":
+        return IdKind("mixed", ()), list(pick(rng, MIXED))
+    if fault == "person in folder names only":
+        return TEXT, spellings(rng, n)
+    kinds: Sequence[IdKind] = TYPED
+    if fault in ("NUL ids", "escaped NUL"):
+        kinds = [NUL_TEXT]
+    elif fault == "huge ids":
+        kinds = [UNSIGNED]
+    elif "id_type" in table.style:
+        kinds = [UUIDS] if table.style["id_type"] == "uuid" else [TEXT, QUOTED_TEXT]
+    elif source == "csv":
+        kinds = [TEXT, TEXT, QUOTED_TEXT]
+    elif source == "json lines":
+        kinds = [TEXT, QUOTED_TEXT, INTEGER, BOOLEAN]
+    elif source in ("lists", "arrays"):
+        kinds = [TEXT, INTEGER, UNSIGNED, BOOLEAN]
+    elif source == "pandas":
+        text = [TEXT, QUOTED_TEXT, NUL_TEXT]
+        kinds = {
+            "Int64": [INTEGER],
+            "arrow": TYPED,
+            "object": [*text, INTEGER, BOOLEAN],
+            "category": [TEXT, INTEGER],
+        }.get(str(table.style["pandas"]), text)
+    if source in ("parquet", "arrow", "arrays") and fault == "none" and rng.random() < 0.04:
+        kinds = [FLOATING]
+    kind = pick(rng, kinds)
+    # Ids of one group come first, so that ids which readers confuse occur together.
+    groups = [list(kind.groups[place]) for place in rng.permutation(len(kind.groups))]
     for group in groups:
         rng.shuffle(group)
-    return list(dict.fromkeys(value for group in groups for value in group))[:n]
+    return kind, list(dict.fromkeys(value for group in groups for value in group))[:n]
+
+
+def spellings(rng: np.random.Generator, n: int) -> list[str]:
+    """Draw names of folders: alice, and names that an engine would read as numbers if alice were not there."""
+    return ["alice", *pick(rng, SPELLINGS)][:n]
 
 
 # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,32 +199,24 @@ ORDINARY_DAYS = (19782, 19783, 19784, 0, -1)
 FAR_DAYS = (-1_000_000, -719163, FIRST_WRITTEN, LAST_WRITTEN, LAST_WRITTEN + 1, 4_000_000, 4_000_001)
 
 
-def iso_text(rng: np.random.Generator, day: int, second: int) -> str:
+def time_of(rng: np.random.Generator, day: int, second: int, kind: str) -> Any:
+    """Convert a time on a given day in UTC to the value that a table stores."""
+    if kind == "text":
+        return _iso_text(rng, day, second)
+    return day if kind == "date" else (day * 86400 + second) * 1_000_000
+
+
+def _iso_text(rng: np.random.Generator, day: int, second: int) -> str:
     """Write a time on a given day in UTC as ISO text with a random offset, so that the local date may differ."""
     offset = int(pick(rng, [0, 0, 60, -120, 330, -30, 840]))
-    local_day, local_second = divmod(day * 86400 + second + offset * 60, 86400)
-    if not FIRST_WRITTEN <= local_day <= LAST_WRITTEN:
-        offset, local_day, local_second = 0, day, second
-    year, month, date = civil(local_day)
-    hours, minutes, seconds = local_second // 3600, local_second // 60 % 60, local_second % 60
+    local = day * 86400 + second + offset * 60
+    if not FIRST_WRITTEN <= local // 86400 <= LAST_WRITTEN:
+        offset, local = 0, day * 86400 + second
+    date, clock = str(np.datetime64(local, "s")).split("T")
     zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02}{pick(rng, [':', ''])}{abs(offset) % 60:02}"
     zone = zone if offset else pick(rng, ["Z", "", "+00:00"])
     fraction = pick(rng, ["", ".5", ".999999"])
-    return f"{year:04}-{month:02}-{date:02}{pick(rng, ['T', ' '])}{hours:02}:{minutes:02}:{seconds:02}{fraction}{zone}"
-
-
-def civil(day: int) -> tuple[int, int, int]:
-    """Convert a day number to year, month and day, for all years.
-
-    >>> civil(0), civil(19782), civil(-719162)
-    ((1970, 1, 1), (2024, 2, 29), (1, 1, 1))
-    """
-    # 400 years have 146097 days. Years are counted from March, so that the leap day is the last day of a year.
-    era, rest = divmod(day + 719468, 146097)
-    year = (rest - rest // 1460 + rest // 36524 - rest // 146096) // 365
-    rest -= 365 * year + year // 4 - year // 100
-    month = (5 * rest + 2) // 153
-    return year + era * 400 + (month >= 10), (month + 2) % 12 + 1, rest - (153 * month + 2) // 5 + 1
+    return f"{date}{pick(rng, ['T', ' '])}{clock}{fraction}{zone}"
 
 
 def pick(rng: np.random.Generator, values: Sequence[Any]) -> Any:
