@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heathaze.errors import HeathazeError, UnexpectedMessage
-from heathaze.secagg import codec
 from heathaze.secagg.envelope import SERVER, unwrap, wrap
-from heathaze.secagg.messages import KINDS, Masked
+from heathaze.secagg.messages import KINDS, Masked, decode, encode
 from tests.secagg import vectors
 from tests.secagg.parties import directory, identities, operator, small_parameters
 
@@ -67,11 +66,11 @@ def test_bad_bytes_are_refused(row: dict[str, Any]) -> None:
 @settings(max_examples=300)
 def test_any_payload_is_read_in_one_way_or_refused(kind: Any, payload: bytes) -> None:
     try:
-        message = codec.decode(kind, payload, PARAMETERS)
+        message = decode(kind, payload, PARAMETERS)
     except UnexpectedMessage:
         return
     assert type(message) is kind
-    assert codec.encode(message, PARAMETERS) == payload
+    assert encode(message, PARAMETERS) == payload
 
 
 @given(block=st.binary(max_size=300))
@@ -85,6 +84,6 @@ def test_any_bytes_are_refused(block: bytes) -> None:
 def test_a_vector_comes_back(bits: int) -> None:
     parameters = small_parameters(length=9, bits=bits)
     largest = np.full(9, 2**bits - 1, f"<u{ {1: 1, 13: 2, 64: 8}[bits] }")
-    found = codec.decode(Masked, codec.encode(Masked(largest), parameters), parameters)
+    found = decode(Masked, encode(Masked(largest), parameters), parameters)
     assert isinstance(found, Masked)
     assert (found.vector == largest).all()

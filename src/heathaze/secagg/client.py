@@ -21,25 +21,14 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, StoppedForGood, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness, Secret
-from heathaze.secagg import codec, keys, masks, shamir
+from heathaze.secagg import keys, masks, messages, shamir
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
 from heathaze.secagg.keys import Identity, MaskKey, PairKeys
 from heathaze.secagg.masks import Words
-from heathaze.secagg.messages import (
-    Advertise,
-    Agreed,
-    Agreement,
-    Forwarded,
-    Masked,
-    Message,
-    Neighbours,
-    Revealed,
-    Shares,
-    Survivors,
-)
+from heathaze.secagg.messages import Message
 from heathaze.secagg.parameters import BREACH, Parameters
 
-_ORDER = (Neighbours, Forwarded, Survivors, Agreement)
+_ORDER = (messages.Neighbours, messages.Forwarded, messages.Survivors, messages.Agreement)
 
 
 class Client(Secret):
@@ -123,7 +112,7 @@ class Client(Secret):
             raise StoppedForGood(self._why)
         if not self._begun:
             assert self._mask_key is not None
-            self._begun = self._send(Advertise(self._mask_key.public))
+            self._begun = self._send(messages.Advertise(self._mask_key.public))
         return self._begun
 
     def receive(self, message: bytes) -> tuple[bytes, ...]:
@@ -163,18 +152,18 @@ class Client(Secret):
 
     def _answer(self, message: Message) -> Message:
         match message:
-            case Neighbours(found):
+            case messages.Neighbours(found):
                 return self._share(dict(found))
-            case Forwarded(found):
+            case messages.Forwarded(found):
                 return self._mask(dict(found))
-            case Survivors(members):
+            case messages.Survivors(members):
                 return self._agree(members)
-            case Agreement(found):
+            case messages.Agreement(found):
                 return self._reveal(dict(found))
             case _:
                 raise AssertionError("only the server's messages are opened")
 
-    def _share(self, found: dict[int, bytes]) -> Shares:
+    def _share(self, found: dict[int, bytes]) -> messages.Shares:
         """Draw a seed, and split the seed and the mask key into shares for the neighbours."""
         parameters = self.parameters
         # A client may have fewer neighbours than planned only if all clients that advertised a key are its neighbours.
@@ -195,7 +184,7 @@ class Client(Secret):
             self._pairs[other].seal(one.to_bytes(size, "little") + two.to_bytes(size, "little"))
             for other, one, two in zip(found, of_seed, of_key, strict=True)
         ]
-        return Shares(keys.commitment(self._seed, parameters.digest, self.index), tuple(sealed))
+        return messages.Shares(keys.commitment(self._seed, parameters.digest, self.index), tuple(sealed))
 
     def _pair(self, other: int, public: bytes) -> None:
         """Derive the keys that this client shares with one neighbour, from the neighbour's identity and mask key."""
@@ -212,7 +201,7 @@ class Client(Secret):
         self._pairs[other] = PairKeys(material, self.parameters.digest, self.index, other)
         self._stream_keys[other] = keys.mask_stream_key(shared, context)
 
-    def _mask(self, found: dict[int, bytes]) -> Masked:
+    def _mask(self, found: dict[int, bytes]) -> messages.Masked:
         """Store the neighbours' shares; mask the vector by the self mask and one mask for each of these neighbours."""
         parameters = self.parameters
         if len(found) < parameters.shares_needed:
@@ -233,9 +222,9 @@ class Client(Secret):
             masks.add(total, self._stream_keys[other], subtract=self.index > other)
         self._vector = self._seed = self._mask_key = None
         self._stream_keys.clear()
-        return Masked(masks.reduced(total, parameters.bits))
+        return messages.Masked(masks.reduced(total, parameters.bits))
 
-    def _agree(self, members: frozenset[int]) -> Agreed:
+    def _agree(self, members: frozenset[int]) -> messages.Agreed:
         """Confirm the set of survivors to each surviving neighbour."""
         parameters = self.parameters
         if len(members) < parameters.survivors_at_least:
@@ -249,12 +238,12 @@ class Client(Secret):
             self._stop(f"client {silent[0]} is named as a survivor and never sent it shares")
         self._survivors = members
         self._announced = survivors_digest(members, parameters)
-        return Agreed(
+        return messages.Agreed(
             self._announced,
             tuple(self._pairs[other].vouch(self._announced) for other in self._held if other in members),
         )
 
-    def _reveal(self, found: dict[int, bytes]) -> Revealed:
+    def _reveal(self, found: dict[int, bytes]) -> messages.Revealed:
         """Reveal one share for each neighbour: of its seed if it survived, of its mask key if it was lost."""
         for other, tag in found.items():
             if other not in self._held or other not in self._survivors:
@@ -265,7 +254,7 @@ class Client(Secret):
         if len(found) < needed:
             self._stop(f"{len(found)} neighbours agree on the survivors, expected at least {needed}")
         held = self._held.items()
-        return Revealed(
+        return messages.Revealed(
             seeds=tuple((other, pair[0]) for other, pair in held if other in self._survivors),
             mask_keys=tuple((other, pair[1]) for other, pair in held if other not in self._survivors),
         )
@@ -294,5 +283,5 @@ def survivors_digest(members: frozenset[int], parameters: Parameters) -> bytes:
         parameters: The parameters of the round.
     """
     return hashlib.sha256(
-        b"heathaze secagg 1 survivors" + parameters.digest + codec.bitmap(members, parameters.clients)
+        b"heathaze secagg 1 survivors" + parameters.digest + messages.bitmap(members, parameters.clients)
     ).digest()

@@ -16,9 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from heathaze.errors import InvalidInput, UnexpectedMessage, expect
-from heathaze.secagg import codec
 from heathaze.secagg.keys import IDENTITY_BYTES, SIGNATURE_BYTES, Identity, verifies
-from heathaze.secagg.messages import KINDS, Message
+from heathaze.secagg.messages import KINDS, Message, decode, encode
 from heathaze.secagg.parameters import Parameters
 
 VERSION = 1
@@ -49,7 +48,7 @@ def wrap(message: Message, parameters: Parameters, identity: Identity, sender: i
         sender: The index of the sending client, or :data:`SERVER`.
         recipient: The index of the receiving client, or :data:`SERVER`.
     """
-    payload = codec.encode(message, parameters)
+    payload = encode(message, parameters)
     kind = KINDS.index(type(message))
     header = _HEADER.pack(_MAGIC, VERSION, kind, parameters.digest, sender, recipient, len(payload))
     return b"".join((header, payload, identity.sign(_signed(header, payload))))
@@ -91,7 +90,7 @@ def unwrap(block: bytes, parameters: Parameters, directory: Mapping[int, bytes],
     signed = _signed(header, payload)
     if not verifies(directory[sender], block[-SIGNATURE_BYTES:], signed):
         raise UnexpectedMessage(f"The signature of {_who(sender)}", "wrong", "one that its public key verifies")
-    message = codec.decode(KINDS[kind], payload, parameters)
+    message = decode(KINDS[kind], payload, parameters)
     return Opened(sender, message, hashlib.sha256(signed).digest())
 
 

@@ -46,7 +46,7 @@ class Identity(Secret):
     """
 
     def __init__(self, randomness: Randomness) -> None:
-        self._load(_bytes(randomness) + _bytes(randomness))
+        self._load(draw_seed(randomness) + draw_seed(randomness))
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> Identity:
@@ -87,7 +87,7 @@ class MaskKey(Secret):
     @classmethod
     def draw(cls, randomness: Randomness) -> MaskKey:
         """Draw a fresh mask key."""
-        return cls(_bytes(randomness))
+        return cls(draw_seed(randomness))
 
     def agree(self, other: bytes) -> bytes:
         """The secret shared with the owner of another public mask key."""
@@ -214,11 +214,7 @@ def verifies(public: bytes, signature: bytes, content: bytes) -> bool:
 
 
 def draw_seed(randomness: Randomness) -> bytes:
-    """Draw the seed of a self mask, 32 random bytes."""
-    return _bytes(randomness)
-
-
-def _bytes(randomness: Randomness) -> bytes:
+    """Draw the seed of a self mask or of a key, 32 random bytes."""
     return randomness.words(KEY_BYTES // 8).tobytes()
 
 

@@ -21,36 +21,18 @@ import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, ShardAborted, UnexpectedMessage, expect
 from heathaze.privacy.randomness import Randomness, Secret
-from heathaze.secagg import keys, masks, shamir
+from heathaze.secagg import keys, masks, messages, shamir
 from heathaze.secagg.client import survivors_digest
 from heathaze.secagg.envelope import SERVER, check_public, unwrap, wrap
 from heathaze.secagg.keys import Identity, MaskKey
-from heathaze.secagg.messages import (
-    Advertise,
-    Agreed,
-    Agreement,
-    Forwarded,
-    Masked,
-    Message,
-    Neighbours,
-    Phase,
-    Revealed,
-    Shares,
-    Survivors,
-)
+from heathaze.secagg.messages import Message, Phase
 from heathaze.secagg.parameters import Parameters
 from heathaze.types import Words
 
 Graph = Mapping[int, tuple[int, ...]]
 """The neighbour graph: for each client its neighbours, in ascending order."""
 
-_KIND = {
-    Phase.ADVERTISE: Advertise,
-    Phase.SHARE: Shares,
-    Phase.MASK: Masked,
-    Phase.AGREE: Agreed,
-    Phase.REVEAL: Revealed,
-}
+_KINDS = (messages.Advertise, messages.Shares, messages.Masked, messages.Agreed, messages.Revealed)
 
 
 class Parcel(NamedTuple):
@@ -113,7 +95,7 @@ class Server(Secret):
         self._mask_keys: dict[int, bytes] = {}
         self._neighbours: Graph = {}
         self._places: dict[int, dict[int, int]] = {}
-        self._shares: dict[int, Shares] = {}
+        self._shares: dict[int, messages.Shares] = {}
         self._included: frozenset[int] = frozenset()
         self._total: npt.NDArray[Any] = np.zeros(parameters.length, masks.word(parameters.bits))
         self._delivered: set[int] = set()
@@ -157,7 +139,7 @@ class Server(Secret):
             if self._heard[sender, kind] != opened.fingerprint:
                 raise UnexpectedMessage(f"A second {kind.__name__} of client {sender}", "different", "the same again")
             return ()
-        expected = None if self.phase is None else _KIND[self.phase]
+        expected = None if self.phase is None else _KINDS[self.phase]
         if kind is not expected:
             wanted = expected.__name__ if expected else "none, the round is over"
             raise UnexpectedMessage(
@@ -181,23 +163,14 @@ class Server(Secret):
         """
         if self._why is not None:
             raise ShardAborted(self._why)
-        match self.phase:
-            case Phase.ADVERTISE:
-                return self._introduce()
-            case Phase.SHARE:
-                return self._forward()
-            case Phase.MASK:
-                return self._announce()
-            case Phase.AGREE:
-                return self._confirm()
-            case Phase.REVEAL:
-                return self._unmask()
-            case None:
-                return ()
+        if self.phase is None:
+            return ()
+        steps = (self._introduce, self._forward, self._announce, self._confirm, self._unmask)
+        return steps[self.phase]()
 
     def _take(self, sender: int, message: Message) -> None:
         match message:
-            case Advertise(mask_key):
+            case messages.Advertise(mask_key):
                 # A mask key of small order would make all neighbours of this client stop.
                 try:
                     self._trial.agree(mask_key)
@@ -206,20 +179,20 @@ class Server(Secret):
                         f"The mask key of client {sender}", "of small order", "a random one"
                     ) from None
                 self._mask_keys[sender] = mask_key
-            case Shares(_, sealed):
+            case messages.Shares(_, sealed):
                 _counted("Sealed shares", len(sealed), len(self._neighbours[sender]))
                 self._shares[sender] = message
-            case Masked(vector):
+            case messages.Masked(vector):
                 self._total += vector
                 self._delivered.add(sender)
-            case Agreed(digest, tags):
+            case messages.Agreed(digest, tags):
                 if digest != self._announced:
                     found, expected = digest.hex()[:16], self._announced.hex()[:16]
                     raise UnexpectedMessage(f"The survivors of client {sender}", found, expected)
                 near = [other for other in self._near(sender) if other in self._survivors]
                 _counted("Tags", len(tags), len(near))
                 self._tags[sender] = dict(zip(near, tags, strict=True))
-            case Revealed(seeds, mask_keys):
+            case messages.Revealed(seeds, mask_keys):
                 self._keep(sender, dict(seeds), dict(mask_keys))
 
     def _introduce(self) -> tuple[Parcel, ...]:
@@ -232,7 +205,9 @@ class Server(Secret):
         }
         self._ask(Phase.SHARE, set(present))
         return tuple(
-            self._send(one, Neighbours(tuple((other, self._mask_keys[other]) for other in self._neighbours[one])))
+            self._send(
+                one, messages.Neighbours(tuple((other, self._mask_keys[other]) for other in self._neighbours[one]))
+            )
             for one in present
         )
 
@@ -252,7 +227,7 @@ class Server(Secret):
         return tuple(
             self._send(
                 one,
-                Forwarded(tuple((o, self._shares[o].sealed[self._places[o][one]]) for o in self._near(one))),
+                messages.Forwarded(tuple((o, self._shares[o].sealed[self._places[o][one]]) for o in self._near(one))),
             )
             for one in sorted(included)
         )
@@ -263,7 +238,7 @@ class Server(Secret):
         self._survivors = frozenset(self._delivered)
         self._announced = survivors_digest(self._survivors, self.parameters)
         self._ask(Phase.AGREE, set(self._survivors))
-        return tuple(self._send(one, Survivors(self._survivors)) for one in sorted(self._survivors))
+        return tuple(self._send(one, messages.Survivors(self._survivors)) for one in sorted(self._survivors))
 
     def _confirm(self) -> tuple[Parcel, ...]:
         """Send every client the tags of its neighbours that confirm the survivors, if there are enough of them."""
@@ -272,7 +247,9 @@ class Server(Secret):
             self._abort("no client has enough neighbours that agreed on the survivors")
         self._ask(Phase.REVEAL, agreeing)
         return tuple(
-            self._send(one, Agreement(tuple((o, self._tags[o][one]) for o in self._near(one) if o in self._tags)))
+            self._send(
+                one, messages.Agreement(tuple((o, self._tags[o][one]) for o in self._near(one) if o in self._tags))
+            )
             for one in sorted(agreeing)
         )
 
