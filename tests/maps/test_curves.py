@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from heathaze.errors import InvalidInput
-from heathaze.maps.curves import Curve, draw_plan
+from heathaze.maps.figure import Curve, draw_plan
 
 EPSILONS = [0.25, 0.5, 1, 2, 4]
 ORANGE, BLUE = (0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)

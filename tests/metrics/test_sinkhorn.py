@@ -7,7 +7,7 @@ import pytest
 
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.metrics import sinkhorn_w2, w2
-from heathaze.metrics.sinkhorn import _logsumexp
+from heathaze.metrics.wasserstein import _logsumexp
 
 
 def some_maps(shape):

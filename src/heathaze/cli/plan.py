@@ -91,7 +91,7 @@ def _tell(found: Plan, picture: Path | None) -> None:
 
 
 def _draw(found: Plan, path: Path) -> None:
-    from heathaze.maps.curves import Curve, draw_plan
+    from heathaze.maps.figure import Curve, draw_plan
 
     rows = found.rows
     draw_plan(

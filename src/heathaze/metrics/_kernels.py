@@ -2,7 +2,7 @@
 
 The file has three parts: sweeps over the grid for the flow and the potential of :mod:`heathaze.metrics.emd`; a
 transport plan that follows a flow, for the Euclidean upper bound (:func:`carry`); and sums of exponentials for
-:mod:`heathaze.metrics.sinkhorn`.
+:func:`heathaze.metrics.sinkhorn_w2`.
 
 A flow has two arrays of the shape of the map: ``right[i, j]`` is the mass that crosses from cell (i, j) to (i, j + 1),
 and ``down[i, j]`` is the mass that crosses to (i + 1, j). The last column of ``right`` and the last row of ``down`` are

@@ -1,7 +1,9 @@
-"""Wasserstein distances with the Euclidean ground metric: exact on small grids, and sliced at any size.
+"""Wasserstein distances with the Euclidean ground metric: exact on small grids, sliced or smoothed on large grids.
 
 W₁ and W₂ use the network simplex of the package POT. The sliced distance projects the maps on lines in many directions
-and averages the distances, which needs no solver.
+and averages the distances, which needs no solver. Sinkhorn's algorithm computes W₂ with entropic smoothing. Its
+Gaussian kernel is the product of a kernel along the rows and one along the columns, so a step is cheap. Only
+:func:`heathaze.metrics.emd` proves bounds on the distance.
 """
 
 from __future__ import annotations
@@ -169,3 +171,172 @@ def _on_a_line(place: Floats, here: Floats, there: Floats, order: int) -> float:
     one = place[np.minimum(np.searchsorted(below_p, middle), last)]
     other = place[np.minimum(np.searchsorted(below_q, middle), last)]
     return float((width * (one - other) ** 2).sum())
+
+
+# ── Sinkhorn's algorithm ────────────────────────────────────────────────────────────────────────────────────────────
+
+MAX_CELLS = 2**20
+MAX_STEPS = 1000
+RELAXATION = 1.7
+"""The factor of over-relaxation. Below 2 the steps converge near the solution, and 1.7 saves most of the steps."""
+
+COARSE = 4.0
+"""While the blur is wider than this many cells, steps use a map of half the side, with nearly the same result."""
+
+
+def sinkhorn_w2(
+    truth: Map,
+    estimate: Map,
+    *,
+    blur: float = 0.02,
+    debiased: bool = True,
+    tolerance: float = 1e-2,
+    unit: LengthUnit = "box",
+) -> float:
+    """Compute the Euclidean Wasserstein distance W₂ of two maps, smoothed at the length ``blur``.
+
+        OT_ε(p, q) = min over γ of  Σ γ(x, y) ‖x − y‖² + ε KL(γ ‖ p ⊗ q),   ε = blur²
+        S(p, q)    = OT_ε(p, q) − ½ OT_ε(p, p) − ½ OT_ε(q, q)
+
+    The result is √S, or √OT_ε with ``debiased=False``. The entropy makes OT_ε(p, p) positive. So the distance of a map
+    to itself would not be 0, and maps that are too concentrated would have the smallest distance. Subtracting the self
+    terms OT_ε(p, p) and OT_ε(q, q) removes this bias: S(p, p) = 0, and S > 0 otherwise (Feydy et al. 2019, theorem 1).
+    S is hardly sensitive to differences finer than the blur. As blur → 0, S converges to W₂².
+
+    Potentials are computed in logarithms, since the kernel exp(−‖x − y‖²/ε) underflows at a distance of 27 blurs. The
+    smoothing starts at the size of the map, and ε decreases by a factor of 4 until it is blur². While the blur is
+    several cells wide, a coarser map is used.
+
+    Args:
+        truth: A density or an array of mass.
+        estimate: Another of the same shape.
+        blur: √ε as a fraction of the longer side, in either unit.
+        debiased: Whether the self terms are subtracted.
+        tolerance: The iteration stops if the plan brings at most this share of the mass to a wrong place. 0.01 leaves a
+            relative error of about 1e-4. The iteration also stops after 1000 steps.
+        unit: ``"box"`` (the longer side is 1) or ``"cells"``.
+
+    Returns:
+        The distance in that unit.
+
+    Raises:
+        InvalidInput: The maps cannot be compared, or an argument is out of range.
+        TooLarge: The maps have more than 2^20 cells.
+
+    Cost: a step is a product of matrices, rows·cols·(rows + cols) operations, and the number of steps grows with
+    1 / blur²: seconds on 256 × 256, minutes on 1024 × 1024.
+
+    Citation: J. Feydy et al., Interpolating between optimal transport and MMD using Sinkhorn divergences, AISTATS 2019.
+
+    >>> a, b = np.zeros((8, 8)), np.zeros((8, 8))
+    >>> a[2, 1] = b[2, 5] = 1
+    >>> round(sinkhorn_w2(a, b, unit="cells"), 4), sinkhorn_w2(a, a)
+    (4.0, 0.0)
+    """
+    for name, value in (("blur", blur), ("tolerance", tolerance)):
+        if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+            raise InvalidInput(f"The {name} is {value!r}; give a positive number, such as 0.02.")
+    p, q = pair(truth, estimate)
+    length = cells_in_unit(p.shape, unit)
+    if p.size > MAX_CELLS:
+        raise TooLarge(f"The maps have {p.shape[0]} × {p.shape[1]} cells; resample them to at most 1024 × 1024 first.")
+    epsilon = (blur * max(p.shape)) ** 2  # in cells²
+    if debiased and np.array_equal(p, q):
+        return 0.0
+    cost = _cost(p, q, epsilon, tolerance)
+    if debiased:
+        cost -= (_cost(p, p, epsilon, tolerance) + _cost(q, q, epsilon, tolerance)) / 2
+    return math.sqrt(max(cost, 0.0)) / length
+
+
+def _cost(p: Floats, q: Floats, epsilon: float, tolerance: float) -> float:
+    """Compute the entropic transport cost OT_ε in cells², as the dual value Σ p f + Σ q g.
+
+    The potentials f and g are at a fixed point: each is the soft minimum of the other.
+    """
+    levels = [(p, q)]  # From fine to coarse.
+    while min(levels[-1][0].shape) > 8 and all(side % 2 == 0 for side in levels[-1][0].shape):
+        one, other = levels[-1]
+        half = _halved(one)
+        levels.append((half, half if one is other else _halved(other)))
+    present = max(epsilon, float(sum(side**2 for side in p.shape)))
+    level = len(levels) - 1
+    f, g = (np.zeros_like(mass) for mass in levels[level])
+    while True:
+        while level > 0 and math.sqrt(present) < 2 * COARSE * 2**level:
+            level -= 1
+            f, g = _spread(f, 2), _spread(g, 2)
+        last = present <= epsilon and level == 0
+        size = 4.0**level  # The squared side of a cell of this level, in cells² of the full map.
+        f, g = _iterate(*levels[level], f / size, g / size, present / size, tolerance if last else 0.1)
+        f, g = f * size, g * size
+        if last:
+            return float((p * f).sum() + (q * g).sum())
+        present = max(epsilon, present / 4)
+        if present <= epsilon and level > 0 and math.sqrt(present) >= 2 * COARSE * 2**level:
+            # The blur is wide enough for the coarse map, but the last steps must be taken on the full map.
+            f, g = _spread(f, 2**level), _spread(g, 2**level)
+            level = 0
+
+
+def _iterate(p: Floats, q: Floats, f: Floats, g: Floats, epsilon: float, tolerance: float) -> tuple[Floats, Floats]:
+    """Take Sinkhorn steps, f ← softmin(g) and g ← softmin(f), until the potentials f and g hardly change.
+
+    If p and q are the same map, f = g, and half steps converge quickly.
+    """
+    with np.errstate(divide="ignore"):
+        log_p, log_q = np.log(p), np.log(q)
+    itself = p is q
+    for step in range(MAX_STEPS):
+        longer = 1.0 if step < 5 else RELAXATION
+        new_f = _softmin(g, log_q, epsilon)
+        f = (f + new_f) / 2 if itself else f + longer * (new_f - f)
+        new_g = f if itself else _softmin(f, log_p, epsilon)
+        change = float((q * np.abs(new_g - g)).sum())
+        g = new_g if itself else g + longer * (new_g - g)
+        if change <= tolerance * epsilon:
+            break
+    # A last full step of each potential, so that the plan brings exactly the mass of q.
+    f = _softmin(g, log_q, epsilon)
+    return f, _softmin(f, log_p, epsilon)
+
+
+def _softmin(g: Floats, log_q: Floats, epsilon: float) -> Floats:
+    """Compute the soft minimum −ε log Σ_y q(y) exp((g(y) − ‖x − y‖²) / ε), one axis after the other."""
+    across = _logsumexp(g / epsilon + log_q, 1 / epsilon)
+    down = _logsumexp(np.ascontiguousarray(across.T), 1 / epsilon)
+    return np.ascontiguousarray(-epsilon * down.T)
+
+
+def _logsumexp(h: Floats, weight: float) -> Floats:
+    """Compute log Σ_k exp(h[i, k] − weight·(j − k)²) for all i and j, by a product of matrices if nothing underflows.
+
+    The largest h of each row is subtracted first, so both factors of a term are at most 1. Factors below 1e-150 are set
+    to 0, because products of denormal numbers take a hundred times as long. If a sum is above 1e-130, the lost terms do
+    not matter. All other sums are computed one by one in logarithms.
+    """
+    from heathaze.metrics._kernels import logsumexp_at
+
+    top = h.max(axis=1, keepdims=True)
+    top[top == -np.inf] = 0.0
+    place = np.arange(h.shape[1], dtype=np.float64)
+    sums = _exp(h - top) @ _exp(-weight * (place[:, None] - place[None, :]) ** 2)
+    lost = sums < 1e-130
+    sums[lost] = 1.0
+    out = np.asarray(np.log(sums) + top, dtype=np.float64)
+    if lost.any():
+        logsumexp_at(h, weight, *np.nonzero(lost), out)
+    return out
+
+
+def _exp(values: Floats) -> Floats:
+    return np.exp(np.where(values > math.log(1e-150), values, -np.inf))
+
+
+def _halved(mass: Floats) -> Floats:
+    rows, cols = mass.shape
+    return np.asarray(mass.reshape(rows // 2, 2, cols // 2, 2).sum(axis=(1, 3)), dtype=np.float64)
+
+
+def _spread(potential: Floats, times: int) -> Floats:
+    return np.asarray(np.repeat(np.repeat(potential, times, axis=0), times, axis=1), dtype=np.float64)
