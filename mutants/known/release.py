@@ -87,7 +87,7 @@ BUGS = (
     Bug(
         "smaller-loss-loaded",
         "A file that states a smaller loss than its event costs is refused.",
-        "src/heathaze/release/promise.py",
+        "src/heathaze/release/formats/metadata.py",
         "    if guarantee.loss.epsilon < cost.epsilon:\n",
         "    if guarantee.loss.epsilon < 0 * cost.epsilon:\n",
         "tests/release/test_promise.py::test_a_guarantee_that_does_not_follow_is_refused",
@@ -95,15 +95,15 @@ BUGS = (
     Bug(
         "gaussian-loaded-as-pure",
         "A file that states no δ for noise that costs one is refused.",
-        "src/heathaze/release/promise.py",
-        "    if needs_delta(event) and guarantee.loss.delta == 0:\n",
-        "    if needs_delta(event) and guarantee.loss.delta < 0:\n",
+        "src/heathaze/release/formats/metadata.py",
+        "    if events.needs_delta(event) and guarantee.loss.delta == 0:\n",
+        "    if events.needs_delta(event) and guarantee.loss.delta < 0:\n",
         "tests/release/test_promise.py::test_a_guarantee_that_does_not_follow_is_refused",
     ),
     Bug(
         "edited-unit-loaded",
         "A file whose sentence names another unit than its fields is refused.",
-        "src/heathaze/release/promise.py",
+        "src/heathaze/release/formats/metadata.py",
         "    if named.groups() != stated:\n",
         "    if False:\n",
         "tests/release/test_promise.py::test_a_unit_that_was_edited_shows_in_the_sentence",
@@ -111,7 +111,7 @@ BUGS = (
     Bug(
         "mixed-trust-loaded",
         "A file whose event mixes noise of different trust is refused.",
-        "src/heathaze/release/promise.py",
+        "src/heathaze/release/formats/metadata.py",
         "    if len(trusted) != 1:\n",
         "    if len(trusted) == 0:\n",
         "tests/release/test_promise.py::test_a_guarantee_that_does_not_follow_is_refused",
@@ -119,7 +119,7 @@ BUGS = (
     Bug(
         "other-terms-loaded",
         "A file that states another trust, unit or adjacency than follows from its event is refused.",
-        "src/heathaze/release/promise.py",
+        "src/heathaze/release/formats/metadata.py",
         "        if stated not in possible:\n",
         "        if not possible and stated:\n",
         "tests/release/test_promise.py::test_a_guarantee_that_does_not_follow_is_refused",

@@ -226,7 +226,7 @@ class Guarantee:
     def _terms(self) -> str:
         """Write the exact terms: kind, ε, δ, unit, adjacency and trust.
 
-        ``release.promise`` reads unit and adjacency back from this text.
+        ``release.formats.metadata`` reads unit and adjacency back from this text.
         """
         kind, loss = "differential privacy", f"ε = {decimal(self.loss.epsilon)}"
         delta = "pure, δ = 0" if self.loss.delta == 0 else f"δ = {decimal(self.loss.delta)}"

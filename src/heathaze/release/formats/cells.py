@@ -34,11 +34,7 @@ def cells_of(estimate: Estimate) -> Cells:
     if isinstance(density, TreeDensity):
         keys = {"level": density.levels, "code": density.codes}
         share = density.mass
-        extents = np.empty((4, len(share)), dtype=np.int64)
-        for level in np.unique(density.levels):
-            here = density.levels == level
-            extents[:, here] = node_extent(grid, int(level), density.codes[here])
-        top, bottom, left, right = extents
+        top, bottom, left, right = node_extent(grid, density.levels, density.codes)
     else:
         top, left = np.nonzero(density.values)
         bottom, right = top + 1, left + 1

@@ -16,11 +16,12 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import exists
 from heathaze.errors import PromiseBroken, UnreadableData
 from heathaze.inference.estimate import Estimate
-from heathaze.privacy.events import event_from_dict
-from heathaze.privacy.guarantee import Guarantee
+from heathaze.privacy import events
+from heathaze.privacy.accountant import compose
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
+from heathaze.privacy.loss import decimal
 from heathaze.privacy.provenance import Provenance
 from heathaze.release.formats import _posterior
-from heathaze.release.promise import check_promise, check_sentence
 from heathaze.types import Floats, Integers
 
 FILE_VERSION = 2
@@ -144,7 +145,7 @@ def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Co
             "The map was made with simulated randomness, whose noise anyone can repeat; do not rely on it."
         )
     check_sentence(guarantee, promised.get("sentence"))
-    check_promise(guarantee, event_from_dict(provenance.event))
+    check_promise(guarantee, events.event_from_dict(provenance.event))
     noisy = _posterior.noisy_from_fields(density.grid, fields["noisy"]) if "noisy" in fields else None
     drawn = _posterior.drawn_from_fields(density.grid, fields["drawn"]) if "drawn" in fields else None
     return Contents(Estimate(density, float(total), noisy, drawn), guarantee, provenance)
@@ -185,9 +186,8 @@ def _dense(grid: Grid, row: Integers, col: Integers, share: Floats) -> Density:
 
 def _tree(grid: Grid, levels: Integers, codes: Integers, share: Floats) -> TreeDensity:
     density = TreeDensity(grid, levels, codes, share)
-    for level in np.unique(density.levels):
-        if not exists(grid, int(level), density.codes[density.levels == level]).all():
-            raise _unsound()
+    if not exists(grid, density.levels, density.codes).all():
+        raise _unsound()
     # The cells of a square are one contiguous range of codes at the deepest level.
     shift = 2 * (grid.depth - density.levels)
     start, end = density.codes << shift, (density.codes + 1) << shift
@@ -218,3 +218,93 @@ def _unsound() -> UnreadableData:
 def _plain(value: object) -> object:
     """Convert a value for JSON: a numpy number to a Python number, anything else (a fraction) to text."""
     return value.item() if isinstance(value, np.generic) else str(value)
+
+
+# ── the guarantee must follow from the event ────────────────────────────────────────────────────────────────────────
+
+# Anyone may write a release file, so every file is checked when it is loaded. The privacy loss is computed again from
+# the event, with the accountant that also computes it for a new release. A file may state a larger loss, because
+# mechanisms round their noise up, but never a smaller one.
+
+_TERMS: dict[Trust, tuple[tuple[Unit, ...], tuple[Adjacency, ...]]] = {
+    Trust.CENTRAL: ((Unit.PERSON, Unit.PERSON_DAY, Unit.VISIT), (Adjacency.ADD_REMOVE,)),
+    Trust.SECURE_SUM: ((Unit.PERSON,), (Adjacency.ZERO_OUT,)),
+    Trust.LOCAL: ((Unit.PERSON, Unit.VISIT), (Adjacency.ANY_TWO, Adjacency.PER_METRE, Adjacency.PER_LENGTH)),
+}
+"""The units and adjacencies that the guarantee of a map may have, for each kind of trust."""
+
+
+def check_promise(guarantee: Guarantee, event: events.Event) -> None:
+    """Refuse a guarantee that does not follow from its event.
+
+    Args:
+        guarantee: The stated guarantee.
+        event: The description of what was done to the data.
+
+    Raises:
+        PromiseBroken: The guarantee states a smaller loss than the event costs, or a trust, unit or adjacency that the
+            event does not allow.
+    """
+    _check_terms(guarantee, events.flatten(event))
+    if events.needs_delta(event) and guarantee.loss.delta == 0:
+        raise PromiseBroken("The guarantee states δ = 0, and its event has noise that costs a δ; do not rely on it.")
+    cost = compose([event], guarantee.loss.delta)
+    if guarantee.loss.epsilon < cost.epsilon:
+        raise PromiseBroken(
+            f"The guarantee states {guarantee.loss}, and its event costs ε = {decimal(cost.epsilon)}; "
+            "do not rely on it."
+        )
+
+
+def check_sentence(guarantee: Guarantee, sentence: object) -> None:
+    """Refuse a guarantee whose fields name another unit or adjacency than the sentence in the same file.
+
+    The event does not say whether a unit is a person, a day or a visit. So an edited unit can be detected only if the
+    sentence still names the original unit.
+
+    Args:
+        guarantee: The guarantee, read from the fields of the file.
+        sentence: The sentence of the file; a file may hold any value in this place.
+
+    Raises:
+        PromiseBroken: The fields and the sentence differ.
+    """
+    named = re.search(r"unit: ([a-z-]+); adjacency: ([a-z-]+)", sentence) if isinstance(sentence, str) else None
+    if named is None:
+        raise PromiseBroken("Its guarantee has no sentence that names unit and adjacency; do not rely on it.")
+    stated = (guarantee.unit.value, guarantee.adjacency.value)
+    if named.groups() != stated:
+        raise PromiseBroken(
+            f"It states unit {stated[0]} and adjacency {stated[1]}, and its sentence says {named[1]} and {named[2]}; "
+            "do not rely on it."
+        )
+
+
+def _check_terms(guarantee: Guarantee, parts: list[events.Elementary]) -> None:
+    trusted = {_trust(part) for part in parts}
+    if len(trusted) != 1:
+        raise PromiseBroken(
+            "The event is empty or mixes noise of different trust, which no map does; do not rely on the guarantee."
+        )
+    (trust,) = trusted
+    units, adjacencies = _TERMS[trust]
+    if trust is Trust.LOCAL:
+        lengths = {part.per for part in parts if isinstance(part, events.RandomizedReport)}
+        adjacencies = tuple(adjacency for adjacency in adjacencies if lengths == {adjacency.length})
+    for name, stated, possible in (
+        ("trust", guarantee.trust, (trust,)),
+        ("unit", guarantee.unit, units),
+        ("adjacency", guarantee.adjacency, adjacencies),
+    ):
+        if stated not in possible:
+            expected = " or ".join(one.value for one in possible) or "none"
+            raise PromiseBroken(
+                f"The guarantee states {name} {stated.value}, and from its event follows {expected}; do not rely on it."
+            )
+
+
+def _trust(part: events.Elementary) -> Trust:
+    """Find the trust that a release needs from the kind of its event."""
+    if isinstance(part, events.RandomizedReport):
+        return Trust.LOCAL
+    return Trust.SECURE_SUM if isinstance(part, events.NoiseShares) else Trust.CENTRAL
