@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heathaze import Counts, Density, Grid, count
+from heathaze.central import AdaptiveTree, Flat
 from heathaze.checks import assign, positive, shown, whole
+from heathaze.distributed import AdaptiveQuadtree
+from heathaze.domain.density import TreeDensity
+from heathaze.domain.partition import Partition
 from heathaze.errors import InvalidInput
+from heathaze.local import DiskArea
+from heathaze.privacy.guarantee import Unit
+from heathaze.privacy.loss import exact, parse_delta, parse_epsilon
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(7), np.uint8(3), 10**30])
@@ -91,3 +99,55 @@ def test_a_frozen_class_can_set_its_fields_and_be_replaced() -> None:
     assert dataclasses.replace(Half("1/2"), value=Fraction(3)) == Half(3)
     with pytest.raises(dataclasses.FrozenInstanceError):
         Half("1").value = Fraction(1)  # type: ignore[misc]
+
+
+ONE = np.array([0])
+
+
+@pytest.mark.parametrize("grid", [None, "grid", 8, (8, 8), Grid, np.ones((8, 8))], ids=lambda grid: type(grid).__name__)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda grid: Flat(grid, 1),
+        lambda grid: AdaptiveTree(grid, 1),
+        lambda grid: DiskArea(grid, 1),
+        lambda grid: AdaptiveQuadtree(grid, 1),
+        lambda grid: Density(grid, np.ones((1, 1))),
+        lambda grid: TreeDensity(grid, ONE, ONE, np.ones(1)),
+        lambda grid: Partition(grid, ONE, ONE),
+        lambda grid: Counts(grid, ONE, ONE, 1, 1, Unit.PERSON),
+        lambda grid: count({"x": [0.5], "y": [0.5]}, grid, person=None),
+    ],
+)
+def test_what_is_no_grid_is_refused_with_a_sentence(make: Any, grid: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^The grid (has the type|is) .*Grid.*\.$"):
+        make(grid)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**400, -(10**400), 10**5000, "9" * 5000, "1e400", "1e999999999", Decimal("1e999999999"), Decimal("sNaN"), 1j,
+     np.array([1, 2]), [], b"1", object(), "1/0", True, None],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_absurd_epsilons_and_deltas_are_refused_with_a_sentence(value: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^epsilon is .*; .*\.$"):
+        parse_epsilon(value)
+    with pytest.raises(InvalidInput, match=r"^delta is .*; give .*\.( It is .*\.)?$"):
+        parse_delta(value)
+
+
+def test_numbers_of_numpy_become_exact_python_numbers() -> None:
+    assert type(exact(np.int64(3)).numerator) is int
+    assert parse_epsilon(np.int64(1)) == parse_epsilon(np.float64(1)) == 1
+    with pytest.raises(InvalidInput, match=r"^delta is np\.int64\(1\); give"):
+        parse_delta(np.int64(1))
+
+
+def test_absurd_bounds_and_shapes_of_a_grid_are_refused_with_a_sentence() -> None:
+    with pytest.raises(InvalidInput, match=r"^x is .*; give two numbers, the lower bound first\.$"):
+        Grid.plane(x=(10**400, 10**5000), y=(0, 1), size=4)
+    with pytest.raises(InvalidInput, match=r"^shape is 5; give two numbers, \(rows, columns\)\.$"):
+        Grid.plane(x=(0, 1), y=(0, 1), shape=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"^The projection is a str; expected Projection\.$"):
+        Grid((0, 1), (0, 1), 4, 4, "plane")  # type: ignore[arg-type]

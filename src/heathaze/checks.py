@@ -86,7 +86,12 @@ def assign(target: object, **fields: Any) -> None:
 
     Args:
         target: The object under construction.
-        fields: The values of its fields by name.
+        fields: The values of its fields by name. A field ``grid`` must be a Grid.
+
+    Raises:
+        InvalidInput: The value of ``grid`` is not a Grid.
     """
     for name, value in fields.items():
+        if name == "grid" and not hasattr(type(value), "cell_of"):  # Grid itself belongs to a higher layer
+            raise InvalidInput(f"The grid has the type {type(value).__name__}; make it with Grid.over or Grid.plane.")
         object.__setattr__(target, name, value)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from heathaze.checks import assign
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import node_extent
-from heathaze.errors import InvalidBounds, InvalidInput, TooLarge
+from heathaze.errors import InvalidBounds, InvalidInput, TooLarge, expect
 from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Density:
     values: Floats
 
     def __post_init__(self) -> None:
+        expect(Grid, self.grid, "The grid")
         values = np.array(self.values, dtype=np.float64)
         if values.shape != self.grid.shape:
             raise InvalidInput(
@@ -211,6 +212,7 @@ class TreeDensity:
     mass: Floats
 
     def __post_init__(self) -> None:
+        expect(Grid, self.grid, "The grid")
         levels = np.array(self.levels, dtype=np.int64)
         codes = np.array(self.codes, dtype=np.int64)
         mass = np.array(self.mass, dtype=np.float64)
@@ -320,13 +322,7 @@ def part_inside(grid: Grid, level: int, codes: Integers, box: Box) -> Floats:
 
 
 def _spread_squares(
-    grid: Grid,
-    levels: Integers,
-    codes: Integers,
-    numbers: Floats,
-    down: Floats,
-    across: Floats,
-    power: int = 1,
+    grid: Grid, levels: Integers, codes: Integers, numbers: Floats, down: Floats, across: Floats, power: int = 1
 ) -> Floats:
     """Spread a number of each quadtree square over the cells of an image, given the borders of the cells.
 

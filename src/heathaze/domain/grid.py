@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.checks import assign, whole
+from heathaze.checks import assign, shown, whole
 from heathaze.domain.projection import EARTH_RADIUS_METRES, MERCATOR_LATITUDE, Projection
-from heathaze.errors import InvalidBounds, InvalidInput
+from heathaze.errors import InvalidBounds, InvalidInput, expect
 from heathaze.types import Booleans, Floats, Integers
 
 MAX_SIDE = 2**20
@@ -95,6 +95,7 @@ class Grid:
     projection: Projection
 
     def __post_init__(self) -> None:
+        expect(Projection, self.projection, "The projection")
         names = ("lon", "lat") if self.projection.is_geographic else ("x", "y")
         assign(self, x=_interval(names[0], self.x), y=_interval(names[1], self.y))
         if self.projection.is_geographic:
@@ -303,7 +304,7 @@ def _shape(size: int | None, shape: tuple[int, int] | None) -> tuple[int, int]:
     if shape is None:
         side = whole(size, "size", "cells a side", most=MAX_SIDE)
         return side, side
-    if len(shape) != 2:
+    if not hasattr(shape, "__len__") or len(shape) != 2:
         raise InvalidInput(f"shape is {shape!r}; give two numbers, (rows, columns).")
     return shape
 
@@ -311,8 +312,8 @@ def _shape(size: int | None, shape: tuple[int, int] | None) -> tuple[int, int]:
 def _interval(name: str, interval: Interval) -> Interval:
     try:
         low, high = (float(bound) for bound in interval)
-    except (TypeError, ValueError):
-        raise InvalidBounds(f"{name} is {interval!r}; give two numbers, the lower bound first.") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidBounds(f"{name} is {shown(interval)}; give two numbers, the lower bound first.") from None
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InvalidBounds(f"{name} is {low} to {high}; both bounds must be finite numbers.")
     if low > high:

@@ -18,7 +18,7 @@ from heathaze.checks import assign
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import children, exists, interleave, node_areas, nodes_at
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, expect
 from heathaze.types import Booleans, Floats, Integers
 
 MOST_NODES = 2**22
@@ -48,6 +48,7 @@ class Partition:
     codes: Integers
 
     def __post_init__(self) -> None:
+        expect(Grid, self.grid, "The grid")
         if np.asarray(self.levels).dtype.kind not in "iu" or np.asarray(self.codes).dtype.kind not in "iu":
             raise InvalidInput("The levels and codes of a partition are no integers; give whole numbers below 2^63.")
         levels, codes = np.array(self.levels, dtype=np.int64), np.array(self.codes, dtype=np.int64)

@@ -82,12 +82,7 @@ def node_extent(grid: Grid, level: int | Integers, codes: Integers) -> tuple[Int
     """
     size = 1 << (grid.depth - level)
     row, col = deinterleave(codes)
-    return (
-        row * size,
-        np.minimum((row + 1) * size, grid.rows),
-        col * size,
-        np.minimum((col + 1) * size, grid.cols),
-    )
+    return (row * size, np.minimum((row + 1) * size, grid.rows), col * size, np.minimum((col + 1) * size, grid.cols))
 
 
 def node_areas(grid: Grid, level: int | Integers, codes: Integers) -> Integers:

@@ -13,11 +13,10 @@ import numpy as np
 from heathaze.checks import whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
-from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData
+from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData, expect
 from heathaze.ingest.columns import VISITS, Columns, Flaw, Kind, check_names, visits_sql
 from heathaze.ingest.counts import Counts
-from heathaze.ingest.engine import RAW, SOURCE, Answer, Engine
-from heathaze.ingest.engines import open_engine
+from heathaze.ingest.engines import RAW, SOURCE, Answer, Engine, open_engine
 from heathaze.ingest.source import Files, find_files
 from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
@@ -96,6 +95,7 @@ def count(
     >>> counts.dense().tolist(), counts.bound
     ([[5, 15]], 10)
     """
+    expect(Grid, grid, "The grid")
     kind = _unit(person, unit, time)
     at_most, mass = _check(at_most, weight, kind, mass)
     columns = Columns(

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import assign
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import deinterleave, exists, interleave
-from heathaze.errors import InvalidInput, TooLarge
+from heathaze.errors import InvalidInput, TooLarge, expect
 from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
 
@@ -43,6 +44,7 @@ class Counts:
     _sums: Integers = field(init=False)
 
     def __post_init__(self) -> None:
+        expect(Grid, self.grid, "The grid")
         codes = np.ascontiguousarray(self.codes, dtype=np.int64)
         mass = np.ascontiguousarray(self.mass, dtype=np.int64)
         if codes.shape != mass.shape or codes.ndim != 1:
@@ -53,9 +55,7 @@ class Counts:
             raise InvalidInput("Counts hold a cell that the grid does not have.")
         if self.bound < 1 or self.one < 1:
             raise InvalidInput("Counts need a positive bound per unit.")
-        object.__setattr__(self, "codes", codes)
-        object.__setattr__(self, "mass", mass)
-        object.__setattr__(self, "_sums", np.concatenate([[0], np.cumsum(mass, dtype=np.int64)]))
+        assign(self, codes=codes, mass=mass, _sums=np.concatenate([[0], np.cumsum(mass, dtype=np.int64)]))
 
     @classmethod
     def from_cells(

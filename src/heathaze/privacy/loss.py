@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Integral
 
 from heathaze.checks import shown
 from heathaze.errors import InvalidInput, WeakPrivacy
@@ -72,9 +74,16 @@ class PrivacyLoss:
 def exact(value: Number) -> Fraction:
     """Convert a caller's number to an exact rational; 0.1 means one tenth, not the nearest binary fraction.
 
+    Raises:
+        ValueError: The value is not a number, or has an exponent of five digits, which would fill the memory.
+
     >>> exact(0.1), exact("1/3")
     (Fraction(1, 10), Fraction(1, 3))
     """
+    if isinstance(value, Integral):
+        return Fraction(int(value))  # an integer of numpy would overflow later
+    if isinstance(value, str | Decimal) and re.search("e[+-]?[0-9_]{5}", str(value), re.IGNORECASE):
+        raise ValueError("The exponent is too large.")
     return Fraction(repr(float(value)) if isinstance(value, float) else value)
 
 
@@ -100,9 +109,10 @@ def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
     >>> parse_epsilon(0.5)
     Fraction(1, 2)
     """
-    if isinstance(value, float | Decimal) and math.isnan(value):
+    text = str(value).lower() if isinstance(value, float | Decimal) else ""
+    if "nan" in text:  # also the signaling NaN of Decimal, which cannot be converted to a float
         raise InvalidInput(f"{name} is not a number; give a positive number such as 1.")
-    if isinstance(value, float | Decimal) and math.isinf(value):
+    if "inf" in text:
         raise InvalidInput(f"{name} is infinite, which promises nothing; give a positive number such as 1.")
     epsilon = _parse(value, f"{name} is {shown(value)}; give a positive number such as 1.")
     if epsilon <= 0:
