@@ -52,30 +52,9 @@ _MODULE_OF = {
     "publish": "heathaze.publishing",
 }
 
-__all__ = [
-    "Box",
-    "Counts",
-    "Density",
-    "Grid",
-    "Guarantee",
-    "HeathazeError",
-    "Ledger",
-    "Release",
-    "SecureRandomness",
-    "Simulation",
-    "__version__",
-    "central",
-    "count",
-    "datasets",
-    "distributed",
-    "load",
-    "local",
-    "marketplace",
-    "metrics",
-    "plan",
-    "publish",
-    "sensors",
-]
+__all__ = ["Box", "Counts", "Density", "Grid", "Guarantee", "HeathazeError", "Ledger", "Release", "SecureRandomness"]
+__all__ += ["Simulation", "__version__", "count", "load", "plan", "publish"]
+__all__ += ["central", "datasets", "distributed", "local", "marketplace", "metrics", "sensors"]
 
 if not TYPE_CHECKING:  # otherwise type checkers would accept every misspelt name
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -203,12 +202,15 @@ def plan(
     epsilons = [value for value in wanted if SMALLEST_EPSILON <= value <= LARGEST_EPSILON]
     coarse = _simulated(grid)
     outcomes: list[list[_Outcome]] = []  # by city, then by epsilon
-    with _threads() as threads:
+    threads = ThreadPoolExecutor(os.cpu_count() or 1)  # enough, because the slowest code does not block other threads
+    try:
         waiting = [[threads.submit(_rehearse, coarse, people, k, value) for value in epsilons] for k in range(cities)]
         for k, city in enumerate(waiting):
             if progress is not None:
                 progress(k + 1, cities)
             outcomes.append([found.result() for found in city])
+    finally:
+        threads.shutdown(cancel_futures=True)  # on an error, cities that have not begun are not simulated
     rows = (_row(grid, people, *value) for value in zip(epsilons, zip(*outcomes, strict=True), strict=True))
     return Plan(grid, float(asked), people, cities, tuple(rows))
 
@@ -231,11 +233,9 @@ def _rehearse(grid: Grid, people: int, city: int, epsilon: Fraction) -> _Outcome
     truth = Density.from_mass(grid, visits)
     side = max(grid.shape)
     hot, true = found.smooth(SIGMA * side), truth.smooth(SIGMA * side)
-    if side > EMD_SIDE:
-        shape = math.ceil(grid.rows * EMD_SIDE / side), math.ceil(grid.cols * EMD_SIDE / side)
-        distance = emd(true.resample(shape), hot.resample(shape), tolerance=EMD_TOLERANCE)
-    else:
-        distance = emd(true, hot, tolerance=EMD_TOLERANCE)
+    # A map of at most EMD_SIDE cells along a side keeps its shape.
+    high, wide = (math.ceil(length * EMD_SIDE / max(side, EMD_SIDE)) for length in grid.shape)
+    distance = emd(true.resample((high, wide)), hot.resample((high, wide)), tolerance=EMD_TOLERANCE)
     return _Outcome(float(distance), similarity(true, hot), _wrong_by_level(grid, truth.values - found.values))
 
 
@@ -280,19 +280,6 @@ def _simulated(grid: Grid) -> Grid:
     """
     shift = max(0, grid.depth - FINEST_DEPTH)
     return grid if shift == 0 else grid.resized((-(-grid.rows >> shift), -(-grid.cols >> shift)))
-
-
-@contextlib.contextmanager
-def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Start one thread for each processor to simulate cities; on an error, cities that have not begun are cancelled.
-
-    Threads are enough, because the code that takes most of the time does not block other threads.
-    """
-    threads = ThreadPoolExecutor(os.cpu_count() or 1)
-    try:
-        yield threads
-    finally:
-        threads.shutdown(cancel_futures=True)
 
 
 def _check(grid: Grid, people: int, cities: int | None) -> None:

@@ -16,7 +16,7 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import VISITS, Columns
 from heathaze.ingest.count import HEAVIEST_UNIT, NO_CELL, _placing, _weighing, count, read_visits
-from heathaze.ingest.engine import RAW
+from heathaze.ingest.engines import RAW
 from heathaze.ingest.engines.duckdb import open_duckdb
 from heathaze.ingest.source import find_files
 from heathaze.privacy.guarantee import Unit

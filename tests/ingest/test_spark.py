@@ -20,7 +20,7 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import VISITS
 from heathaze.ingest.count import count
-from heathaze.ingest.engine import RAW, SOURCE
+from heathaze.ingest.engines import RAW, SOURCE
 from heathaze.ingest.engines.spark import GIVEN
 
 # pyspark 4 warns about pandas 3 and about its own imports; nothing here depends on either.

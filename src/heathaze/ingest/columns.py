@@ -110,6 +110,16 @@ def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool =
     return [list(names).index(name) for name in wanted]
 
 
+def sql_text(text: str) -> str:
+    """Write a text as SQL, in single quotes."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_name(name: str) -> str:
+    """Write the name of a column as SQL, in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _loosely(name: str) -> str:
     return name.strip().casefold()
 

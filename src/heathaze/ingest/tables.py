@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import CannotWrite, HeathazeError, TooLarge, UnknownFormat, UnreadableData
-from heathaze.ingest.columns import locate
+from heathaze.ingest.columns import locate, sql_name, sql_text
 from heathaze.ingest.source import Format, check_parquet, find_files
 from heathaze.privacy.randomness import Secret
 
@@ -113,7 +113,7 @@ class Tables(Secret):
         if files.format is Format.JSON_LINES:
             raise UnknownFormat(f"{given} is neither Parquet nor CSV; convert it.")
         name = f"t{self._count}"
-        place = _sql_text(glob.escape(files.paths[0]))
+        place = sql_text(glob.escape(files.paths[0]))
         with self._sentences(given):
             if files.format is Format.PARQUET:
                 check_parquet(self._connection, files.paths, [], str(given))
@@ -123,11 +123,11 @@ class Tables(Secret):
             else:
                 names = _without_blanks(files.names)
                 locate(names, [], str(given), text=True)
-                columns = ", ".join(f"{_sql_text(column)}: 'VARCHAR'" for column in names)
+                columns = ", ".join(f"{sql_text(column)}: 'VARCHAR'" for column in names)
                 self._keep(
                     name,
                     f"select * from read_csv({place}, columns = {{{columns}}}, header = true, auto_detect = false, "
-                    f"delim = {_sql_text(files.separator)}, quote = '\"', escape = '\"', hive_partitioning = false)",
+                    f"delim = {sql_text(files.separator)}, quote = '\"', escape = '\"', hive_partitioning = false)",
                 )
                 types = self._narrowed(name, names)
             (rows,) = self._connection.execute(f"select count(*) from {name}").fetchall()[0]
@@ -142,7 +142,7 @@ class Tables(Secret):
     def _narrowed(self, table: str, names: Sequence[str]) -> dict[str, str]:
         """Return a type for each column of a CSV table: a number type if all its cells are numbers, else text."""
         tests = ", ".join(
-            f"bool_and(regexp_matches({_trimmed(_sql_name(name))}, '{pattern}'))"
+            f"bool_and(regexp_matches({_trimmed(sql_name(name))}, '{pattern}'))"
             for name in names
             for pattern in (_INTEGER, _NUMBER)
         )
@@ -172,7 +172,7 @@ class Tables(Secret):
             UnreadableData: DuckDB cannot read a column.
         """
         found = {name: _number_cells(table, name) for name in numbers if name in table.types}
-        found |= {name: f"cast({_sql_name(name)} as varchar)" for name in texts if name in table.types}
+        found |= {name: f"cast({sql_name(name)} as varchar)" for name in texts if name in table.types}
         wanted = ", ".join(f"{cell} as c{place}" for place, cell in enumerate(found.values()))
         with self._sentences(table.path):
             arrays = self._connection.execute(
@@ -226,7 +226,7 @@ class Tables(Secret):
         with self._sentences(path, CannotWrite):
             self._connection.execute(
                 f"copy (select * exclude (owner, row, {_PLACE}), owner, row from ({_union(chosen)}) "
-                f"order by {_PLACE}) to {_sql_text(str(path))} ({how}, use_tmp_file false)"
+                f"order by {_PLACE}) to {sql_text(str(path))} ({how}, use_tmp_file false)"
             ).fetchall()
 
     @contextlib.contextmanager
@@ -250,7 +250,7 @@ class Tables(Secret):
 
 def _number_cells(table: Table, column: str) -> str:
     """Write SQL that reads each cell of a column as a number; a text that is not a number becomes null."""
-    name = _sql_name(column)
+    name = sql_name(column)
     if table.as_written:
         return f"try_cast({_trimmed(name)} as double)"
     plain = table.is_number(column) or table.types[column] == "BOOLEAN"
@@ -259,7 +259,7 @@ def _number_cells(table: Table, column: str) -> str:
 
 def _typed(table: Table, name: str, of: str = "") -> str:
     """Write SQL that converts a column to the type of the table's description."""
-    place, kind = of + _sql_name(name), table.types[name]
+    place, kind = of + sql_name(name), table.types[name]
     return f"cast({_trimmed(place)} as {kind})" if table.as_written and kind != "VARCHAR" else place
 
 
@@ -272,12 +272,12 @@ def _union(owners: Mapping[str, Table]) -> str:
     selects = []
     for name, table in owners.items():
         columns = [
-            f"{_brought(_typed(table, column, of='t.'), types[column.lower()])} as {_sql_name(column)}"
+            f"{_brought(_typed(table, column, of='t.'), types[column.lower()])} as {sql_name(column)}"
             for column in table.types
         ]
         selects.append(
             f"select {', '.join(columns)}, p.owner, p.row, p.{_PLACE} from t{table.number} t join picks p "
-            f"on p.row = t.{_ROW} and p.owner = {_sql_text(name)}"
+            f"on p.row = t.{_ROW} and p.owner = {sql_text(name)}"
         )
     return " union all by name ".join(selects)
 
@@ -300,11 +300,3 @@ def _without_blanks(names: Sequence[str]) -> list[str]:
 def _trimmed(place: str) -> str:
     """Write SQL that removes blanks around a text; an empty text becomes NULL."""
     return f"nullif(trim({place}), '')"
-
-
-def _sql_text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _sql_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -24,6 +24,7 @@ _LOW = np.uint64(0xFFFF_FFFF)
 _32 = np.uint64(32)
 _0 = np.uint64(0)
 _1 = np.uint64(1)
+_2 = np.uint64(2)
 _NOTHING = np.int64(0)
 OUT_OF_WORDS = -1
 
@@ -87,6 +88,16 @@ def _bernoulli_exp_one(words: Words, at: int) -> tuple[bool, int]:
 
 
 @nb.njit(cache=True)
+def _bernoulli_exp_any(words: Words, at: int, numerator: np.uint64, denominator: np.uint64) -> tuple[bool, int]:
+    """Draw a coin that is True with probability exp(−numerator/denominator), for any exponent (CKS Algorithm 1)."""
+    for _ in range(numerator // denominator):
+        kept, at = _bernoulli_exp_one(words, at)
+        if at < 0 or not kept:
+            return False, at
+    return _bernoulli_exp(words, at, numerator % denominator, denominator, _1)
+
+
+@nb.njit(cache=True)
 def _one_laplace(words: Words, at: int, t: np.uint64, s: np.uint64) -> tuple[np.int64, int]:
     """Draw one discrete Laplace number of scale t/s, Pr[x] ∝ exp(−|x| s/t) (CKS Algorithm 2)."""
     while True:
@@ -129,18 +140,6 @@ def fill_laplace(words: Words, out: Integers, t: np.uint64, s: np.uint64) -> tup
 
 
 @nb.njit(cache=True)
-def _accepts_gaussian(words: Words, at: int, distance: np.uint64, p: np.uint64) -> tuple[bool, int]:
-    """Draw a coin that is True with probability exp(−distance² / 2p²), for any exponent (CKS Algorithm 1, γ > 1)."""
-    numerator, denominator = distance * distance, np.uint64(2) * p * p
-    for _ in range(numerator // denominator):
-        kept, at = _bernoulli_exp_one(words, at)
-        if at < 0 or not kept:
-            return False, at
-    kept, at = _bernoulli_exp(words, at, numerator % denominator, denominator, _1)
-    return kept, at
-
-
-@nb.njit(cache=True)
 def fill_gaussian(words: Words, out: Integers, p: np.uint64, q: np.uint64) -> tuple[int, int]:
     """Fill ``out`` with draws of discrete Gaussian noise of σ = p/q (CKS Algorithm 3 with t = σ).
 
@@ -158,7 +157,7 @@ def fill_gaussian(words: Words, out: Integers, p: np.uint64, q: np.uint64) -> tu
             distance = scaled - p if scaled >= p else p - scaled
             if distance >= np.uint64(60) * p:
                 continue  # such a y is accepted with probability below exp(−1800); its square may exceed 64 bits
-            kept, at = _accepts_gaussian(words, at, distance, p)
+            kept, at = _bernoulli_exp_any(words, at, distance * distance, _2 * p * p)
             if at < 0:
                 return i, used
             if kept:
@@ -181,7 +180,6 @@ MAX_BEYOND = 12
 """Block M + 12 and later blocks (see :mod:`heathaze.privacy.noise_shares`) are left out. Their terms are at least
 2^11 · scale, which has probability below exp(−2048)."""
 
-_2 = np.uint64(2)
 _3 = np.uint64(3)
 _MAX_BEYOND = np.uint64(MAX_BEYOND)
 
@@ -241,12 +239,7 @@ def _keeps(words: Words, at: int, k: np.uint64, beyond: np.uint64, t: np.uint64,
 
     exp(−k s/t) · 2^i = exp(−(k s/t − i)) · (2/e)^i
     """
-    exponent = k * s - beyond * t
-    for _ in range(exponent // t):
-        kept, at = _bernoulli_exp_one(words, at)
-        if at < 0 or not kept:
-            return False, at
-    kept, at = _bernoulli_exp(words, at, exponent % t, t, _1)
+    kept, at = _bernoulli_exp_any(words, at, k * s - beyond * t, t)
     if at < 0 or not kept:
         return False, at
     for _ in range(beyond):

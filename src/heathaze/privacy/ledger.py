@@ -453,13 +453,7 @@ def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
     If two processes create the same ledger, the second process keeps the file of the first.
     """
     content = _canonical(
-        {
-            "number": 0,
-            "format": _FORMAT,
-            "id": fresh_bytes(16).hex(),
-            "total": str(total),
-            "delta": str(delta),
-        }
+        {"number": 0, "format": _FORMAT, "id": fresh_bytes(16).hex(), "total": str(total), "delta": str(delta)}
     )
     draft = path.with_name(f".{path.name}.{fresh_bytes(8).hex()}.new")
     try:

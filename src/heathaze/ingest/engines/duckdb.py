@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from heathaze.errors import InvalidInput, TooLarge, UnreadableData
-from heathaze.ingest.columns import PART, VISITS, Flaw, Kind, locate
-from heathaze.ingest.engine import RAW, SOURCE, Answer
+from heathaze.ingest.columns import PART, VISITS, Flaw, Kind, locate, sql_name, sql_text
+from heathaze.ingest.engines import RAW, SOURCE, Answer
 from heathaze.ingest.memory import arrays, is_arrow, is_pandas
 from heathaze.ingest.source import Files, Format, check_parquet
 
@@ -94,7 +94,7 @@ def _limit_memory(connection: Any) -> None:
 
 
 class DuckDB:
-    """The engine DuckDB; see :class:`heathaze.ingest.engine.Engine`."""
+    """The engine DuckDB; see :class:`heathaze.ingest.engines.Engine`."""
 
     keep = "create temporary table {} as"
     day_number = "date_diff('day', date '1970-01-01', {})"
@@ -115,7 +115,7 @@ class DuckDB:
                 table, names = self._memory(source, wanted)
             if isinstance(source, Files) and source.size >= LARGE:
                 self._keep_on_disk(source.size)
-            chosen = ", ".join(f"{_quoted(name)} as c{place}" for place, name in enumerate(names))
+            chosen = ", ".join(f"{sql_name(name)} as c{place}" for place, name in enumerate(names))
             self._execute(f"{self.keep.format(RAW)} select {chosen} from {table}")
             self.rows = self._execute(f"select count(*) from {RAW}")[0][0]
             types = [str(row[1]) for row in self._execute(f"describe {RAW}")]
@@ -135,7 +135,7 @@ class DuckDB:
     def _keep_on_disk(self, size: int) -> None:
         """Keep tables in a file of our directory, if the disk has room for it."""
         if shutil.disk_usage(self.directory).free > ROOM * size:
-            self._execute(f"attach {_text(self.directory + '/visits.duckdb')} as visits_on_disk")
+            self._execute(f"attach {sql_text(self.directory + '/visits.duckdb')} as visits_on_disk")
             self._execute("use visits_on_disk")
             self.keep = "create table {} as"
 
@@ -145,7 +145,7 @@ class DuckDB:
             self.where = repr(source.given)
             table, _ = self._files(source, wanted)
             if source.format is Format.JSON_LINES:
-                self._execute(f"select {', '.join(f'max({_quoted(name)})' for name in wanted)} from {table}")
+                self._execute(f"select {', '.join(f'max({sql_name(name)})' for name in wanted)} from {table}")
 
     def _check_json_ids(self, name: str) -> None:
         """Refuse JSON ids that mix numbers and text, because 1 and "1" may be the same person or two."""
@@ -182,7 +182,7 @@ class DuckDB:
 
         Folders with names such as ``u=7`` are never read as columns.
         """
-        paths = "[" + ", ".join(_text(glob.escape(path)) for path in source.paths) + "], hive_partitioning = false"
+        paths = "[" + ", ".join(sql_text(glob.escape(path)) for path in source.paths) + "], hive_partitioning = false"
         if source.format is Format.PARQUET:
             check_parquet(self.connection, source.paths, wanted, self.where)
             return f"read_parquet({paths}, can_have_nan = true)", list(wanted)
@@ -190,11 +190,11 @@ class DuckDB:
         if source.format is Format.CSV:
             columns = ", ".join(f"r{place}: 'VARCHAR'" for place in range(len(source.names)))
             dialect = (
-                f"header = true, auto_detect = false, delim = {_text(source.separator)}, quote = '\"', escape = '\"'"
+                f"header = true, auto_detect = false, delim = {sql_text(source.separator)}, quote = '\"', escape = '\"'"
             )
             return f"read_csv({paths}, columns = {{{columns}}}, {dialect})", [f"r{place}" for place in places]
         kinds = ["JSON" if place == 2 else "VARCHAR" for place in range(len(wanted))]
-        columns = ", ".join(f"{_quoted(name)}: '{kind}'" for name, kind in zip(wanted, kinds, strict=True))
+        columns = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in zip(wanted, kinds, strict=True))
         return f"read_json({paths}, columns = {{{columns}}}, format = 'newline_delimited')", list(wanted)
 
     def _memory(self, source: Any, wanted: Sequence[str]) -> tuple[str, list[str]]:
@@ -208,7 +208,7 @@ class DuckDB:
             columns = arrays(source, wanted, self.where)
             self.connection.register(GIVEN, dict(zip(aliases, columns, strict=True)))
         elif type(source).__module__.split(".")[0] in ("duckdb", "_duckdb") and hasattr(source, "write_parquet"):
-            return f"read_parquet({_text(self._carried_over(source, wanted))}, can_have_nan = true)", aliases
+            return f"read_parquet({sql_text(self._carried_over(source, wanted))}, can_have_nan = true)", aliases
         else:
             raise InvalidInput(
                 f"A {type(source).__name__} cannot be read as visits; give a path, a pandas DataFrame, an Arrow table, "
@@ -223,7 +223,7 @@ class DuckDB:
         for number, (name, place) in enumerate(zip(wanted, places, strict=True)):
             # Parquet has no integers beyond 64 bits, and DuckDB would write them as floats.
             is_huge = str(relation.types[place]) in ("HUGEINT", "UHUGEINT")
-            columns.append(f"{f'cast({_quoted(name)} as varchar)' if is_huge else _quoted(name)} as r{number}")
+            columns.append(f"{f'cast({sql_name(name)} as varchar)' if is_huge else sql_name(name)} as r{number}")
         path = f"{self.directory}/relation.parquet"
         relation.project(", ".join(columns)).write_parquet(path)
         return path
@@ -274,11 +274,3 @@ class DuckDB:
                 f"{self.where} cannot be read ({type(error).__name__} of DuckDB); the file is damaged, or it is not "
                 "what its ending says."
             ) from None
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

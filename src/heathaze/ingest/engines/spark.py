@@ -23,7 +23,7 @@ import numpy as np
 
 from heathaze.errors import InvalidInput, MissingExtra, UnreadableData
 from heathaze.ingest.columns import PART, VISITS, Flaw, Kind, locate
-from heathaze.ingest.engine import RAW, SOURCE, Answer
+from heathaze.ingest.engines import RAW, SOURCE, Answer
 from heathaze.ingest.engines.duckdb import open_duckdb
 from heathaze.ingest.memory import arrays, is_arrow, is_pandas
 from heathaze.ingest.source import Files, Format
@@ -157,7 +157,7 @@ def _quiet() -> Iterator[None]:
 
 
 class Spark:
-    """The engine Spark; see :class:`heathaze.ingest.engine.Engine`."""
+    """The engine Spark; see :class:`heathaze.ingest.engines.Engine`."""
 
     keep = "cache table {} as"
     day_number = "cast(unix_date({}) as bigint)"
