@@ -52,9 +52,11 @@ _MODULE_OF = {
     "publish": "heathaze.publishing",
 }
 
-__all__ = ["Box", "Counts", "Density", "Grid", "Guarantee", "HeathazeError", "Ledger", "Release", "SecureRandomness"]
-__all__ += ["Simulation", "__version__", "count", "load", "plan", "publish"]
-__all__ += ["central", "datasets", "distributed", "local", "marketplace", "metrics", "sensors"]
+__all__ = [
+    "Box", "Counts", "Density", "Grid", "Guarantee", "HeathazeError", "Ledger", "Release", "SecureRandomness",
+    "Simulation", "__version__", "central", "count", "datasets", "distributed", "load", "local", "marketplace",
+    "metrics", "plan", "publish", "sensors",
+]  # fmt: skip
 
 if not TYPE_CHECKING:  # otherwise type checkers would accept every misspelt name
 

@@ -107,10 +107,7 @@ class Density:
         Raises:
             InvalidBounds: The box lies outside the grid.
         """
-        down, across = _window(self.grid, box)
-        rows = _overlap(np.arange(self.grid.rows), np.arange(1, self.grid.rows + 1), down)
-        cols = _overlap(np.arange(self.grid.cols), np.arange(1, self.grid.cols + 1), across)
-        return float((rows @ (cols @ self.values.T).T).item())
+        return float(self._spread_over(*_window(self.grid, box)).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Return the density within a window, on another number of cells, normalised to sum 1.
@@ -127,9 +124,7 @@ class Density:
         if window is None and shape in (None, self.grid.shape):
             return self
         target, down, across = _target(self.grid, window, shape)
-        rows = _overlap(np.arange(self.grid.rows), np.arange(1, self.grid.rows + 1), down)
-        cols = _overlap(np.arange(self.grid.cols), np.arange(1, self.grid.cols + 1), across)
-        return Density.from_mass(target, np.maximum(rows @ (cols @ self.values.T).T, 0))
+        return Density.from_mass(target, np.maximum(self._spread_over(down, across), 0))
 
     def resample(self, shape: tuple[int, int]) -> Density:
         """Return the same density on a grid with another number of cells.
@@ -191,6 +186,13 @@ class Density:
         row, col = np.divmod(cell, self.grid.cols)
         return self.grid.x_at(col + uniforms[:, 2]), self.grid.y_at(row + uniforms[:, 1])
 
+    def _spread_over(self, down: Floats, across: Floats) -> Floats:
+        rows, cols = (
+            _overlap(np.arange(length), np.arange(1, length + 1), borders)
+            for length, borders in zip(self.grid.shape, (down, across), strict=True)
+        )
+        return np.asarray(rows @ (cols @ self.values.T).T)
+
 
 @dataclass(frozen=True, eq=False)
 class TreeDensity:
@@ -250,8 +252,7 @@ class TreeDensity:
 
     def mass_in(self, box: Box) -> float:
         """Return the share of the mass inside a box, as :meth:`Density.mass_in` does."""
-        down, across = _window(self.grid, box)
-        return float(self._spread_over(down, across).item())
+        return float(self._spread_over(*_window(self.grid, box)).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Return the density within a window, as :meth:`Density.render` does."""

@@ -16,21 +16,15 @@ from heathaze.domain.grid import Grid
 from heathaze.errors import TooLarge
 from heathaze.types import Booleans, Integers
 
-_SPREAD_STEPS = (
-    (16, 0x0000_FFFF_0000_FFFF),
-    (8, 0x00FF_00FF_00FF_00FF),
-    (4, 0x0F0F_0F0F_0F0F_0F0F),
-    (2, 0x3333_3333_3333_3333),
-    (1, 0x5555_5555_5555_5555),
-)
-
-_GATHER_STEPS = (
-    (1, 0x3333_3333_3333_3333),
-    (2, 0x0F0F_0F0F_0F0F_0F0F),
-    (4, 0x00FF_00FF_00FF_00FF),
-    (8, 0x0000_FFFF_0000_FFFF),
-    (16, 0x0000_0000_FFFF_FFFF),
-)
+_MASKS = {
+    32: 0x0000_0000_FFFF_FFFF,
+    16: 0x0000_FFFF_0000_FFFF,
+    8: 0x00FF_00FF_00FF_00FF,
+    4: 0x0F0F_0F0F_0F0F_0F0F,
+    2: 0x3333_3333_3333_3333,
+    1: 0x5555_5555_5555_5555,
+}
+"""Masks of n bits that are kept, n bits that are not, and so on, by n."""
 
 
 def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Integers:
@@ -121,13 +115,13 @@ def nodes_at(grid: Grid, level: int) -> Integers:
 
 def _spread(values: npt.ArrayLike) -> Integers:
     bits = np.array(values, dtype=np.int64)
-    for shift, mask in _SPREAD_STEPS:
-        bits = (bits | (bits << shift)) & mask
+    for shift in (16, 8, 4, 2, 1):
+        bits = (bits | (bits << shift)) & _MASKS[shift]
     return bits
 
 
 def _gather(codes: Integers) -> Integers:
-    bits = codes & 0x5555_5555_5555_5555
-    for shift, mask in _GATHER_STEPS:
-        bits = (bits | (bits >> shift)) & mask
+    bits = codes & _MASKS[1]
+    for shift in (1, 2, 4, 8, 16):
+        bits = (bits | (bits >> shift)) & _MASKS[2 * shift]
     return bits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from importlib import resources
 from typing import Any
 
@@ -16,7 +17,7 @@ from heathaze.domain.projection import Projection
 from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData, expect
 from heathaze.ingest.columns import VISITS, Columns, Flaw, Kind, check_names, visits_sql
 from heathaze.ingest.counts import Counts
-from heathaze.ingest.engines import RAW, SOURCE, Answer, Engine, open_engine
+from heathaze.ingest.engines import RAW, SOURCE, Answer, Engine
 from heathaze.ingest.source import Files, find_files
 from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
@@ -106,7 +107,7 @@ def count(
     )
     check_names(columns, grid.projection.is_geographic)
     table = find_files(os.fspath(source)) if _is_path(source, engine) else source
-    with open_engine(engine) as opened:
+    with _open_engine(engine) as opened:
         read_visits(opened, table, columns, kind)
         if kind is Unit.VISIT:
             one = bound = mass if weight == "share" else 1
@@ -122,6 +123,19 @@ def count(
     return Counts.from_cells(
         grid, rows, cols, masses[masses > 0], bound=bound, one=one, unit=kind, at_most=at_most, weight=weight
     )
+
+
+def _open_engine(name: str) -> AbstractContextManager[Engine]:
+    """Open an engine for counting visits; it is closed at the end of a ``with`` block."""
+    if name == "duckdb":
+        from heathaze.ingest.engines.duckdb import open_duckdb
+
+        return open_duckdb()
+    if name == "spark":
+        from heathaze.ingest.engines.spark import open_spark
+
+        return open_spark()
+    raise InvalidInput(f"There is no engine {name!r}; choose 'duckdb' or 'spark'.")
 
 
 def _unit(person: str | None, unit: str | Unit | None, time: str | None) -> Unit:

@@ -41,17 +41,8 @@ class Format(enum.Enum):
     JSON_LINES = "JSON lines"
 
 
-ENDINGS = {
-    ".csv": Format.CSV,
-    ".csv.gz": Format.CSV,
-    ".parquet": Format.PARQUET,
-    ".jsonl": Format.JSON_LINES,
-    ".ndjson": Format.JSON_LINES,
-    ".json": Format.JSON_LINES,
-    ".jsonl.gz": Format.JSON_LINES,
-    ".ndjson.gz": Format.JSON_LINES,
-    ".json.gz": Format.JSON_LINES,
-}
+ENDINGS = {".csv": Format.CSV, ".csv.gz": Format.CSV, ".parquet": Format.PARQUET}
+ENDINGS |= dict.fromkeys((".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"), Format.JSON_LINES)
 
 
 @dataclass(frozen=True)

@@ -18,5 +18,7 @@ from heathaze.metrics.cellwise import kl, l1, maape, mape, mse, pearson, similar
 from heathaze.metrics.emd import Distance, emd
 from heathaze.metrics.wasserstein import sinkhorn_w2, sliced, w1, w2
 
-__all__ = ["kl", "l1", "maape", "mape", "mse", "pearson", "similarity", "smape", "total_variation"]
-__all__ += ["Distance", "emd", "sinkhorn_w2", "sliced", "w1", "w2"]
+__all__ = [
+    "Distance", "emd", "kl", "l1", "maape", "mape", "mse", "pearson", "similarity", "sinkhorn_w2", "sliced", "smape",
+    "total_variation", "w1", "w2",
+]  # fmt: skip

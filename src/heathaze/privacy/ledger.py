@@ -30,7 +30,6 @@ from heathaze.errors import (
     AlreadyCharged,
     BudgetExceeded,
     CannotWrite,
-    HeathazeError,
     InvalidInput,
     LedgerCorrupt,
     LedgerError,
@@ -486,31 +485,29 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
+_UNWRITABLE = (
+    sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM
+)  # fmt: skip
+
+
 @contextlib.contextmanager
 def _sqlite_errors(path: Path) -> Iterator[None]:
     """Replace errors of SQLite with Heathaze's errors about a ledger."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _explained(path, error) from None
-
-
-def _explained(path: Path, error: sqlite3.Error) -> HeathazeError:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-    if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return LedgerError(
-            f"Another process has held the ledger {path} for more than {_WAIT_SECONDS:g} seconds; nothing was charged. "
-            "Try again when it is done."
-        )
-    unwritable = (
-        sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM
-    )  # fmt: skip
-    if code & 0xFF in unwritable and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-        return CannotWrite(
-            f"The ledger {path} cannot be written ({error}); nothing was charged. Check that the disk has room and "
-            "that the file and its directory exist and can be written to."
-        )
-    return _corrupt(path, "it cannot be read as one")
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise LedgerError(
+                f"Another process has held the ledger {path} for more than {_WAIT_SECONDS:g} seconds; nothing was "
+                "charged. Try again when it is done."
+            ) from None
+        if code & 0xFF in _UNWRITABLE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
+            raise CannotWrite(
+                f"The ledger {path} cannot be written ({error}); nothing was charged. Check that the disk has room and "
+                "that the file and its directory exist and can be written to."
+            ) from None
+        raise _corrupt(path, "it cannot be read as one") from None
 
 
 def _corrupt(path: Path, found: str) -> LedgerCorrupt:

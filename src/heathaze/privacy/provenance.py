@@ -63,14 +63,9 @@ class Provenance:
 
 
 _KINDS: dict[str, Any] = {
-    "mechanism": str,
-    "parameters": Mapping,
-    "weight": str,
+    **dict.fromkeys(("mechanism", "weight", "day", "version"), str),
+    **dict.fromkeys(("parameters", "event", "extra"), Mapping),
     "at_most": int | None,
-    "event": Mapping,
-    "day": str,
-    "version": str,
     "ledger_entry": Mapping | None,
     "simulated": bool,
-    "extra": Mapping,
 }

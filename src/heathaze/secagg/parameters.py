@@ -288,11 +288,8 @@ def _neighbourhood(
 
     The result is None if no number of neighbours does.
     """
-    sizes = [
-        *range(2, min(clients - 1, MOST_NEIGHBOURS + 1), 2),
-        *([clients - 1] if clients <= MOST_NEIGHBOURS + 1 else []),
-    ]
-    for k in sizes:
+    everybody = [clients - 1] if clients <= MOST_NEIGHBOURS + 1 else []
+    for k in [*range(2, min(clients - 1, MOST_NEIGHBOURS + 1), 2), *everybody]:
         if disconnected(clients, k, clients - least + corrupt) > breach / 2:
             continue
         for t in range(k // 2 + 1, min(k, least - 1) + 1):

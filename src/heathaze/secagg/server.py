@@ -12,7 +12,7 @@ all clients that were asked have answered, or when the caller calls :meth:`Serve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NoReturn
 
@@ -200,16 +200,12 @@ class Server(Secret):
         present = sorted(self._mask_keys)
         self._enough(len(present), "advertised a key")
         self._neighbours = draw_graph(present, self.parameters.neighbours, self._randomness)
-        self._places = {
-            one: {other: place for place, other in enumerate(near)} for one, near in self._neighbours.items()
-        }
-        self._ask(Phase.SHARE, set(present))
-        return tuple(
-            self._send(
-                one, messages.Neighbours(tuple((other, self._mask_keys[other]) for other in self._neighbours[one]))
-            )
-            for one in present
-        )
+        self._places = {one: {other: k for k, other in enumerate(near)} for one, near in self._neighbours.items()}
+
+        def neighbours(one: int) -> Message:
+            return messages.Neighbours(tuple((other, self._mask_keys[other]) for other in self._neighbours[one]))
+
+        return self._ask(Phase.SHARE, present, neighbours)
 
     def _forward(self) -> tuple[Parcel, ...]:
         """Forward to every client the encrypted shares that its neighbours made for it."""
@@ -223,35 +219,32 @@ class Server(Secret):
                     f"{left} neighbours of client {one} are left, expected at least {self.parameters.shares_needed}"
                 )
         self._included = frozenset(included)
-        self._ask(Phase.MASK, included)
-        return tuple(
-            self._send(
-                one,
-                messages.Forwarded(tuple((o, self._shares[o].sealed[self._places[o][one]]) for o in self._near(one))),
+
+        def shares(one: int) -> Message:
+            return messages.Forwarded(
+                tuple((other, self._shares[other].sealed[self._places[other][one]]) for other in self._near(one))
             )
-            for one in sorted(included)
-        )
+
+        return self._ask(Phase.MASK, included, shares)
 
     def _announce(self) -> tuple[Parcel, ...]:
         """Announce the set of survivors to every client whose vector arrived."""
         self._enough(len(self._delivered), "sent their vector")
         self._survivors = frozenset(self._delivered)
         self._announced = survivors_digest(self._survivors, self.parameters)
-        self._ask(Phase.AGREE, set(self._survivors))
-        return tuple(self._send(one, messages.Survivors(self._survivors)) for one in sorted(self._survivors))
+        return self._ask(Phase.AGREE, self._survivors, lambda _: messages.Survivors(self._survivors))
 
     def _confirm(self) -> tuple[Parcel, ...]:
         """Send every client the tags of its neighbours that confirm the survivors, if there are enough of them."""
         agreeing = {one for one in self._tags if self._count(one, self._tags) >= self.parameters.shares_needed}
         if not agreeing:
             self._abort("no client has enough neighbours that agreed on the survivors")
-        self._ask(Phase.REVEAL, agreeing)
-        return tuple(
-            self._send(
-                one, messages.Agreement(tuple((o, self._tags[o][one]) for o in self._near(one) if o in self._tags))
-            )
-            for one in sorted(agreeing)
-        )
+
+        def tags(one: int) -> Message:
+            near = [other for other in self._near(one) if other in self._tags]
+            return messages.Agreement(tuple((other, self._tags[other][one]) for other in near))
+
+        return self._ask(Phase.REVEAL, agreeing, tags)
 
     def _keep(self, sender: int, seeds: dict[int, int], mask_keys: dict[int, int]) -> None:
         near = self._near(sender)
@@ -281,8 +274,6 @@ class Server(Secret):
         values = masks.reduced(self._total, self.parameters.bits).astype(np.uint64)
         values.flags.writeable = False
         self._sum = Sum(values, tuple(sorted(self._survivors)), self.parameters)
-        self.phase = None
-        self._waiting = set()
         self._forget()
         return ()
 
@@ -312,12 +303,12 @@ class Server(Secret):
     def _count(self, one: int, among: set[int] | dict[int, Any]) -> int:
         return sum(other in among for other in self._neighbours[one])
 
-    def _ask(self, phase: Phase, whom: set[int]) -> None:
-        self.phase = phase
-        self._waiting = set(whom)
-
-    def _send(self, recipient: int, message: Message) -> Parcel:
-        return Parcel(recipient, wrap(message, self.parameters, self._identity, SERVER, recipient))
+    def _ask(self, phase: Phase, whom: Collection[int], question: Callable[[int], Message]) -> tuple[Parcel, ...]:
+        """Begin a phase: wait for the clients in ``whom``, and send each of them its message."""
+        self.phase, self._waiting = phase, set(whom)
+        return tuple(
+            Parcel(one, wrap(question(one), self.parameters, self._identity, SERVER, one)) for one in sorted(whom)
+        )
 
     def _enough(self, found: int, what: str) -> None:
         if found < self.parameters.survivors_at_least:
@@ -325,13 +316,12 @@ class Server(Secret):
 
     def _abort(self, why: str) -> NoReturn:
         self._why = f"The shard is given up: {why}; begin a new round."
-        self.phase = None
-        self._waiting = set()
         self._forget()
         raise ShardAborted(self._why)
 
     def _forget(self) -> None:
-        """Delete everything that the server knows about single clients."""
+        """End the round, and delete everything that the server knows about single clients."""
+        self.phase, self._waiting = None, set()
         self._total = np.zeros(0, np.uint8)
         for kept in (self._shares, self._tags, self._seed_shares, self._key_shares, self._mask_keys):
             kept.clear()

@@ -7,6 +7,8 @@ possible secret exactly one polynomial fits these shares.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 from heathaze.privacy.randomness import Randomness
@@ -69,19 +71,10 @@ def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
     >>> combine({1: 3, 4: 2}, prime=7)
     1
     """
-    places = list(shares)
-    product = 1
-    denominators = []
-    for here in places:
-        product *= here
-        denominator = here
-        for there in places:
-            if there != here:
-                denominator *= there - here
-        denominators.append(denominator % prime)
+    denominators = [here * math.prod(there - here for there in shares if there != here) % prime for here in shares]
     inverses = _inverses(denominators, prime)
-    total = sum(shares[place] * inverse for place, inverse in zip(places, inverses, strict=True))
-    return total * product % prime
+    total = sum(share * inverse for share, inverse in zip(shares.values(), inverses, strict=True))
+    return total * math.prod(shares) % prime
 
 
 def uniform(count: int, randomness: Randomness) -> list[int]:
@@ -100,9 +93,7 @@ def uniform(count: int, randomness: Randomness) -> list[int]:
 
 def _inverses(numbers: Sequence[int], prime: int) -> list[int]:
     """The inverses of all numbers in the field, computed with a single inversion: that of their product."""
-    running = [1]
-    for number in numbers:
-        running.append(running[-1] * number % prime)
+    running = list(itertools.accumulate(numbers, lambda product, number: product * number % prime, initial=1))
     inverse = pow(running[-1], -1, prime)
     found = []
     for number, before in zip(reversed(numbers), reversed(running[:-1]), strict=True):

@@ -11,6 +11,7 @@ from heathaze.testing.statistics import (
     two_sample,
 )
 
-__all__ = ["Neighbours", "check_mechanism", "neighbouring_counts", "neighbouring_visits", "noiseless"]
-__all__ += ["assert_distribution", "assert_same_distribution", "goodness_of_fit", "two_sample"]
-__all__ += ["discrete_gaussian_law", "discrete_laplace_law"]
+__all__ = [
+    "Neighbours", "assert_distribution", "assert_same_distribution", "check_mechanism", "discrete_gaussian_law",
+    "discrete_laplace_law", "goodness_of_fit", "neighbouring_counts", "neighbouring_visits", "noiseless", "two_sample",
+]  # fmt: skip

@@ -107,14 +107,7 @@ def _counts(grid: Grid, mass: dict[tuple[int, int], int], bound: int, one: int) 
     held = {cell: value for cell, value in mass.items() if value > 0}
     cells = np.array(list(held), dtype=np.int64).reshape(-1, 2)
     return Counts.from_cells(
-        grid,
-        cells[:, 0],
-        cells[:, 1],
-        list(held.values()),
-        bound=bound,
-        one=one,
-        unit=Unit.PERSON,
-        at_most=len(cells) or 1,
+        grid, *cells.T, list(held.values()), bound=bound, one=one, unit=Unit.PERSON, at_most=len(cells) or 1
     )
 
 

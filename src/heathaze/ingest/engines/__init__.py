@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from heathaze.errors import InvalidInput
 from heathaze.ingest.columns import Kind
 from heathaze.ingest.source import Files
 from heathaze.types import Integers
@@ -44,24 +42,3 @@ class Engine(Protocol):
 
     def run(self, sql: str, parameters: Sequence[int | float | str | bool] = ()) -> Answer:
         """Run an SQL statement and return its integer columns; nulls become 0."""
-
-
-def open_engine(name: str) -> AbstractContextManager[Engine]:
-    """Open an engine for counting visits, and close it at the end of the ``with`` block.
-
-    Args:
-        name: "duckdb" or "spark".
-
-    Raises:
-        InvalidInput: There is no engine of this name.
-        MissingExtra: The engine's package, or Java for Spark, is not installed.
-    """
-    if name == "duckdb":
-        from heathaze.ingest.engines.duckdb import open_duckdb
-
-        return open_duckdb()
-    if name == "spark":
-        from heathaze.ingest.engines.spark import open_spark
-
-        return open_spark()
-    raise InvalidInput(f"There is no engine {name!r}; choose 'duckdb' or 'spark'.")

@@ -42,8 +42,10 @@ from heathaze.testing.neighbour_fuzz.table import Recipe, Table, Visit
 from heathaze.testing.neighbour_fuzz.text_files import csv_lines, json_lines
 from heathaze.testing.neighbour_fuzz.values import pick
 
-__all__ = ["Checker", "PositionChecker", "Refused", "Report", "Violation", "shrunk"]
-__all__ += ["ROUND", "Recipe", "Table", "Visit", "hostile_table"]
+__all__ = [
+    "ROUND", "Checker", "PositionChecker", "Recipe", "Refused", "Report", "Table", "Violation", "Visit",
+    "hostile_table", "shrunk",
+]  # fmt: skip
 
 # ── recipes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
