@@ -105,9 +105,9 @@ def added(others: dict[tuple[int, int], int], cells: Cells, bound: int) -> dict[
 
 def _counts(grid: Grid, mass: dict[tuple[int, int], int], bound: int, one: int) -> Counts:
     held = {cell: value for cell, value in mass.items() if value > 0}
-    cells = np.array(list(held), dtype=np.int64).reshape(-1, 2)
+    rows, cols = np.array(list(held), dtype=np.int64).reshape(-1, 2).T
     return Counts.from_cells(
-        grid, *cells.T, list(held.values()), bound=bound, one=one, unit=Unit.PERSON, at_most=len(cells) or 1
+        grid, rows, cols, list(held.values()), bound=bound, one=one, unit=Unit.PERSON, at_most=len(held) or 1
     )
 
 
