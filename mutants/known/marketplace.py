@@ -244,6 +244,22 @@ BUGS = (
         "tests/marketplace/test_attacks.py::test_an_owner_under_another_plan_says_nothing_and_pays_nothing",
     ),
     Bug(
+        "simulated-profile-not-marked",
+        "A purchase whose owners simulated their noise is marked as simulated.",
+        HERDING,
+        "            self._simulated |= profile.simulated\n",
+        "",
+        "tests/marketplace/test_herding.py::test_a_purchase_by_messages_is_marked_if_any_of_its_noise_is_simulated",
+    ),
+    Bug(
+        "simulated-summary-not-marked",
+        "A purchase whose curator simulated the noise of the summary is marked as simulated.",
+        GREEDY_PARTIES,
+        "        self._simulated |= type(randomness) is not SecureRandomness\n",
+        "",
+        "tests/marketplace/test_herding.py::test_a_purchase_by_messages_is_marked_if_any_of_its_noise_is_simulated",
+    ),
+    Bug(
         "folders-read-as-columns-of-rows",
         "Names of folders never replace a column of the rows on offer.",
         "src/heathaze/ingest/tables.py",

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heathaze.errors import BudgetExceeded, InvalidInput, UnexpectedMessage
-from heathaze.marketplace import Consumer, Features, Owner, buy, mmd_squared
+from heathaze.marketplace import Consumer, Features, Owner, PrivateGreedy, buy, curator_for, mmd_squared
 from heathaze.marketplace.baselines import kernel_greedy
 from heathaze.marketplace.herding import HerdingCurator, denoise, mixture, quotas
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, Offer, Profile, Quota
@@ -50,6 +50,35 @@ def test_rows_and_owners_name_the_points() -> None:
     assert bought.parsimony <= 2
     assert bought.simulated
     assert not buy(plan(), target, owners).simulated
+
+
+@pytest.mark.parametrize(
+    ("agreed", "marking"),
+    [
+        (plan(), {"consumer", "owner0", "owner1", "owner2"}),
+        (PrivateGreedy(FEATURES, 8, 50, 50), {"consumer", "curator"}),
+    ],
+    ids=["herding", "private greedy"],
+)
+def test_a_purchase_by_messages_is_marked_if_any_of_its_noise_is_simulated(agreed, marking: set[str]) -> None:
+    """In herding the curator draws no noise, and in private greedy the owners draw none."""
+    target, owners = market()
+
+    def marked(*simulating: str) -> bool:
+        source = {name: Simulation(1) for name in simulating}
+        wanted = Consumer(agreed, target, randomness=source.get("consumer")).want()
+        parties = {name: Owner(agreed, points, randomness=source.get(name)) for name, points in owners.items()}
+        curator = curator_for(agreed, tuple(owners), wanted, source.get("curator"))
+        deliveries = list(curator.begin())
+        while deliveries:
+            name, message = deliveries.pop(0)
+            answer = parties[name].receive(message)
+            deliveries += () if answer is None else curator.receive(name, answer)
+        assert curator.purchase is not None
+        return curator.purchase.simulated
+
+    assert not marked()
+    assert {name for name in ("consumer", "curator", *owners) if marked(name)} == marking
 
 
 @pytest.mark.parametrize("epsilon", [2, 50])

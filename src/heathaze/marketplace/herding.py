@@ -29,9 +29,10 @@ from heathaze.marketplace.messages import Broadcast, Delivery, FromOwner, Offer,
 from heathaze.marketplace.noisy_sum import NoisySum
 from heathaze.marketplace.plan import Plan
 from heathaze.marketplace.protocol import Curator, usable_offer, usable_profile
+from heathaze.privacy.door import Receipt
 from heathaze.privacy.events import Composition
 from heathaze.privacy.loss import Number
-from heathaze.privacy.randomness import Randomness, Secret
+from heathaze.privacy.randomness import Secret
 from heathaze.types import Floats, Integers
 
 
@@ -119,13 +120,13 @@ class HerdingOwner(Secret):
     Args:
         plan: The plan that all parties agreed on.
         points: The owner's points, one per row.
-        randomness: Source of the profile's noise, from the receipt of the charged ledger.
+        receipt: The receipt of the owner's payment, with the source of the profile's noise.
     """
 
-    def __init__(self, plan: Herding, points: Floats, randomness: Randomness) -> None:
+    def __init__(self, plan: Herding, points: Floats, receipt: Receipt) -> None:
         self._plan = plan
         self._points = points
-        self._randomness = randomness
+        self._receipt = receipt
         self._target: Broadcast | None = None
         self._profile: Profile | None = None
         self._quota: Quota | None = None
@@ -156,8 +157,9 @@ class HerdingOwner(Secret):
             self._target = target
             ones = np.ones((len(self._points), 1))
             counted = np.hstack([self._plan.features.of(self._points), ones])
-            noisy = self._plan.owner_sum.of(counted, self._randomness)
-            self._profile = Profile(noisy[:-1], float(noisy[-1]), self._plan.owner_sum.deviation)
+            noise, paid = self._plan.owner_sum, self._receipt
+            noisy = noise.of(counted, paid.randomness)
+            self._profile = Profile(noisy[:-1], float(noisy[-1]), noise.deviation, paid.simulated)
         elif self._target is None or not np.array_equal(target.values, self._target.values):
             raise UnexpectedMessage("A second broadcast", "different", "the same again")
         return self._profile
@@ -241,8 +243,9 @@ class HerdingCurator(Curator):
 
     def _take(self, owner: str, message: FromOwner) -> None:
         if isinstance(message, Profile):
-            deviation = self.plan.owner_sum.deviation
-            self._profiles[owner] = usable_profile(message, self.plan.features, deviation)
+            profile = usable_profile(message, self.plan.features, self.plan.owner_sum.deviation)
+            self._profiles[owner] = profile
+            self._simulated |= profile.simulated
         elif isinstance(message, Offer):
             self._offers[owner] = usable_offer(message, self.plan.features, self._quotas[owner])
 

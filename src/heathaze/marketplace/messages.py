@@ -32,6 +32,7 @@ class Broadcast:
         deviation: Standard deviation of the noise in each coordinate.
         members: Number of points over which the mean is taken.
         plan: Fingerprint of the plan that all parties agreed on.
+        simulated: Whether the noise came from a seed and can be repeated.
     """
 
     about: str
@@ -39,6 +40,7 @@ class Broadcast:
     deviation: float
     members: int
     plan: str = field(default="", repr=False)
+    simulated: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +53,19 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Message from owner to curator: the noisy sum of the owner's hashes and the noisy number of records. Public."""
+    """Message from owner to curator: the noisy sum of the owner's hashes and the noisy number of records. Public.
+
+    Args:
+        values: The noisy sum of the owner's hashes.
+        count: The noisy number of records.
+        deviation: Standard deviation of the noise in each number.
+        simulated: Whether the noise came from a seed and can be repeated.
+    """
 
     values: Floats = field(repr=False)
     count: float = field(repr=False)
     deviation: float
+    simulated: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,8 @@ class Purchase:
         points: The bought points, one per row.
         offered: Number of points that each owner sent to the curator.
         notes: Sentences about what went wrong; they contain no data.
-        simulated: Whether the noise came from a seed and can be repeated, as in tests and papers.
+        simulated: Whether some noise came from a seed and can be repeated, as in tests and papers: noise of the
+            consumer, of an owner or of the curator.
     """
 
     owners: tuple[str, ...] = field(repr=False)

@@ -23,7 +23,7 @@ from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, Delivery, FromOwner, Offer, ToOwner, Wanted
 from heathaze.marketplace.private_greedy import PrivateGreedy
 from heathaze.marketplace.protocol import Curator, Unusable, usable_offer, usable_score
-from heathaze.privacy.randomness import Randomness, Secret
+from heathaze.privacy.randomness import Randomness, Secret, SecureRandomness
 from heathaze.types import Floats, Integers
 
 
@@ -188,6 +188,7 @@ class PrivateGreedyCurator(Curator):
         if isinstance(self._auction, LogisticAuction):
             self._coins = self._auction.coins(plan.points, plan.epsilon, plan.delta)
         self._randomness = randomness
+        self._simulated |= type(randomness) is not SecureRandomness
         self._round = 0
         self._called: tuple[str, ...] = ()
         self._bids: dict[str, Bid] = {}
@@ -254,7 +255,8 @@ class PrivateGreedyCurator(Curator):
         hashes = np.concatenate([self._initial, self._cache.hashes(self._chosen)])
         values = self.plan.summary_hash(hashes, self._round, self._randomness)
         self._cache.rescore(values)
-        message = Broadcast("summary", values, noise.deviation / members, members, self.plan.fingerprint)
+        deviation = noise.deviation / members
+        message = Broadcast("summary", values, deviation, members, self.plan.fingerprint, self._simulated)
         return [Delivery(owner, message) for owner in self._active]
 
     def _ask_bidders(self) -> tuple[Delivery, ...]:

@@ -52,6 +52,7 @@ class Curator(Secret, abc.ABC):
         """The class of message that owners were asked for; None if no purchase is under way."""
         self._owners = tuple(owners)
         self._wanted = _checked(wanted, plan)
+        self._simulated = bool(wanted.broadcast.simulated)
         self._active = dict.fromkeys(self._owners)
         self._waiting: set[str] = set()
         self._notes: list[str] = []
@@ -140,7 +141,7 @@ class Curator(Secret, abc.ABC):
         self.expected, self._waiting = None, set()
         if len(rows) < self.plan.points:
             self._notes.append(f"Only {len(rows)} of {self.plan.points} points could be bought: no more were offered.")
-        self._purchase = Purchase(owners, rows, points, offered, self.notes)
+        self._purchase = Purchase(owners, rows, points, offered, self.notes, self._simulated)
 
 
 # ── what others send ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,11 +173,12 @@ def usable_profile(profile: Profile, features: Features, deviation: float) -> Pr
         values, count = np.array(profile.values, dtype=np.float64), float(profile.count)
         longest = abs(count) + deviation * (math.sqrt(features.dimension) + _SLACK)
         fits = values.shape == (features.dimension,) and _length(values) <= 10 * longest < math.inf
+        simulated = bool(profile.simulated)
     except _ODD:
         fits = False
     if not fits or not abs(count) < _MOST_ROWS:
         raise Unusable(f"its profile is no sum of hashes of {features.dimension} numbers")
-    return Profile(values, count, deviation)
+    return Profile(values, count, deviation, simulated)
 
 
 def usable_offer(offer: Offer, features: Features, most: int) -> Offer:

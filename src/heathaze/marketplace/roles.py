@@ -19,7 +19,7 @@ from heathaze.marketplace.plan import PLAN_VERSION, Plan
 from heathaze.marketplace.private_greedy import PrivateGreedy
 from heathaze.marketplace.private_greedy_parties import PrivateGreedyCurator, PrivateGreedyOwner
 from heathaze.marketplace.protocol import Curator, OwnerSide
-from heathaze.privacy.door import pay
+from heathaze.privacy.door import Receipt, pay
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import warn_if_weak
 from heathaze.privacy.randomness import Randomness, Secret, SecureRandomness
@@ -80,8 +80,8 @@ class Consumer(Secret):
                 note="target",
             )
             values = plan.target_hash(plan.features.of(self._points), receipt.randomness)
-            broadcast = Broadcast("target", values, plan.target_deviation, plan.target_points, plan.fingerprint)
-            self._wanted = Wanted(self._points, broadcast)
+            public = (plan.target_deviation, plan.target_points, plan.fingerprint)
+            self._wanted = Wanted(self._points, Broadcast("target", values, *public, simulated=receipt.simulated))
         return self._wanted
 
 
@@ -143,14 +143,14 @@ class Owner(Secret):
                 randomness=self._randomness,
                 note="owner",
             )
-            self._side = _owner_side(self.plan, self._points, receipt.randomness)
+            self._side = _owner_side(self.plan, self._points, receipt)
         return self._side.receive(message)
 
 
-def _owner_side(plan: Plan, points: Floats, randomness: Randomness) -> OwnerSide:
+def _owner_side(plan: Plan, points: Floats, receipt: Receipt) -> OwnerSide:
     match plan:
         case Herding():
-            return HerdingOwner(plan, points, randomness)
+            return HerdingOwner(plan, points, receipt)
         case PrivateGreedy():
             return PrivateGreedyOwner(plan.features, points)
     raise _unknown(plan)
@@ -221,7 +221,6 @@ def buy(
     ('near', 'near')
     """
     expect(Mapping, owners, "owners, a mapping from names to points,")
-    source = SecureRandomness() if randomness is None else randomness
     say = progress or (lambda _: None)
     ledgers = owner_ledgers or {}
     if unknown := sorted(set(ledgers) - set(owners)):
@@ -231,14 +230,14 @@ def buy(
     parties: dict[str, Owner] = {}
     for name, points in owners.items():
         try:
-            parties[name] = Owner(plan, points, ledger=ledgers.get(name), randomness=source)
+            parties[name] = Owner(plan, points, ledger=ledgers.get(name), randomness=randomness)
         except InvalidInput as error:
             raise InvalidInput(f"Owner {name}: {error}") from None
         if not len(parties[name]._points):
             notes.append(f"{name} has no records; it takes part and offers nothing.")
-    consumer = Consumer(plan, target, ledger=target_ledger, randomness=source)
+    consumer = Consumer(plan, target, ledger=target_ledger, randomness=randomness)
     say("The target is hashed")
-    curator = curator_for(plan, tuple(parties), consumer.want(), source)
+    curator = curator_for(plan, tuple(parties), consumer.want(), randomness)
     deliveries = list(curator.begin())
     step = 0
     while curator.purchase is None:
@@ -255,5 +254,4 @@ def buy(
                 following += curator.receive(name, answer)
         # All messages were delivered and answered in this process, so an owner who has not answered never will.
         deliveries = following or list(curator.close_step())
-    simulated = type(source) is not SecureRandomness
-    return replace(curator.purchase, notes=(*notes, *curator.purchase.notes), simulated=simulated)
+    return replace(curator.purchase, notes=(*notes, *curator.purchase.notes))
