@@ -181,8 +181,8 @@ BUGS = (
         "exact-summary-decides",
         "The curator scores points with the broadcast summary, not with the exact summary (errata E2-6).",
         GREEDY_PARTIES,
-        "        self._cache.rescore(values)\n        message = Broadcast(",
-        "        self._cache.rescore(hashes.mean(axis=0))\n        message = Broadcast(",
+        "        self._cache.rescore(values)\n",
+        "        self._cache.rescore(hashes.mean(axis=0))\n",
         "tests/marketplace/test_private_greedy_parties.py::test_what_is_bought_is_the_best_under_the_broadcast_score",
     ),
     Bug(
@@ -231,8 +231,8 @@ BUGS = (
         "owner-does-not-pay",
         "An owner pays before its first answer.",
         ROLES,
-        "                self.plan.event_for_owners,\n                ledger=self._ledger,\n",
-        "                self.plan.event_for_owners,\n                ledger=None,\n",
+        'ledger=self._ledger, randomness=self._randomness, note="owner")',
+        'ledger=None, randomness=self._randomness, note="owner")',
         "tests/marketplace/test_herding.py::test_budgets_are_charged_once_each_and_say_what_is_promised",
     ),
     Bug(

@@ -10,10 +10,9 @@ import pytest
 
 import heathaze as hz
 from heathaze.errors import InvalidInput
-from heathaze.marketplace.attribution import attribution, shapley_values
 from heathaze.marketplace.baselines import Chosen, greedy
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.mmd import mmd_squared
+from heathaze.marketplace.mmd import attribution, mmd_squared, shapley_values
 
 GAMMA = 0.7
 

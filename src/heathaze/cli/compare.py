@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from heathaze import metrics
-from heathaze.cli import options
-from heathaze.cli.console import Json, out, say_json
-from heathaze.cli.options import check_new
+from heathaze.cli import common
+from heathaze.cli.common import Json, check_new, out, say_json
 from heathaze.domain.density import TreeDensity
 from heathaze.errors import InvalidInput, UnknownFormat
 from heathaze.release.release import load
 
 _WARNING = "NOT PRIVATE: these numbers are computed from the raw data. Do not publish them."
+_MOVED = "mean distance that mass must move, as a share of the map's longer side"
 
 
 def compare(
-    file: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
-    truth: Annotated[str, typer.Option("--truth", help="The file of visits from which the release was made.")],
-    person: options.Person = None,
-    lon_column: options.LonColumn = "lon",
-    lat_column: options.LatColumn = "lat",
-    x_column: options.XColumn = "x",
-    y_column: options.YColumn = "y",
-    time: options.Time = None,
-    sigma: Annotated[float, typer.Option("--sigma", help="Blur both maps by this standard deviation, in cells.")] = 0.0,
+    file: Annotated[Path, Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
+    truth: Annotated[str, Option("--truth", help="The file of visits from which the release was made.")],
+    person: common.Person = None,
+    lon_column: common.LonColumn = "lon",
+    lat_column: common.LatColumn = "lat",
+    x_column: common.XColumn = "x",
+    y_column: common.YColumn = "y",
+    time: common.Time = None,
+    sigma: Annotated[float, Option("--sigma", help="Blur both maps by this standard deviation, in cells.")] = 0.0,
     picture: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Also draw truth and release side by side (.png): not private."),
+        Path | None, Option("--out", "-o", help="Also draw truth and release side by side (.png): not private.")
     ] = None,
-    engine: options.Engine = "duckdb",
+    engine: common.Engine = "duckdb",
     json: Json = False,
 ) -> None:
     """Measure how far a release is from the truth. The output is not private."""
@@ -47,29 +46,18 @@ def compare(
             raise UnknownFormat(f"{picture} does not end in .png; compare draws .png only.")
         check_new(picture, overwrite=False, source=truth)
     how = release.provenance
-    counts = count(
-        truth,
-        release.grid,
-        person=person,
-        lon=lon_column,
-        lat=lat_column,
-        x=x_column,
-        y=y_column,
-        weight=how.weight,
-        at_most=how.at_most,
-        unit=unit,
-        time=time,
-        engine=engine,
-    )
+    columns: dict[str, Any] = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, "time": time}
+    bounds: dict[str, Any] = {"weight": how.weight, "at_most": how.at_most, "unit": unit}
+    counts = count(truth, release.grid, person=person, **columns, **bounds, engine=engine)
     true = TreeDensity.from_mass(release.grid, [release.grid.depth] * len(counts.codes), counts.codes, counts.mass)
     shape = (min(256, release.grid.rows), min(256, release.grid.cols))
     ours, theirs = release.render(shape=shape).smooth(sigma), true.render(shape=shape).smooth(sigma)
-    numbers = {
-        "similarity": metrics.similarity(ours, theirs),
-        "pearson": metrics.pearson(ours, theirs),
-        "kl": metrics.kl(theirs, ours),
-        "total_variation": metrics.total_variation(ours, theirs),
-        "emd": float(metrics.emd(ours, theirs)),
+    measured = {
+        "similarity": (metrics.similarity(ours, theirs), "1 is equal, 0 is disjoint"),
+        "pearson": (metrics.pearson(ours, theirs), "1 is equal"),
+        "kl": (metrics.kl(theirs, ours), "0 is equal"),
+        "total_variation": (metrics.total_variation(ours, theirs), "0 is equal, 1 is disjoint"),
+        "emd": (float(metrics.emd(ours, theirs)), _MOVED),
     }
     if picture is not None:
         from heathaze.maps.figure import draw
@@ -77,15 +65,9 @@ def compare(
         panels = [("truth (NOT PRIVATE)", theirs), ("release", ours)]
         draw(panels, caption=f"{_WARNING} {release.guarantee.short}", path=picture)
     if json:
+        numbers = {name: value for name, (value, _) in measured.items()}
         say_json({"warning": _WARNING, "private": False, "metrics": numbers})
         return
-    out.print(_WARNING, style="bold red", markup=False)  # in the same stream, so that it stays with the numbers
-    meanings = {
-        "similarity": "1 is equal, 0 is disjoint",
-        "pearson": "1 is equal",
-        "kl": "0 is equal",
-        "total_variation": "0 is equal, 1 is disjoint",
-        "emd": "mean distance that mass must move, as a share of the map's longer side",
-    }
-    for name, value in numbers.items():
-        out.print(f"{name:16s} {value:8.4f}  {meanings[name]}", markup=False)
+    out.print(_WARNING, style="bold red")  # in the same stream, so that it stays with the numbers
+    for name, (value, meaning) in measured.items():
+        out.print(f"{name:16s} {value:8.4f}  {meaning}")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from heathaze.cli.console import Json, Quiet, out, say_json, steps
+from heathaze.cli.common import Json, Quiet, out, say_json, say_written, steps
 from heathaze.errors import CannotWrite
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of the release.")] = 1.0,
-    people: Annotated[int, typer.Option("--people", help="Number of synthetic people.")] = 20_000,
-    visits: Annotated[int, typer.Option("--visits", help="Number of synthetic visits.")] = 200_000,
+    folder: Annotated[Path, Option("--out", "-o", help="Folder to write into.")] = Path("demo"),
+    epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of the release.")] = 1.0,
+    people: Annotated[int, Option("--people", help="Number of synthetic people.")] = 20_000,
+    visits: Annotated[int, Option("--visits", help="Number of synthetic visits.")] = 200_000,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -56,6 +56,5 @@ def demo(
     if json:
         say_json(release.to_dict() | {"written": [str(path) for path in written]})
     elif not quiet:
-        out.print(str(release.guarantee), markup=False)
-        for path in written:
-            out.print(f"wrote {path}", style="bold", markup=False)
+        out.print(str(release.guarantee))
+        say_written(written)

@@ -6,10 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
-from heathaze.cli.console import Json, Quiet, complain, out, say_json, steps
-from heathaze.cli.options import check_new, check_place
+from heathaze.cli.common import Json, Quiet, check_new, check_place, complain, out, say_json, say_written, steps
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local.estimate import estimate as from_reports
 from heathaze.local.mechanism import fingerprint
@@ -18,27 +17,27 @@ from heathaze.local.tally import Tally
 
 def estimate(
     files: Annotated[
-        list[Path], typer.Argument(metavar="REPORTS…", help="Files of `heathaze randomize`, or tallies saved before.")
+        list[Path], Argument(metavar="REPORTS…", help="Files of `heathaze randomize`, or tallies saved before.")
     ],
     output: Annotated[
         list[Path] | None,
-        typer.Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable."),
+        Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable."),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--state", help="A tally of earlier reports; it is loaded if it exists, and saved with the new reports."
         ),
     ] = None,
     wanted: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--fingerprint",
             help="Count only reports with this fingerprint of their parameters.",
             show_default="the most common",
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -74,12 +73,11 @@ def estimate(
         say_json(about | {"reports": tally.reports, "refused": refused, "written": [str(path) for path in written]})
     elif not quiet:
         if outputs:
-            out.print(str(release.guarantee), markup=False)
-        out.print(f"{tally.reports:,} reports counted.", markup=False)
-        for path in written:
-            out.print(f"wrote {path}", style="bold", markup=False)
+            out.print(str(release.guarantee))
+        out.print(f"{tally.reports:,} reports counted.")
+        say_written(written)
     if refused:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _added(tally: Tally | None, files: list[Path], wanted: str | None) -> tuple[Tally | None, list[str]]:

@@ -5,26 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
-from heathaze.cli.console import Json, out, say_json
+from heathaze.cli.common import Json, out, say_json
 from heathaze.errors import LedgerError
 from heathaze.privacy.ledger import Ledger
 
-app = typer.Typer(
+app = Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Open a ledger, which is the privacy budget of a dataset, or show what was spent.",
 )
 
-File = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file, one for each dataset.")]
+File = Annotated[Path, Argument(metavar="LEDGER", help="The ledger file, one for each dataset.")]
 
 
 @app.command("open", no_args_is_help=True)
 def open_ledger(
     file: File,
-    total: Annotated[float, typer.Option("--total", help="The ε that may ever be spent on the data.")],
-    delta: Annotated[float, typer.Option("--delta", help="δ for Gaussian noise; 0 allows no Gaussian noise.")] = 0,
+    total: Annotated[float, Option("--total", help="The ε that may ever be spent on the data.")],
+    delta: Annotated[float, Option("--delta", help="δ for Gaussian noise; 0 allows no Gaussian noise.")] = 0,
     json: Json = False,
 ) -> None:
     """Open a new ledger with a total budget. An existing ledger with the same total stays as it is."""
@@ -72,15 +72,14 @@ def _print(ledger: Ledger, *, json: bool) -> None:
     at = f" at δ = {float(ledger.delta):g} (Gaussian noise adds up less than linearly)" if ledger.delta else ""
     out.print(
         f"{float(ledger.spent):g} of {float(ledger.total):g} spent{at}, {float(ledger.remaining):g} left; the chain of "
-        f"{len(entries)} entries is intact.",
-        markup=False,
+        f"{len(entries)} entries is intact."
     )
     for entry in entries:
         promised = entry.guarantee
         per = "" if promised.adjacency.length is None else f" per {promised.adjacency.length}"
         within = "" if promised.reach is None else f" within {promised.reach}"
         line = f"  {entry.number}  {entry.time}  {promised.loss}{per}  {promised.unit.value}{within}"
-        out.print(f"{line}  {_printable(entry.note)}", markup=False)
+        out.print(f"{line}  {_printable(entry.note)}")
 
 
 def _printable(note: str) -> str:

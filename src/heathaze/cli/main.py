@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from heathaze.cli.console import complain, warnings_as_sentences
+from heathaze.cli.common import complain, warnings_as_sentences
 from heathaze.errors import HeathazeError
 
 COMMANDS = {

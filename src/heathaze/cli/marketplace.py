@@ -5,28 +5,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json as json_module
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Exit, Option, Typer
 from typer.core import TyperCommand
 
-from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
+from heathaze.cli.common import Json, Quiet, check_picture, check_place, complain, err, out, say_written, steps
 from heathaze.cli.ledger import open_existing
-from heathaze.cli.marketplace_report import (
-    MarketTables,
-    check_files,
-    draw,
-    print_plan,
-    print_report,
-    report_of,
-    warn_of_chance,
-    warn_of_misfits,
-    warn_of_noise,
-)
-from heathaze.cli.options import check_picture, check_place
+from heathaze.cli.marketplace_report import MarketTables, announce, check_files, draw, report_of, tell
 from heathaze.errors import CannotWrite, InvalidInput, LedgerError, UnknownFormat
 from heathaze.files import replacing
 
@@ -51,96 +39,79 @@ class SeveralValues(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert the option again before every further value."""
         repeated: list[str] = []
-        option: str | None = None
-        fresh = False
+        option = ""
         for word in args:
             if word.startswith("-"):
                 name = word.split("=", 1)[0]
-                option = name if name in _SEVERAL else None
-                fresh = option == word
-            elif option is not None and not fresh:
+                option = name if name in _SEVERAL else ""
+            elif option and repeated[-1] != option:
                 repeated.append(option)
-            else:
-                fresh = False
             repeated.append(word)
         return list(super().parse_args(ctx, repeated))
 
 
-app = typer.Typer(add_completion=False)
+app = Typer(add_completion=False)
 
 
 @app.command(no_args_is_help=True, cls=SeveralValues)
 def market(
     target: Annotated[
-        Path | None, typer.Option("--target", help="Rows to match: .parquet or .csv. Private.", show_default=False)
+        Path | None, Option("--target", help="Rows to match: .parquet or .csv. Private.", show_default=False)
     ] = None,
     owners: Annotated[
         list[Path] | None,
-        typer.Option("--owners", metavar="FILE...", help="One file of rows for each owner.", show_default=False),
+        Option("--owners", metavar="FILE...", help="One file of rows for each owner.", show_default=False),
     ] = None,
     study: Annotated[
         Path | None,
-        typer.Option(
-            "--study", help="TOML: public ranges and levels of the columns that count.", show_default=STUDY.name
-        ),
+        Option("--study", help="TOML: public ranges and levels of the columns that count.", show_default=STUDY.name),
     ] = None,
-    points: Annotated[int | None, typer.Option("--points", help="How many rows to buy.", show_default=False)] = None,
+    points: Annotated[int | None, Option("--points", help="How many rows to buy.", show_default=False)] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            "--epsilon", help="Privacy loss of each record of the target and of each owner.", show_default=False
-        ),
+        Option("--epsilon", help="Privacy loss of each record of the target and of each owner.", show_default=False),
     ] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Probability that the guarantee fails.")] = 1e-6,
-    output: Annotated[Path, typer.Option("--out", "-o", help="Where to write the rows: .parquet or .csv.")] = Path(
+    delta: Annotated[float, Option("--delta", help="Probability that the guarantee fails.")] = 1e-6,
+    output: Annotated[Path, Option("--out", "-o", help="Where to write the rows: .parquet or .csv.")] = Path(
         "chosen.parquet"
     ),
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Also write all numbers (.json): not private.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--picture", help="Also draw the purchase (.png): not private.")
-    ] = None,
+    report: Annotated[Path | None, Option("--report", help="Also write all numbers (.json): not private.")] = None,
+    picture: Annotated[Path | None, Option("--picture", help="Also draw the purchase (.png): not private.")] = None,
     check: Annotated[
-        Path | None,
-        typer.Option("--check", help="Other rows like the target, to measure how well the bought rows match."),
+        Path | None, Option("--check", help="Other rows like the target, to measure how well the bought rows match.")
     ] = None,
     seen: Annotated[
         float | None,
-        typer.Option(
-            "--seen", help="Number of points the curator may see for each point it buys.", show_default=f"{SEEN:g}"
-        ),
+        Option("--seen", help="Number of points the curator may see for each point it buys.", show_default=f"{SEEN:g}"),
     ] = None,
     private_greedy: Annotated[
-        bool, typer.Option("--private-greedy", help="The paper's protocol, corrected; it matches less well.")
+        bool, Option("--private-greedy", help="The paper's protocol, corrected; it matches less well.")
     ] = False,
     baselines: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--baselines/--no-baselines",
             help="Compare with choices that are not private.",
             show_default="with a report, picture or check",
         ),
     ] = None,
-    ledger_target: Annotated[
-        Path | None, typer.Option("--ledger-target", help="Charge this ledger for the target.")
-    ] = None,
+    ledger_target: Annotated[Path | None, Option("--ledger-target", help="Charge this ledger for the target.")] = None,
     ledger_owners: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "--ledger-owners", metavar="FILE...", help="Charge these ledgers, one for each owner, in the same order."
         ),
     ] = None,
     write_study: Annotated[
-        Path | None, typer.Option("--write-study", help="Write a study file to fill in for the target, and stop.")
+        Path | None, Option("--write-study", help="Write a study file to fill in for the target, and stop.")
     ] = None,
     check_study: Annotated[
-        bool, typer.Option("--check-study", help="Print how files fit the study, and stop: not private.")
+        bool, Option("--check-study", help="Print how files fit the study, and stop: not private.")
     ] = False,
     example: Annotated[
-        Path | None, typer.Option("--example", help="Write a synthetic market into a new folder, and stop.")
+        Path | None, Option("--example", help="Write a synthetic market into a new folder, and stop.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -172,20 +143,14 @@ def market(
             raise _forgotten(owners, points, epsilon)
         # Every check comes before the first payment.
         named = _names(owners, target)
-        outputs = [path for path in (output, report, picture) if path is not None]
         sources = [target, *owners, study, check, ledger_target, *(ledger_owners or [])]
-        _check_outputs(output, report, picture, [path for path in sources if path is not None], overwrite=overwrite)
+        outputs = _check_outputs(output, report, picture, sources, overwrite=overwrite)
         data = MarketTables.read(tables, Study.read(study), target, named, check)
         plan = _plan(data, points, epsilon, delta, seen, private_greedy=private_greedy)
         plan.check_signal()
-        budgets = _Budgets.open(ledger_target, ledger_owners, tuple(named), delta)
-        budgets.check(plan)
+        target_ledger, owner_ledgers = _open_ledgers(plan, ledger_target, ledger_owners or [], tuple(named))
         if not quiet:
-            warn_of_misfits(data.fits)
-        if not (quiet or json):
-            print_plan(plan)
-        if private_greedy and not quiet:
-            warn_of_noise(plan)
+            announce(plan, data.fits, json=json)
         with replacing(*outputs[1:]) as hidden, steps(_SHOWN, silent=quiet or json) as begin:
             parts = dict(zip(outputs[1:], hidden, strict=True))
             with replacing(output) as (rows,), _stopped():
@@ -193,8 +158,8 @@ def market(
                     plan,
                     data.target,
                     data.owners,
-                    target_ledger=budgets.target,
-                    owner_ledgers=budgets.owners,
+                    target_ledger=target_ledger,
+                    owner_ledgers=owner_ledgers,
                     progress=_now_and_then(begin, steps_to_come=2 * points if private_greedy else 2),
                 )
                 if not len(bought.rows):
@@ -211,12 +176,7 @@ def market(
                     parts[report].write_text(json_module.dumps(numbers, ensure_ascii=False, indent=2) + "\n", "utf-8")
                 if picture is not None:
                     draw(plan, data, bought, numbers, parts[picture])
-    if not quiet:
-        warn_of_chance(numbers)
-    if json:
-        say_json(numbers)
-    elif not quiet:
-        print_report(numbers, ledgers=budgets.target is not None and bool(budgets.owners))
+    tell(numbers, ledgers=target_ledger is not None and bool(owner_ledgers), json=json, quiet=quiet)
 
 
 def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[[str], None]:
@@ -247,23 +207,17 @@ def _write_example(folder: Path, *, quiet: bool) -> None:
     )
     try:
         folder.mkdir(parents=True)
-        (folder / "README.txt").write_text(
-            "A synthetic market: households of a town and of five owners. Run in this folder:\n\n" + command + "\n",
-            encoding="utf-8",
-        )
+        about = "A synthetic market: households of a town and of five owners. Run in this folder:"
+        (folder / "README.txt").write_text(f"{about}\n\n{command}\n", encoding="utf-8")
         for name, table in tables.items():
             write_parquet(table, folder / f"{name}.parquet")
     except OSError:
         raise CannotWrite(f"Cannot write into {folder}; choose another place.") from None
     Study.of(made.columns, seed=7).write(folder / "study.toml")
     if not quiet:
-        names = [f"{name}.parquet" for name in tables]
-        out.print(
-            f"wrote {', '.join(str(folder / name) for name in [*names, 'study.toml', 'README.txt'])}",
-            style="bold",
-            markup=False,
-        )
-        out.print(command, markup=False)
+        names = [*(f"{name}.parquet" for name in tables), "study.toml", "README.txt"]
+        say_written([", ".join(str(folder / name) for name in names)])
+        out.print(command)
 
 
 # ── what may be refused ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -295,16 +249,15 @@ def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: b
     check_place(path, overwrite=overwrite, source=str(table.path))
     write_skeleton(columns, path)
     if not quiet:
-        out.print(f"wrote {path}; fill in ranges and levels from public knowledge.", style="bold", markup=False)
+        say_written([f"{path}; fill in ranges and levels from public knowledge."])
 
 
 def _names(owners: Sequence[Path], target: Path) -> dict[str, Path]:
     """Name each owner after its file, without the ending; with folder and ending if two names would be equal."""
     for index, path in enumerate(owners):
-        for other in owners[:index]:
-            if path == other or (path.exists() and other.exists() and path.samefile(other)):
-                raise InvalidInput(f"{path} is given twice as an owner; name each owner once.")
-        if path == target or (path.exists() and target.exists() and path.samefile(target)):
+        if any(_same(path, other) for other in owners[:index]):
+            raise InvalidInput(f"{path} is given twice as an owner; name each owner once.")
+        if _same(path, target):
             raise InvalidInput(f"{path} is the target and an owner at once; leave it out of the owners.")
     for name in (_stem, lambda path: str(path.parent / _stem(path)), str):
         named = {name(path): path for path in owners}
@@ -313,13 +266,18 @@ def _names(owners: Sequence[Path], target: Path) -> dict[str, Path]:
     return named
 
 
+def _same(one: Path, other: Path) -> bool:
+    return one == other or (one.exists() and other.exists() and one.samefile(other))
+
+
 def _stem(path: Path) -> str:
     return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet") or path.name
 
 
 def _check_outputs(
-    output: Path, report: Path | None, picture: Path | None, sources: Sequence[Path], *, overwrite: bool
-) -> None:
+    output: Path, report: Path | None, picture: Path | None, sources: Sequence[Path | None], *, overwrite: bool
+) -> list[Path]:
+    """Refuse outputs that cannot be written, or that are inputs too, and return their paths."""
     if output.suffix.lower() not in (".parquet", ".csv"):
         raise UnknownFormat(
             f"Unknown file type {output.suffix or output}; bought rows are written as .parquet or .csv."
@@ -330,9 +288,9 @@ def _check_outputs(
     paths = [path for path in (output, report, picture) if path is not None]
     if len({path.resolve() for path in paths}) < len(paths):
         raise CannotWrite("Two outputs have the same name; give each its own.")
-    for path in paths:
-        for source in sources:
-            check_place(path, overwrite=overwrite, source=str(source))
+    for path, source in itertools.product(paths, filter(None, sources)):
+        check_place(path, overwrite=overwrite, source=str(source))
+    return paths
 
 
 def _plan(
@@ -352,45 +310,35 @@ def _plan(
     return PrivateGreedy(features, points, members, epsilon, delta)
 
 
-@dataclass(frozen=True)
-class _Budgets:
-    """The ledgers of a purchase that were named on the command line."""
-
-    target: Ledger | None
-    owners: Mapping[str, Ledger]
-
-    @classmethod
-    def open(cls, target: Path | None, owners: Sequence[Path] | None, names: Sequence[str], delta: float) -> _Budgets:
-        """Open the ledgers of a purchase, which must exist. Ledgers of owners are in the order of the owners."""
-        if owners and len(owners) != len(names):
-            raise InvalidInput(
-                f"There are {len(names)} owners and {len(owners)} ledgers of owners; give one for each, in the same "
-                "order."
-            )
-        paths = [path.resolve() for path in (target, *(owners or ())) if path is not None]
-        twice = [path for path in paths if paths.count(path) > 1]
-        if twice:
-            raise InvalidInput(
-                f"The ledger {twice[0]} is named twice; give a separate ledger for the target and for each owner."
-            )
-        return cls(
-            None if target is None else open_existing(target, delta=delta),
-            {name: open_existing(path, delta=delta) for name, path in zip(names, owners or (), strict=False)},
+def _open_ledgers(
+    plan: Plan, target: Path | None, owners: Sequence[Path], names: Sequence[str]
+) -> tuple[Ledger | None, dict[str, Ledger]]:
+    """Open the ledgers of target and owners, which must exist; refuse a purchase that one of them cannot pay."""
+    if owners and len(owners) != len(names):
+        raise InvalidInput(
+            f"There are {len(names)} owners and {len(owners)} ledgers of owners; give one for each, in the same order."
         )
-
-    def check(self, plan: Plan) -> None:
-        """Refuse a purchase that a party cannot pay, before any party has paid."""
-        charges = [("The target", self.target, plan.guarantee_for_target, plan.event_for_target)]
-        charges += [
-            (f"The owner {name}", ledger, plan.guarantee_for_owners, plan.event_for_owners)
-            for name, ledger in self.owners.items()
-        ]
-        for who, ledger, guarantee, event in charges:
-            try:
-                if ledger is not None:
-                    ledger.check(guarantee, event)
-            except LedgerError as error:
-                raise type(error)(f"{who} cannot pay, so no ledger was charged. {error}") from None
+    paths = [path.resolve() for path in (target, *owners) if path is not None]
+    twice = [path for path in paths if paths.count(path) > 1]
+    if twice:
+        raise InvalidInput(
+            f"The ledger {twice[0]} is named twice; give a separate ledger for the target and for each owner."
+        )
+    delta = float(plan.delta)
+    of_target = None if target is None else open_existing(target, delta=delta)
+    of_owners = {name: open_existing(path, delta=delta) for name, path in zip(names, owners, strict=False)}
+    charges = [("The target", of_target, plan.guarantee_for_target, plan.event_for_target)]
+    charges += [
+        (f"The owner {name}", ledger, plan.guarantee_for_owners, plan.event_for_owners)
+        for name, ledger in of_owners.items()
+    ]
+    for who, ledger, guarantee, event in charges:
+        try:
+            if ledger is not None:
+                ledger.check(guarantee, event)
+        except LedgerError as error:
+            raise type(error)(f"{who} cannot pay, so no ledger was charged. {error}") from None
+    return of_target, of_owners
 
 
 @contextlib.contextmanager
@@ -400,7 +348,7 @@ def _stopped() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         complain("Stopped while buying: budgets may have been charged (look at the ledgers); nothing was bought.")
-        raise typer.Exit(130) from None
+        raise Exit(130) from None
 
 
 @contextlib.contextmanager
@@ -409,5 +357,5 @@ def _after(output: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        err.print(f"The bought rows are in {output}; only a later step failed.", style="bold", markup=False)
+        err.print(f"The bought rows are in {output}; only a later step failed.", style="bold")
         raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heathaze.cli.console import err, out, say_json
+from heathaze.cli.common import err, out, say_json, say_table, say_written
 from heathaze.errors import InvalidInput
 from heathaze.types import Floats
 
@@ -101,7 +101,7 @@ def check_files(path: Path | None, files: Sequence[Path], *, json: bool) -> None
             both = (outside, "") if isinstance(column, NumberColumn) else ("", outside)
             table.add_row(str(file), column.name, *both, _percent(fit.missing, fit))
     out.print(table)
-    out.print(HOLDERS, markup=False)
+    out.print(HOLDERS)
 
 
 def warn_of_misfits(fits: Mapping[Path, Mapping[str, ColumnFit]]) -> None:
@@ -110,11 +110,10 @@ def warn_of_misfits(fits: Mapping[Path, Mapping[str, ColumnFit]]) -> None:
     for path, name, fit in doubtful:
         err.print(
             f"{path}: in the column {name!r}, {_percent(fit.outside, fit)} of the values do not fit the study and "
-            f"{_percent(fit.missing, fit)} are missing or cannot be read; check the study and the file.",
-            markup=False,
+            f"{_percent(fit.missing, fit)} are missing or cannot be read; check the study and the file."
         )
     if doubtful:
-        err.print(f"--check-study prints this for every column. {HOLDERS}", style="dim", markup=False)
+        err.print(f"--check-study prints this for every column. {HOLDERS}", style="dim")
 
 
 def _share(count: int, fit: ColumnFit) -> float:
@@ -134,27 +133,23 @@ _MUCH_NOISE = 0.5
 """The noise, as a share of the signal, above which private greedy is often no better than chance."""
 
 
-def print_plan(plan: Plan) -> None:
-    """Print the size of the noise and the guarantees of a purchase, before any ledger is charged."""
-    target, *summary = (f"{100 * ratio:.0f} %" for ratio in plan.noise_to_signals)
-    of_summary = f", of the summary's {summary[0]} at first and {summary[-1]} at last" if summary else ""
-    out.print(
-        f"The noise of the target's mean hash is {target} of the greatest possible signal{of_summary} (above 100 % a "
-        "purchase is refused).",
-        markup=False,
-    )
-    out.print(f"To each record of the target: {plan.guarantee_for_target.short}", markup=False)
-    out.print(f"To each record of an owner: {plan.guarantee_for_owners.short}", markup=False)
-    out.print("In full below, and in the report (--report).", style="dim", markup=False)
-
-
-def warn_of_noise(plan: Plan) -> None:
-    """Warn if the noise of private greedy is large compared with the signal."""
-    if plan.noise_to_signal > _MUCH_NOISE:
+def announce(plan: Plan, fits: Mapping[Path, Mapping[str, ColumnFit]], *, json: bool) -> None:
+    """Print the noise and the guarantees of a purchase before any ledger is charged, and warn of what is doubtful."""
+    warn_of_misfits(fits)
+    if not json:
+        target, *summary = (f"{100 * ratio:.0f} %" for ratio in plan.noise_to_signals)
+        of_summary = f", of the summary's {summary[0]} at first and {summary[-1]} at last" if summary else ""
+        out.print(
+            f"The noise of the target's mean hash is {target} of the greatest possible signal{of_summary} (above 100 % "
+            "a purchase is refused)."
+        )
+        out.print(f"To each record of the target: {plan.guarantee_for_target.short}")
+        out.print(f"To each record of an owner: {plan.guarantee_for_owners.short}")
+        out.print("In full below, and in the report (--report).", style="dim")
+    if plan.parameters()["protocol"] == "private-greedy" and plan.noise_to_signal > _MUCH_NOISE:
         err.print(
             f"The noise of private greedy is up to {100 * plan.noise_to_signal:.0f} % of the greatest possible signal; "
-            "herding, the default, needs less: leave out --private-greedy.",
-            markup=False,
+            "herding, the default, needs less: leave out --private-greedy."
         )
 
 
@@ -166,15 +161,13 @@ def warn_of_chance(report: Mapping[str, Any]) -> None:
         instead = "take a larger epsilon or target" if herding else "leave out --private-greedy"
         err.print(
             f"This purchase is farther from {report['mmd_against']} than rows taken at random, which cost no privacy; "
-            f"{instead}.",
-            markup=False,
+            f"{instead}."
         )
 
 
 def report_of(plan: Plan, bought: Purchase, market: MarketTables, *, compared: bool) -> dict[str, Any]:
     """Collect all numbers of a purchase, for --report and --json."""
-    from heathaze.marketplace.attribution import attribution
-    from heathaze.marketplace.mmd import mmd_squared
+    from heathaze.marketplace.mmd import attribution, mmd_squared
 
     gamma = plan.features.gamma
     table = attribution(bought, market.target, gamma, tuple(market.owners))
@@ -183,10 +176,7 @@ def report_of(plan: Plan, bought: Purchase, market: MarketTables, *, compared: b
     return {
         "private": False,
         "for": NOT_PRIVATE,
-        "guarantees": {
-            "target": plan.guarantee_for_target.to_dict(),
-            "owners": plan.guarantee_for_owners.to_dict(),
-        },
+        "guarantees": {"target": plan.guarantee_for_target.to_dict(), "owners": plan.guarantee_for_owners.to_dict()},
         "noise_to_signal": list(plan.noise_to_signals),
         "plan": plan.parameters(),
         "points": len(bought.rows),
@@ -210,42 +200,41 @@ def _baselines(features: Features, market: MarketTables, count: int) -> dict[str
     }
 
 
-def print_report(report: Mapping[str, Any], *, ledgers: bool) -> None:
+def tell(report: Mapping[str, Any], *, ledgers: bool, json: bool, quiet: bool) -> None:
     """Print a purchase: a row for each owner, the distances to the target, the guarantees and the notes."""
-    from rich.table import Table
-
-    table = Table("owner", "offered", "chosen", "share", "value", "missed", box=None, pad_edge=False)
-    for row in report["owners"]:
-        table.add_row(
-            row["owner"],
-            f"{row['offered']:,}",
-            f"{row['chosen']:,}",
-            f"{100 * row['share']:.1f} %",
-            f"{row['value']:.3g}",
-            f"{row['missed']:.3g}",
-        )
-    out.print(table)
+    if not quiet:
+        warn_of_chance(report)
+    if json:
+        say_json(dict(report))
+    if json or quiet:
+        return
+    columns = {
+        "owner": "{owner}",
+        "offered": "{offered:,}",
+        "chosen": "{chosen:,}",
+        "share": "{percent:.1f} %",
+        "value": "{value:.3g}",
+        "missed": "{missed:.3g}",
+    }
+    say_table(columns, ({"percent": 100 * row["share"], **row} for row in report["owners"]))
     out.print(
         f"The curator saw {report['seen']:,} points and bought {report['points']:,}: parsimony "
-        f"{report['parsimony']:.2f}.",
-        markup=False,
+        f"{report['parsimony']:.2f}."
     )
     apart = ", ".join(f"{name} {value:.2g}" for name, value in report["mmd_squared"].items())
-    out.print(f"MMD² from {report['mmd_against']}, exact kernel: {apart}. {NOT_PRIVATE}", markup=False)
+    out.print(f"MMD² from {report['mmd_against']}, exact kernel: {apart}. {NOT_PRIVATE}")
     for whom, promise in report["guarantees"].items():
         whose = "the target" if whom == "target" else "an owner"
-        out.print(f"To each record of {whose}: {promise['sentence']}", style="dim", markup=False)
+        out.print(f"To each record of {whose}: {promise['sentence']}", style="dim")
     for note in report["notes"]:
-        err.print(note, markup=False)
+        err.print(note)
     if not ledgers:
         err.print(
             "Not all ledgers were named, so nothing counts how often these records are used (--ledger-target, "
             "--ledger-owners).",
             style="dim",
-            markup=False,
         )
-    for path in report["written"]:
-        out.print(f"wrote {path}", style="bold", markup=False)
+    say_written(report["written"])
 
 
 def draw(plan: Plan, market: MarketTables, bought: Purchase, report: Mapping[str, Any], path: Path) -> None:

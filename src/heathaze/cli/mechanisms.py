@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument
 
-from heathaze.cli.console import Json, out, say_json
+from heathaze.cli.common import Json, out, say_json, say_table
 from heathaze.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -85,23 +86,10 @@ def build(
         raise InvalidInput("--share (the fraction of cells to keep) and --mechanism flat-top go together.")
     if w is not None and name != "pyramid":
         raise InvalidInput("--w goes with --mechanism pyramid: how many nodes to keep per level.")
-    if name == "dense":
-        if people is None:
-            raise InvalidInput("--mechanism dense needs --people N, a public guess of the number of people.")
-        return central.Dense(grid, epsilon, people=people)
-    if name == "adaptive-grid":
-        return central.AdaptiveGrid(grid, epsilon, people=people)
-    if name == "uniform-grid":
-        return central.UniformGrid(grid, epsilon, people=people)
-    if share is not None:
-        return central.FlatTop(grid, epsilon, share=share)
-    if name == "flat":
-        return central.Flat(grid, epsilon)
-    if name == "priv-tree":
-        return central.PrivTree(grid, epsilon)
-    if name == "pyramid":
-        return central.Pyramid(grid, epsilon) if w is None else central.Pyramid(grid, epsilon, w=w)
-    return central.default(grid, epsilon)
+    if name == "dense" and people is None:
+        raise InvalidInput("--mechanism dense needs --people N, a public guess of the number of people.")
+    made: Mechanism = _made(central, name, grid, epsilon, people=people, share=share, w=w)
+    return made
 
 
 def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | None) -> Estimator:
@@ -109,23 +97,16 @@ def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | N
     from heathaze import local
 
     name = _find(name or LOCAL_DEFAULT, "local")
-    if name == "disk-area":
-        return local.DiskArea(grid, epsilon, radius=radius)
-    if name == "hybrid-uniform-exponential":
-        return local.HybridUniformExponential(grid, epsilon, radius=radius)
-    if radius is not None:
+    if radius is not None and name not in ("disk-area", "hybrid-uniform-exponential"):
         raise InvalidInput(f"--radius goes with --mechanism disk-area or hybrid-uniform-exponential; {name} has none.")
-    if name == "square-wave":
-        return local.SquareWave2D(grid, epsilon)
-    if name == "randomized-response":
-        return local.RandomizedResponse(grid, epsilon)
-    if name == "unary-encoding":
-        return local.UnaryEncoding(grid, epsilon)
-    if name == "local-hashing":
-        return local.LocalHashing(grid, epsilon)
-    if name == "planar-laplace":
-        return local.PlanarLaplace(grid, epsilon)
-    return local.SubsetExponential(grid, epsilon)
+    made: Estimator = _made(local, name, grid, epsilon, radius=radius)
+    return made
+
+
+def _made(package: ModuleType, name: str, grid: Grid, epsilon: float, **given: float | None) -> Any:
+    """Make a mechanism by the class of the package that is spelt like ``name``, with the options that were given."""
+    (found,) = (getattr(package, known) for known in package.__all__ if _letters(known) == _letters(name))
+    return found(grid, epsilon, **{option: value for option, value in given.items() if value is not None})
 
 
 def _find(name: str, *models: str) -> str:
@@ -146,8 +127,7 @@ def _letters(name: str) -> str:
 
 
 def mechanisms(
-    name: Annotated[str | None, typer.Argument(help="Print the page of this mechanism.")] = None,
-    json: Json = False,
+    name: Annotated[str | None, Argument(help="Print the page of this mechanism.")] = None, json: Json = False
 ) -> None:
     """List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."""
     model_of = {known: model for model, names in _MECHANISMS.items() for known in names}
@@ -160,24 +140,16 @@ def mechanisms(
             return
         from rich.markdown import Markdown
 
-        out.print(Markdown(page) if out.is_terminal else page, markup=False, soft_wrap=False)
+        out.print(Markdown(page) if out.is_terminal else page, soft_wrap=False)
         return
+    listed = [{"name": known, "model": model, "for": _MECHANISMS[model][known]} for known, model in model_of.items()]
     if json:
-        listed = [
-            {"name": known, "model": model, "for": _MECHANISMS[model][known]} for known, model in model_of.items()
-        ]
         say_json({"mechanisms": listed})
         return
-    from rich.table import Table
-
-    table = Table("name", "model", "for", box=None, pad_edge=False)
-    for known, model in model_of.items():
-        table.add_row(known, model, _MECHANISMS[model][known])
-    out.print(table)
+    say_table({"name": "{name}", "model": "{model}", "for": "{for}"}, listed)
     out.print(
         "`heathaze mechanisms NAME` prints a page: promise, proof, cost, departures from the paper. `heathaze publish` "
         "uses the central ones, where a curator is trusted; `heathaze rehearse` tries surveys by secure sums, the "
         "distributed model; `heathaze randomize` uses the local ones, where only the own device is trusted; `heathaze "
-        "sensors` and `heathaze market` use the others.",
-        markup=False,
+        "sensors` and `heathaze market` use the others."
     )

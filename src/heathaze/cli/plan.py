@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
-from heathaze.cli import options
-from heathaze.cli.console import Json, Quiet, out, say_json, steps
-from heathaze.cli.options import check_picture
+from heathaze.cli import common
+from heathaze.cli.common import Json, Quiet, check_picture, out, say_json, say_written, steps
 
 if TYPE_CHECKING:
     from heathaze.planning import Plan
@@ -23,23 +22,21 @@ _MEANING = (
 
 
 def plan(
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of the planned release.")],
-    people: Annotated[int, typer.Option("--people", help="A public guess of the number of people.")],
-    lon: options.Lon = None,
-    lat: options.Lat = None,
-    x: options.X = None,
-    y: options.Y = None,
-    size: options.Size = None,
-    shape: options.Shape = None,
-    projection: options.Projection = "equirectangular",
+    epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of the planned release.")],
+    people: Annotated[int, Option("--people", help="A public guess of the number of people.")],
+    lon: common.Lon = None,
+    lat: common.Lat = None,
+    x: common.X = None,
+    y: common.Y = None,
+    size: common.Size = None,
+    shape: common.Shape = None,
+    projection: common.Projection = "equirectangular",
     cities: Annotated[
         int | None,
-        typer.Option("--cities", help="Number of synthetic cities; more give a better prediction.", show_default="5"),
+        Option("--cities", help="Number of synthetic cities; more give a better prediction.", show_default="5"),
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also draw EMD and SIM against epsilon (.png).")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the picture if it exists.")] = False,
+    picture: Annotated[Path | None, Option("--out", "-o", help="Also draw EMD and SIM against epsilon (.png).")] = None,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the picture if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -49,16 +46,14 @@ def plan(
     """
     from heathaze.planning import plan as rehearse
 
-    grid = options.grid_from(lon, lat, x, y, size, shape, projection)
+    grid = common.grid_from(lon, lat, x, y, size, shape, projection)
     check_picture(picture, overwrite=overwrite)
     with steps(5 if cities is None else cities, silent=quiet or json) as begin:
-        found = rehearse(
-            grid,
-            epsilon,
-            people,
-            cities=cities,
-            progress=lambda city, of: begin(f"Trying it on synthetic city {city} of {of}"),
-        )
+
+        def progress(city: int, of: int) -> None:
+            begin(f"Trying it on synthetic city {city} of {of}")
+
+        found = rehearse(grid, epsilon, people, cities=cities, progress=progress)
         if picture is not None:
             _draw(found, picture)
     if json:
@@ -82,12 +77,11 @@ def _tell(found: Plan, picture: Path | None) -> None:
             style="bold" if asked else None,
         )
     out.print(table)
-    out.print(str(found.row), style="bold", markup=False)
+    out.print(str(found.row), style="bold")
     if found.words:
-        out.print(found.words, markup=False)
-    out.print(_MEANING, style="dim", markup=False)
-    if picture is not None:
-        out.print(f"wrote {picture}", style="bold", markup=False)
+        out.print(found.words)
+    out.print(_MEANING, style="dim")
+    say_written(filter(None, [picture]))
 
 
 def _draw(found: Plan, path: Path) -> None:

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option
 
-from heathaze.cli import options
-from heathaze.cli.console import Json, Quiet, complain, err, out, say_json, steps
+from heathaze.cli import common
+from heathaze.cli.common import Json, Quiet, check_new, complain, err, out, say_json, say_written, steps
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import DEFAULT, build
-from heathaze.cli.options import check_new
 from heathaze.errors import CannotWrite
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.ledger import Ledger
@@ -29,54 +28,46 @@ _MANY = 100_000
 
 
 def publish(
-    file: Annotated[str, typer.Argument(help="Visits: .csv, .csv.gz, .parquet or .jsonl, one visit per row.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of this release; smaller is more private.")],
+    file: Annotated[str, Argument(help="Visits: .csv, .csv.gz, .parquet or .jsonl, one visit per row.")],
+    epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of this release; smaller is more private.")],
     output: Annotated[
-        list[Path],
-        typer.Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable."),
+        list[Path], Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable.")
     ],
-    lon: options.Lon = None,
-    lat: options.Lat = None,
-    x: options.X = None,
-    y: options.Y = None,
-    size: options.Size = None,
-    shape: options.Shape = None,
-    projection: options.Projection = "equirectangular",
-    person: options.Person = None,
-    unit: options.Unit = None,
+    lon: common.Lon = None,
+    lat: common.Lat = None,
+    x: common.X = None,
+    y: common.Y = None,
+    size: common.Size = None,
+    shape: common.Shape = None,
+    projection: common.Projection = "equirectangular",
+    person: common.Person = None,
+    unit: common.Unit = None,
     at_most: Annotated[
-        int | None,
-        typer.Option("--at-most", help="Keep at most this many distinct cells of a person.", show_default="all"),
+        int | None, Option("--at-most", help="Keep at most this many distinct cells of a person.", show_default="all")
     ] = None,
     weight: Annotated[
         str,
-        typer.Option(
-            "--weight", help="share: a person's visits sum to 1. presence: 1 per distinct cell (needs --at-most)."
-        ),
+        Option("--weight", help="share: a person's visits sum to 1. presence: 1 per distinct cell (needs --at-most)."),
     ] = "share",
-    lon_column: options.LonColumn = "lon",
-    lat_column: options.LatColumn = "lat",
-    x_column: options.XColumn = "x",
-    y_column: options.YColumn = "y",
-    time: options.Time = None,
+    lon_column: common.LonColumn = "lon",
+    lat_column: common.LatColumn = "lat",
+    x_column: common.XColumn = "x",
+    y_column: common.YColumn = "y",
+    time: common.Time = None,
     people: Annotated[
-        int | None,
-        typer.Option("--people", help="For dense and the grids: a public guess of the number of people."),
+        int | None, Option("--people", help="For dense and the grids: a public guess of the number of people.")
     ] = None,
     mechanism: Annotated[
-        str | None,
-        typer.Option("--mechanism", help="See `heathaze mechanisms`.", show_default=DEFAULT),
+        str | None, Option("--mechanism", help="See `heathaze mechanisms`.", show_default=DEFAULT)
     ] = None,
-    w: Annotated[int | None, typer.Option("--w", help="For pyramid: nodes kept a level.", show_default="20")] = None,
-    share: Annotated[float | None, typer.Option("--share", help="For flat-top: fraction of cells to keep.")] = None,
-    engine: options.Engine = "duckdb",
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Charge this ledger (see `heathaze ledger open`).")
-    ] = None,
+    w: Annotated[int | None, Option("--w", help="For pyramid: nodes kept a level.", show_default="20")] = None,
+    share: Annotated[float | None, Option("--share", help="For flat-top: fraction of cells to keep.")] = None,
+    engine: common.Engine = "duckdb",
+    ledger: Annotated[Path | None, Option("--ledger", help="Charge this ledger (see `heathaze ledger open`).")] = None,
     with_plan: Annotated[
-        bool, typer.Option("--plan", help="Also predict the quality of such a map, from synthetic cities (seconds).")
+        bool, Option("--plan", help="Also predict the quality of such a map, from synthetic cities (seconds).")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files that exist.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -89,9 +80,9 @@ def publish(
     from heathaze.publishing import publish as through_the_door
 
     # Everything that can be refused is refused before the data is read and before anything is paid.
-    grid = options.grid_from(lon, lat, x, y, size, shape, projection)
+    grid = common.grid_from(lon, lat, x, y, size, shape, projection)
     chosen = build(mechanism, grid, epsilon, people=people, share=share, w=w)
-    whose = options.person_from(person, unit)
+    whose = common.person_from(person, unit)
     for path in output:
         check_new(path, overwrite=overwrite, source=file)
     budget = None if ledger is None else open_existing(ledger)
@@ -99,20 +90,8 @@ def publish(
     with_plan = with_plan and not quiet
     with steps(4 if with_plan else 3, silent=quiet or json) as begin:
         begin("Reading and counting")
-        counts = count(
-            file,
-            grid,
-            person=whose,
-            lon=lon_column,
-            lat=lat_column,
-            x=x_column,
-            y=y_column,
-            at_most=at_most,
-            weight=weight,
-            unit=unit,
-            time=time,
-            engine=engine,
-        )
+        columns: dict[str, Any] = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, "time": time}
+        counts = count(file, grid, person=whose, **columns, at_most=at_most, weight=weight, unit=unit, engine=engine)
         try:
             with _reserved(output, cells=grid.cells):
                 begin("Paying and drawing noise")
@@ -124,7 +103,7 @@ def publish(
             complain(
                 f"Stopped while publishing: a charge may have been made (look at the ledger); outputs there: {there}."
             )
-            raise typer.Exit(130) from None
+            raise Exit(130) from None
         # The release is on the disk, so a later error cannot lose it.
         if with_plan:
             begin("Trying it on synthetic cities, to say what to expect")
@@ -200,16 +179,15 @@ def _tell(
         return
     if quiet:
         return
-    out.print(str(release.guarantee), markup=False)
+    out.print(str(release.guarantee))
     if budget is not None:
-        out.print(f"Ledger: {float(budget.spent):g} of {float(budget.total):g} spent.", markup=False)
+        out.print(f"Ledger: {float(budget.spent):g} of {float(budget.total):g} spent.")
     else:
         err.print(
             "No ledger was named, so nothing counts how often these people are published (--ledger).", style="dim"
         )
-    for path in written:
-        out.print(f"wrote {path}", style="bold", markup=False)
+    say_written(written)
     if expected is not None:
         usual = release.provenance.mechanism == "AdaptiveTree"
         prefix = "Plan, on synthetic cities: " if usual else "Plan, on synthetic cities with the default mechanism: "
-        out.print(prefix + expected.sentence(units), markup=False)
+        out.print(prefix + expected.sentence(units))

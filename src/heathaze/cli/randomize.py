@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from heathaze.cli import options
-from heathaze.cli.console import Json, Quiet, err, out, say_json
+from heathaze.cli import common
+from heathaze.cli.common import Json, Quiet, check_place, err, out, say_json
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import LOCAL_DEFAULT, build_local
-from heathaze.cli.options import check_place
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
 from heathaze.local.device import Device
@@ -22,46 +21,45 @@ from heathaze.types import Floats
 
 
 def randomize(
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of one report; smaller is more private.")],
-    output: Annotated[Path, typer.Option("--out", "-o", help="Where to write the reports, for example my.reports.")],
+    epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of one report; smaller is more private.")],
+    output: Annotated[Path, Option("--out", "-o", help="Where to write the reports, for example my.reports.")],
     file: Annotated[
         str | None,
-        typer.Argument(metavar="POINTS", help="Positions: .csv, .csv.gz, .parquet or .jsonl, one position per row."),
+        Argument(metavar="POINTS", help="Positions: .csv, .csv.gz, .parquet or .jsonl, one position per row."),
     ] = None,
-    lon: options.Lon = None,
-    lat: options.Lat = None,
-    x: options.X = None,
-    y: options.Y = None,
-    size: options.Size = None,
-    shape: options.Shape = None,
-    projection: options.Projection = "equirectangular",
+    lon: common.Lon = None,
+    lat: common.Lat = None,
+    x: common.X = None,
+    y: common.Y = None,
+    size: common.Size = None,
+    shape: common.Shape = None,
+    projection: common.Projection = "equirectangular",
     person: Annotated[
-        str | None,
-        typer.Option("--person", help="Column that says whose position a row is; each person sends one report."),
+        str | None, Option("--person", help="Column that says whose position a row is; each person sends one report.")
     ] = None,
     unit: Annotated[
-        str | None, typer.Option("--unit", help="visit: every row is a report, and a person's reports add up.")
+        str | None, Option("--unit", help="visit: every row is a report, and a person's reports add up.")
     ] = None,
-    lon_column: options.LonColumn = "lon",
-    lat_column: options.LatColumn = "lat",
-    x_column: options.XColumn = "x",
-    y_column: options.YColumn = "y",
+    lon_column: common.LonColumn = "lon",
+    lat_column: common.LatColumn = "lat",
+    x_column: common.XColumn = "x",
+    y_column: common.YColumn = "y",
     mechanism: Annotated[
-        str | None, typer.Option("--mechanism", help="See `heathaze mechanisms`.", show_default=LOCAL_DEFAULT)
+        str | None, Option("--mechanism", help="See `heathaze mechanisms`.", show_default=LOCAL_DEFAULT)
     ] = None,
     radius: Annotated[
-        int | None, typer.Option("--radius", help="Radius of the disc, in cells.", show_default="the most informative")
+        int | None, Option("--radius", help="Radius of the disc, in cells.", show_default="the most informative")
     ] = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="On one person's device: charge the person's own ledger.")
+        Path | None, Option("--ledger", help="On one person's device: charge the person's own ledger.")
     ] = None,
     memory: Annotated[
-        Path | None, typer.Option("--memory", help="On one person's device: keep the report in this file, for --again.")
+        Path | None, Option("--memory", help="On one person's device: keep the report in this file, for --again.")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Send the report in --memory again: costs no budget, reads no position.")
+        bool, Option("--again", help="Send the report in --memory again: costs no budget, reads no position.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the output if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -72,7 +70,7 @@ def randomize(
     """
     from heathaze.ingest.positions import positions
 
-    chosen = build_local(mechanism, options.grid_from(lon, lat, x, y, size, shape, projection), epsilon, radius=radius)
+    chosen = build_local(mechanism, common.grid_from(lon, lat, x, y, size, shape, projection), epsilon, radius=radius)
     check_place(output, overwrite=overwrite, source=file)
     on_one_device = ledger is not None or memory is not None
     if again:
@@ -106,7 +104,7 @@ def _whose(person: str | None, unit: str | None) -> str | None:
         raise InvalidInput(f"There is no unit {unit!r} for reports; choose 'person' (with --person COLUMN) or 'visit'.")
     if unit == "visit" and person is not None:
         raise InvalidInput("--unit visit makes every row a report, --person one row of each person; leave one out.")
-    return options.person_from(person, unit)
+    return common.person_from(person, unit)
 
 
 def _check_somewhere(grid: Grid, found: Floats) -> None:
@@ -132,7 +130,5 @@ def _tell(reports: Reports, output: Path, *, json: bool, quiet: bool) -> None:
         about = {"fingerprint": fingerprint(mechanism), "guarantee": guarantee.to_dict(), "written": [str(output)]}
         say_json({"reports": len(reports), **made, **about})
     elif not quiet:
-        out.print(str(guarantee), markup=False)
-        out.print(
-            f"wrote {output}: {len(reports):,} report{'s' if len(reports) > 1 else ''}", style="bold", markup=False
-        )
+        out.print(str(guarantee))
+        out.print(f"wrote {output}: {len(reports):,} report{'s' if len(reports) > 1 else ''}", style="bold")

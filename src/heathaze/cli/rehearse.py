@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from heathaze.cli import options
-from heathaze.cli.console import Json, Quiet, out, say_json, steps
-from heathaze.cli.options import check_picture
+from heathaze.cli import common
+from heathaze.cli.common import Json, Quiet, check_picture, out, say_json, say_table, say_written, steps
 from heathaze.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,27 +22,27 @@ MOST_PEOPLE = 10**7
 
 
 def rehearse(
-    epsilon: Annotated[float, typer.Option("--epsilon", help="Privacy loss of all rounds together.")],
-    people: Annotated[int, typer.Option("--people", help="Number of people who are asked in each round.")],
-    shards: Annotated[int, typer.Option("--shards", help="Number of secure sums (shards) per round.")] = 1,
+    epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of all rounds together.")],
+    people: Annotated[int, Option("--people", help="Number of people who are asked in each round.")],
+    shards: Annotated[int, Option("--shards", help="Number of secure sums (shards) per round.")] = 1,
     dropout: Annotated[
-        float, typer.Option("--dropout", help="Share of a shard that may drop out; in the rehearsal half as many do.")
+        float, Option("--dropout", help="Share of a shard that may drop out; in the rehearsal half as many do.")
     ] = 0.1,
     colluding: Annotated[
-        float, typer.Option("--colluding", help="Share of the people asked that may collude with the server.")
+        float, Option("--colluding", help="Share of the people asked that may collude with the server.")
     ] = 0.05,
-    lon: options.Lon = None,
-    lat: options.Lat = None,
-    x: options.X = None,
-    y: options.Y = None,
-    size: options.Size = None,
-    shape: options.Shape = None,
-    projection: options.Projection = "equirectangular",
-    city: Annotated[int, typer.Option("--city", help="Number of the synthetic city; five kinds take turns.")] = 0,
+    lon: common.Lon = None,
+    lat: common.Lat = None,
+    x: common.X = None,
+    y: common.Y = None,
+    size: common.Size = None,
+    shape: common.Shape = None,
+    projection: common.Projection = "equirectangular",
+    city: Annotated[int, Option("--city", help="Number of the synthetic city; five kinds take turns.")] = 0,
     picture: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also draw the city and the estimated map (.png).")
+        Path | None, Option("--out", "-o", help="Also draw the city and the estimated map (.png).")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the picture if it exists.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace the picture if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -56,7 +55,7 @@ def rehearse(
     from heathaze.domain.density import Density
     from heathaze.privacy.randomness import Simulation
 
-    grid = options.grid_from(lon, lat, x, y, size, shape, projection)
+    grid = common.grid_from(lon, lat, x, y, size, shape, projection)
     if max(grid.shape) > FINEST:
         raise InvalidInput(
             f"A rehearsal has at most {FINEST} cells a side; found {grid.rows} × {grid.cols}: use --size."
@@ -112,37 +111,29 @@ def _facts(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any], picture: Path | None) -> None:
-    from rich.table import Table
-
-    columns = ("round", "regions", "ε", "noise (people)", "bytes sent", "received", "answered")
-    table = Table(*columns, box=None, pad_edge=False)
-    for row in facts["rounds"]:
-        table.add_row(
-            f"{row['round']}",
-            f"{row['numbers']:,}",
-            f"{row['epsilon']:.4g}",
-            f"± {row['noise']:.3g}",
-            f"{row['sent']:,}",
-            f"{row['received']:,}",
-            f"{row['delivered']:,}",
-        )
-    out.print(table)
+    columns = {
+        "round": "{round}",
+        "regions": "{numbers:,}",
+        "ε": "{epsilon:.4g}",
+        "noise (people)": "± {noise:.3g}",
+        "bytes sent": "{sent:,}",
+        "received": "{received:,}",
+        "answered": "{delivered:,}",
+    }
+    say_table(columns, facts["rounds"])
     out.print(
         f"A person who is asked in every round sends {facts['numbers']:,} numbers, with keys and shares "
         f"{sum(row['sent'] for row in facts['rounds']) / 1000:,.1f} kB in all, and the map shares "
         f"{facts['sim']:.2f} of its mass with the truth (SIM of heat maps blurred by 1/64 of the side; 1 is equal).",
         style="bold",
-        markup=False,
     )
-    out.print(facts["guarantee"], markup=False)
+    out.print(facts["guarantee"])
     out.print(
         "This was a rehearsal on a synthetic city (--city N chooses another city). No device was asked and nothing was "
         "charged.",
         style="dim",
-        markup=False,
     )
-    if picture is not None:
-        out.print(f"wrote {picture}", style="bold", markup=False)
+    say_written(filter(None, [picture]))
 
 
 def _draw(survey: Survey, truth: Density, found: Density, path: Path) -> None:

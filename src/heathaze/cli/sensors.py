@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from heathaze.cli.console import Json, Quiet, err, out, say_json, steps
+from heathaze.cli.common import Json, Quiet, check_picture, check_place, err, out, say_json, steps
 from heathaze.cli.ledger import open_existing
-from heathaze.cli.options import check_picture, check_place
 from heathaze.errors import CannotWrite, InvalidInput, UnreadableData
 
 if TYPE_CHECKING:

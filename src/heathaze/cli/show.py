@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
+from typer import Argument, Option
 
-from heathaze.cli.console import Json, out, say_json
+from heathaze.cli.common import Json, out, say_json
 from heathaze.domain.density import Density
 from heathaze.inference.interval import check_confidence, interval
 from heathaze.maps.shade import percent
@@ -22,11 +22,11 @@ _SHADES = " ·:-=+*#%@"
 
 
 def show(
-    file: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
-    centers: Annotated[int, typer.Option("--centers", help="Number of centres to list (k-median on the release).")] = 3,
+    file: Annotated[Path, Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
+    centers: Annotated[int, Option("--centers", help="Number of centres to list (k-median on the release).")] = 3,
     hotspots: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--hotspots",
             metavar="CONFIDENCE",
             help="List all places that are twice as dense as the average with this confidence.",
@@ -69,8 +69,8 @@ def show(
     elif certain and not spots:
         lines.append(f"No place is twice as dense as the average with {100 * confidence:g} % confidence.")
     for line in lines:
-        out.print(line, markup=False)
-    out.print(_sketch(release.render(shape=(min(20, release.grid.rows), min(48, release.grid.cols)))), markup=False)
+        out.print(line)
+    out.print(_sketch(release.render(shape=(min(20, release.grid.rows), min(48, release.grid.cols)))))
 
 
 def _total_interval(release: Release, confidence: float) -> tuple[float, float]:

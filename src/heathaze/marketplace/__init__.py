@@ -1,11 +1,10 @@
 """Marketplace: buy training data from private owners so that the data matches a private target."""
 
-from heathaze.marketplace.attribution import attribution
 from heathaze.marketplace.auction import AskEveryone, AskPublicFew, LogisticAuction
 from heathaze.marketplace.features import Features
 from heathaze.marketplace.herding import Herding
 from heathaze.marketplace.messages import Purchase
-from heathaze.marketplace.mmd import mmd_squared
+from heathaze.marketplace.mmd import attribution, mmd_squared
 from heathaze.marketplace.mwem import Mwem
 from heathaze.marketplace.private_greedy import PrivateGreedy
 from heathaze.marketplace.protocol import Curator

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -213,9 +213,4 @@ class Features:
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters of the hash as plain numbers, for reports."""
-        return {
-            "columns": self.columns,
-            "gamma": self.gamma,
-            "frequencies": self.frequencies,
-            "seed": self.seed,
-        }
+        return asdict(self)

@@ -143,43 +143,25 @@ def principal_axes(hashes: Floats) -> tuple[Floats, Floats]:
 def _draw_records(axes: Axes, target: Floats, sellers: Sequence[Seller], inches: float) -> None:
     middle, directions = principal_axes(target)
 
-    def places(hashes: Floats) -> Floats:
-        return np.asarray((hashes - middle) @ directions)
+    def scatter(hashes: Floats, **style: Any) -> None:
+        x, y = ((hashes - middle) @ directions).T
+        axes.scatter(x, y, **style)
 
     styles = _styles(len(sellers))
     for seller, (colour, shape) in zip(sellers, styles, strict=True):
-        x, y = places(seller.others).T
-        axes.scatter(x, y, s=4, color=colour, alpha=0.22, marker=shape, linewidth=0, zorder=1)
-    x, y = places(target).T
-    axes.scatter(x, y, s=26, facecolor="none", edgecolor=_INK, linewidth=0.55, label="target", zorder=2)
+        scatter(seller.others, s=4, color=colour, alpha=0.22, marker=shape, linewidth=0, zorder=1)
+    scatter(target, s=26, facecolor="none", edgecolor=_INK, linewidth=0.55, label="target", zorder=2)
     axes.scatter([], [], s=8, color=_FAINT, alpha=0.5, linewidth=0, label="offered or kept back (pale)")
     for seller, (colour, shape) in zip(sellers, styles, strict=True):
         # A name that begins with an underscore would be left out of the legend.
-        x, y = places(seller.bought).T
-        axes.scatter(
-            x,
-            y,
-            s=15,
-            color=colour,
-            marker=shape,
-            edgecolor="white",
-            linewidth=0.35,
-            label=f"\u200b{_shortened(seller.name)}",
-            zorder=3,
-        )
+        label = f"\u200b{_shortened(seller.name)}"
+        white: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.35}
+        scatter(seller.bought, s=15, color=colour, marker=shape, label=label, zorder=3, **white)
     axes.set_title("Records: bought ones bright, by owner", size=10, color=_INK, loc="left")
     axes.set_xlabel("first principal axis of the target's hashes (no unit)", size=8, color=_INK)
     axes.set_ylabel("second principal axis (no unit)", size=8, color=_INK)
-    legend = axes.legend(
-        fontsize=8,
-        frameon=False,
-        labelcolor=_INK,
-        loc="upper left",
-        bbox_to_anchor=(0, -0.44 / inches),
-        ncols=3,
-        borderaxespad=0,
-        handletextpad=0.2,
-    )
+    below: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, -0.44 / inches), "borderaxespad": 0}
+    legend = axes.legend(fontsize=8, frameon=False, labelcolor=_INK, ncols=3, handletextpad=0.2, **below)
     for text in legend.get_texts():
         text.set_parse_math(False)
 

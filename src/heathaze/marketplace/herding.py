@@ -28,7 +28,7 @@ from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Broadcast, Delivery, FromOwner, Offer, Profile, Quota, ToOwner, Wanted
 from heathaze.marketplace.noisy_sum import NoisySum
 from heathaze.marketplace.plan import Plan
-from heathaze.marketplace.protocol import Curator, usable_offer, usable_profile
+from heathaze.marketplace.protocol import Curator, Deliveries
 from heathaze.privacy.door import Receipt
 from heathaze.privacy.events import Composition
 from heathaze.privacy.loss import Number
@@ -86,20 +86,6 @@ class Herding(Plan):
     def owner_sum(self) -> NoisySum:
         """Noise for an owner's profile (sum of hashes and count); neighbours differ by one record more or less."""
         return NoisySum(self.features.dimension + 1, math.sqrt(2), 1, self.epsilon, self.delta)
-
-    @property
-    def noise_to_signals(self) -> tuple[float]:
-        """Expected length of the noise in the target's mean hash, which itself has length at most 1."""
-        root = math.sqrt(self.features.dimension)
-        return (self.target_sum.approximate_deviation * root / self.target_points,)
-
-    def check_signal(self) -> None:
-        """Refuse a plan in which owners would herd towards mere noise (errata E2-4).
-
-        Raises:
-            InvalidInput: The noise is longer than a mean hash can be; the sentence names changes that would be enough.
-        """
-        self._check_ratio(self.noise_to_signal, self.target_points, "target_points")
 
     @property
     def event_for_owners(self) -> Composition:
@@ -237,26 +223,25 @@ class HerdingCurator(Curator):
         self._offers: dict[str, Offer] = {}
         self._ask(Profile, self._owners)
 
-    def begin(self) -> tuple[Delivery, ...]:
+    def begin(self) -> Deliveries:
         """Begin the purchase: return the broadcast of the target, one delivery for each owner."""
-        return tuple(Delivery(owner, self._wanted.broadcast) for owner in self._owners)
+        return self._deliver(self._owners, self._wanted.broadcast)
 
     def _take(self, owner: str, message: FromOwner) -> None:
         if isinstance(message, Profile):
-            profile = usable_profile(message, self.plan.features, self.plan.owner_sum.deviation)
-            self._profiles[owner] = profile
+            self._profiles[owner] = profile = message.usable(self.plan.features, self.plan.owner_sum.deviation)
             self._simulated |= profile.simulated
         elif isinstance(message, Offer):
-            self._offers[owner] = usable_offer(message, self.plan.features, self._quotas[owner])
+            self._offers[owner] = message.usable(self.plan.features, self._quotas[owner])
 
-    def _next_step(self) -> tuple[Delivery, ...]:
+    def _next_step(self) -> Deliveries:
         if self.expected is Profile and self._profiles:
             return self._share_out()
         if self.expected is not None:
             self._choose()
         return ()
 
-    def _share_out(self) -> tuple[Delivery, ...]:
+    def _share_out(self) -> Deliveries:
         """Send a quota to each owner who sent a profile; quotas are computed from public (noisy) numbers only."""
         self._ask(Offer, self._profiles)
         profiles = list(self._profiles.values())

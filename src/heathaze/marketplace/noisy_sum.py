@@ -18,7 +18,7 @@ from heathaze.checks import assign
 from heathaze.errors import SensitivityExceeded, TooLarge
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import Composition, FineGaussian
-from heathaze.privacy.loss import MOST_DELTA, Number, PrivacyLoss, parse_delta, parse_epsilon
+from heathaze.privacy.loss import MOST_DELTA, PrivacyLoss, parse_delta, parse_epsilon
 from heathaze.privacy.noise import discrete_gaussian
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats
@@ -33,7 +33,7 @@ _BLOCK = 2**13
 """Number of vectors that are rounded at a time."""
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class NoisySum:
     """Gaussian noise for one or several sums of vectors of bounded length: its scale, its cost and its drawing.
 
@@ -61,20 +61,11 @@ class NoisySum:
     vectors: int
     epsilon: Fraction
     delta: Fraction
-    sums: int
+    sums: int = 1
 
-    def __init__(
-        self, dimension: int, max_norm: float, vectors: int, epsilon: Number, delta: Number, sums: int = 1
-    ) -> None:
-        assign(
-            self,
-            dimension=dimension,
-            max_norm=max_norm,
-            vectors=vectors,
-            epsilon=parse_epsilon(epsilon),
-            delta=parse_delta(delta, zero=False, most=MOST_DELTA),
-            sums=sums,
-        )
+    def __post_init__(self) -> None:
+        delta = parse_delta(self.delta, zero=False, most=MOST_DELTA)
+        assign(self, epsilon=parse_epsilon(self.epsilon), delta=delta)
 
     @functools.cached_property
     def _ratio(self) -> float:

@@ -79,17 +79,18 @@ class Plan(abc.ABC):
         """The privacy event that the purchase charges to the ledger of each owner."""
 
     @property
-    @abc.abstractmethod
     def noise_to_signals(self) -> tuple[float, ...]:
         """Expected length of the noise in each broadcast mean hash, the target's first; a mean hash has length ≤ 1."""
+        root = math.sqrt(self.features.dimension)
+        return (self.target_sum.approximate_deviation * root / self.target_points,)
 
-    @abc.abstractmethod
     def check_signal(self) -> None:
-        """Refuse a plan in which the noise of a mean hash is longer than the mean hash can be (errata E2-4).
+        """Refuse a plan in which owners would follow mere noise, longer than a mean hash can be (errata E2-4).
 
         Raises:
             InvalidInput: The noise is too long; the sentence names changes of the plan that would be enough.
         """
+        self._check_ratio(self.noise_to_signals[0], self.target_points, "target_points")
 
     @property
     def noise_to_signal(self) -> float:

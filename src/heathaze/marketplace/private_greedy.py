@@ -223,14 +223,10 @@ class PrivateGreedy(Plan):
     @property
     def noise_to_signals(self) -> tuple[float, ...]:
         """Expected length of the noise in each broadcast mean hash, the target's first; a mean hash has length ≤ 1."""
-        root = math.sqrt(self.features.dimension)
-        noise = self.summary_sum
-        summary = (
-            ()
-            if noise is None
-            else tuple(noise.approximate_deviation * root / self.members(mark) for mark in self.marks)
-        )
-        return (self.target_sum.approximate_deviation * root / self.target_points, *summary)
+        if self.summary_sum is None:
+            return super().noise_to_signals
+        length = self.summary_sum.approximate_deviation * math.sqrt(self.features.dimension)
+        return (*super().noise_to_signals, *(length / self.members(mark) for mark in self.marks))
 
     def check_signal(self) -> None:
         """Refuse a plan in which the owners' bids would follow mere noise (errata E2-4).
@@ -238,9 +234,8 @@ class PrivateGreedy(Plan):
         Raises:
             InvalidInput: The noise is longer than a mean hash can be; the sentence names changes that would be enough.
         """
-        target, *summary = self.noise_to_signals
-        self._check_ratio(target, self.target_points, "target_points")
-        for ratio, mark in zip(summary, self.marks, strict=True):
+        super().check_signal()
+        for ratio, mark in zip(self.noise_to_signals[1:], self.marks, strict=True):
             self._check_ratio(ratio, self.members(mark), "points")
 
     # ── what is released ────────────────────────────────────────────────────────────────────────────────────────────

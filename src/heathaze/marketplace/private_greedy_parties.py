@@ -20,9 +20,9 @@ import numpy as np
 from heathaze.errors import UnexpectedMessage
 from heathaze.marketplace.auction import Coins, LogisticAuction, default_auction
 from heathaze.marketplace.features import Features
-from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, Delivery, FromOwner, Offer, ToOwner, Wanted
+from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, FromOwner, Offer, ToOwner, Unusable, Wanted
 from heathaze.marketplace.private_greedy import PrivateGreedy
-from heathaze.marketplace.protocol import Curator, Unusable, usable_offer, usable_score
+from heathaze.marketplace.protocol import Curator, Deliveries
 from heathaze.privacy.randomness import Randomness, Secret, SecureRandomness
 from heathaze.types import Floats, Integers
 
@@ -109,13 +109,13 @@ class PrivateGreedyOwner(Secret):
         if call.members < 0:
             raise UnexpectedMessage("The number of members", call.members, "none or more")
         self._call, self._offer = call, None
-        if not self._left:
-            self._bid = Bid(call.round, None)
-            return self._bid
-        # Sent points have a similarity of −∞. Among equal scores the first row wins, also on neighbouring data.
-        scores = self._similarity - redundancy(call.members) * self._similarity_to_summary
-        self._best = int(np.argmax(scores))
-        self._bid = Bid(call.round, float(scores[self._best]))
+        score = None
+        if self._left:
+            # Sent points have a similarity of −∞. Among equal scores the first row wins, also on neighbouring data.
+            scores = self._similarity - redundancy(call.members) * self._similarity_to_summary
+            self._best = int(np.argmax(scores))
+            score = float(scores[self._best])
+        self._bid = Bid(call.round, score)
         return self._bid
 
     def offer(self, ask: Ask) -> Offer:
@@ -193,9 +193,9 @@ class PrivateGreedyCurator(Curator):
         self._called: tuple[str, ...] = ()
         self._bids: dict[str, Bid] = {}
         self._cache = Cache(plan.features, wanted.broadcast.values)
-        self._initial: Floats = np.empty((0, plan.features.dimension))
-        if plan.initial is not None:
-            self._initial = plan.features.of(plan.initial)
+        self._initial = (
+            np.empty((0, plan.features.dimension)) if plan.initial is None else plan.features.of(plan.initial)
+        )
         self._chosen: list[int] = []
         self._last: dict[str, Offer] = {}
 
@@ -203,7 +203,7 @@ class PrivateGreedyCurator(Curator):
     def _since(self) -> str:
         return f" from round {self._round} on"
 
-    def begin(self) -> tuple[Delivery, ...]:
+    def begin(self) -> Deliveries:
         """Begin the purchase: broadcast the target and the public seed points, and call the first round."""
         if self._round:
             raise UnexpectedMessage("The purchase", "under way", "one that has not begun", "begin another")
@@ -213,10 +213,10 @@ class PrivateGreedyCurator(Curator):
             mean = self._initial.mean(axis=0)
             self._cache.rescore(mean)
             broadcasts.append(Broadcast("summary", mean, 0.0, len(self._initial), self.plan.fingerprint))
-        first = tuple(Delivery(owner, message) for message in broadcasts for owner in self._owners)
+        first = [delivery for message in broadcasts for delivery in self._deliver(self._owners, message)]
         return (*first, *self._next_round())
 
-    def _next_step(self) -> tuple[Delivery, ...]:
+    def _next_step(self) -> Deliveries:
         if self.expected is Bid:
             return self._ask_bidders() or self._next_round()
         if self.expected is Offer:
@@ -226,9 +226,9 @@ class PrivateGreedyCurator(Curator):
 
     # ── one round ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _next_round(self) -> tuple[Delivery, ...]:
+    def _next_round(self) -> Deliveries:
         """Begin the next round in which a called owner takes part; in skipped rounds, buy from the cache only."""
-        deliveries: list[Delivery] = []
+        deliveries: Deliveries = ()
         while self._round < self.plan.points:
             if self._round in self.plan.marks:
                 deliveries += self._broadcast_summary()
@@ -239,27 +239,26 @@ class PrivateGreedyCurator(Curator):
             if present:
                 self._ask(Bid, present)
                 call = CallForBids(self._round, self.plan.members(self._round - 1))
-                return (*deliveries, *(Delivery(owner, call) for owner in present))
+                return (*deliveries, *self._deliver(present, call))
             self._buy()
-        seen = self._cache
-        offered = {owner: seen.count(owner) for owner in self._owners}
-        self._finish(seen.owners(self._chosen), seen.rows(self._chosen), seen.points(self._chosen), offered)
+        offered = {owner: self._cache.count(owner) for owner in self._owners}
+        self._finish(*self._cache.bought(self._chosen), offered)
         return ()
 
-    def _broadcast_summary(self) -> list[Delivery]:
+    def _broadcast_summary(self) -> Deliveries:
         """Broadcast the noisy mean hash of the summary; the sum is divided by the plan's public member count."""
         noise = self.plan.summary_sum
         if noise is None:
-            return []
+            return ()
         members = self.plan.members(self._round)
         hashes = np.concatenate([self._initial, self._cache.hashes(self._chosen)])
         values = self.plan.summary_hash(hashes, self._round, self._randomness)
         self._cache.rescore(values)
         deviation = noise.deviation / members
         message = Broadcast("summary", values, deviation, members, self.plan.fingerprint, self._simulated)
-        return [Delivery(owner, message) for owner in self._active]
+        return self._deliver(self._active, message)
 
-    def _ask_bidders(self) -> tuple[Delivery, ...]:
+    def _ask_bidders(self) -> Deliveries:
         """Ask all owners who bid, or those whose coin shows heads; if nobody is asked, buy from the cache."""
         bidders = [owner for owner in self._called if owner in self._bids]
         if self._coins is not None:
@@ -271,7 +270,7 @@ class PrivateGreedyCurator(Curator):
             self._buy()
             return ()
         self._ask(Offer, bidders)
-        return tuple(Delivery(owner, Ask(self._round)) for owner in bidders)
+        return self._deliver(bidders, Ask(self._round))
 
     def _buy(self) -> None:
         """Buy the best point of the cache, among owners who were called in this round and still take part.
@@ -290,7 +289,7 @@ class PrivateGreedyCurator(Curator):
         if isinstance(message, Bid):
             if message.round != self._round:
                 raise UnexpectedMessage("The round of a bid", message.round, self._round)
-            self._bids[owner] = Bid(message.round, usable_score(message.score))
+            self._bids[owner] = message.usable()
         elif isinstance(message, Offer):
             if self._is_repeated(owner, message):
                 raise UnexpectedMessage("An offer", "the one before again", "that of this round")
@@ -299,7 +298,7 @@ class PrivateGreedyCurator(Curator):
     def _take_offer(self, owner: str, message: Offer) -> None:
         bid = self._bids[owner].score
         expected = 0 if bid is None else 1
-        offer = usable_offer(message, self.plan.features, expected)
+        offer = message.usable(self.plan.features, expected)
         if len(offer.rows) < expected:
             raise Unusable("it made a bid but offered no point")
         self._last[owner] = offer
@@ -410,9 +409,9 @@ class Cache(Secret):
         if not places.size:
             return None
         scores = self._similarity[places] - weight * self._similarity_to_summary[places]
-        names = {number: name for name, number in self._names.items()}
+        names = list(self._names)
         equals = places[scores == scores.max()]
-        place = int(min(equals, key=lambda k: (names[int(self._whose[k])], int(self._row[k]))))
+        place = int(min(equals, key=lambda k: (names[self._whose[k]], int(self._row[k]))))
         self._left[place] = False
         return place
 
@@ -425,18 +424,10 @@ class Cache(Secret):
         """Hashes of the cached points at some indices."""
         return self._hashes[np.asarray(places, dtype=np.int64)]
 
-    def points(self, places: Sequence[int]) -> Floats:
-        """The cached points at some indices."""
-        return self._points[np.asarray(places, dtype=np.int64)]
-
-    def rows(self, places: Sequence[int]) -> Integers:
-        """Row indices, in their owners' tables, of the cached points at some indices."""
-        return self._row[np.asarray(places, dtype=np.int64)]
-
-    def owners(self, places: Sequence[int]) -> tuple[str, ...]:
-        """Owners of the cached points at some indices."""
-        names = {number: name for name, number in self._names.items()}
-        return tuple(names[int(self._whose[place])] for place in places)
+    def bought(self, places: Sequence[int]) -> tuple[tuple[str, ...], Integers, Floats]:
+        """Owners of the cached points at some indices, their row indices in the owners' tables, and the points."""
+        names, indices = list(self._names), np.asarray(places, dtype=np.int64)
+        return tuple(names[number] for number in self._whose[indices]), self._row[indices], self._points[indices]
 
     def _grow(self) -> None:
         for name in ("_points", "_hashes", "_similarity", "_similarity_to_summary", "_row", "_whose", "_left"):

@@ -18,7 +18,7 @@ from heathaze.marketplace.messages import Broadcast, Delivery, FromOwner, Purcha
 from heathaze.marketplace.plan import PLAN_VERSION, Plan
 from heathaze.marketplace.private_greedy import PrivateGreedy
 from heathaze.marketplace.private_greedy_parties import PrivateGreedyCurator, PrivateGreedyOwner
-from heathaze.marketplace.protocol import Curator, OwnerSide
+from heathaze.marketplace.protocol import Curator
 from heathaze.privacy.door import Receipt, pay
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import warn_if_weak
@@ -41,12 +41,7 @@ class Consumer(Secret):
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        target: npt.ArrayLike,
-        *,
-        ledger: Ledger | None = None,
-        randomness: Randomness | None = None,
+        self, plan: Plan, target: npt.ArrayLike, *, ledger: Ledger | None = None, randomness: Randomness | None = None
     ) -> None:
         self.plan = plan
         self._points = plan.features.checked(target)
@@ -57,8 +52,7 @@ class Consumer(Secret):
             )
         plan.check_signal()
         warn_if_weak(plan.guarantee_for_target.loss.epsilon)
-        self._ledger = ledger
-        self._randomness = randomness
+        self._ledger, self._randomness = ledger, randomness
         self._wanted: Wanted | None = None
 
     def want(self) -> Wanted:
@@ -72,13 +66,8 @@ class Consumer(Secret):
         """
         if self._wanted is None:
             plan = self.plan
-            receipt = pay(
-                plan.guarantee_for_target,
-                plan.event_for_target,
-                ledger=self._ledger,
-                randomness=self._randomness,
-                note="target",
-            )
+            guarantee, event = plan.guarantee_for_target, plan.event_for_target
+            receipt = pay(guarantee, event, ledger=self._ledger, randomness=self._randomness, note="target")
             values = plan.target_hash(plan.features.of(self._points), receipt.randomness)
             public = (plan.target_deviation, plan.target_points, plan.fingerprint)
             self._wanted = Wanted(self._points, Broadcast("target", values, *public, simulated=receipt.simulated))
@@ -101,19 +90,13 @@ class Owner(Secret):
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        points: npt.ArrayLike,
-        *,
-        ledger: Ledger | None = None,
-        randomness: Randomness | None = None,
+        self, plan: Plan, points: npt.ArrayLike, *, ledger: Ledger | None = None, randomness: Randomness | None = None
     ) -> None:
         self.plan = plan
         self._points = plan.features.checked(points)
         warn_if_weak(plan.guarantee_for_owners.loss.epsilon)
-        self._ledger = ledger
-        self._randomness = randomness
-        self._side: OwnerSide | None = None
+        self._ledger, self._randomness = ledger, randomness
+        self._side: HerdingOwner | PrivateGreedyOwner | None = None
 
     def receive(self, message: ToOwner) -> FromOwner | None:
         """Answer a message of the curator; a repeated message gets the same answer.
@@ -136,18 +119,13 @@ class Owner(Secret):
         if self._side is None:
             if not (isinstance(message, Broadcast) and message.about == "target"):
                 raise UnexpectedMessage("The first message", type(message).__name__, "the broadcast of the target")
-            receipt = pay(
-                self.plan.guarantee_for_owners,
-                self.plan.event_for_owners,
-                ledger=self._ledger,
-                randomness=self._randomness,
-                note="owner",
-            )
+            guarantee, event = self.plan.guarantee_for_owners, self.plan.event_for_owners
+            receipt = pay(guarantee, event, ledger=self._ledger, randomness=self._randomness, note="owner")
             self._side = _owner_side(self.plan, self._points, receipt)
         return self._side.receive(message)
 
 
-def _owner_side(plan: Plan, points: Floats, receipt: Receipt) -> OwnerSide:
+def _owner_side(plan: Plan, points: Floats, receipt: Receipt) -> HerdingOwner | PrivateGreedyOwner:
     match plan:
         case Herding():
             return HerdingOwner(plan, points, receipt)

@@ -1,0 +1,220 @@
+"""What the commands share: output on the terminal, common options, and checks of output files.
+
+``heathaze --help`` imports this file, so numpy and the packages that need numpy are imported inside functions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rich.console import Console
+from typer import Option
+
+from heathaze.errors import CannotWrite, InvalidInput, UnknownFormat, WeakPrivacy
+
+if TYPE_CHECKING:
+    from heathaze.domain.grid import Grid, Interval
+
+# Sentences are wrapped on a terminal, and stay on one line in files and pipes. Square brackets are printed as they are.
+out = Console(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
+err = Console(stderr=True, highlight=False, markup=False, soft_wrap=not sys.stderr.isatty())
+
+# ── options ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Json = Annotated[bool, Option("--json", help="Print one JSON object for machines, and nothing else.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print nothing but errors.")]
+Lon = Annotated[
+    tuple[float, float] | None, Option("--lon", metavar="WEST EAST", help="Longitude bounds of the map, degrees.")
+]
+Lat = Annotated[
+    tuple[float, float] | None, Option("--lat", metavar="SOUTH NORTH", help="Latitude bounds of the map, degrees.")
+]
+X = Annotated[
+    tuple[float, float] | None, Option("--x", metavar="LOW HIGH", help="For a plane (metres, pixels): bounds of x.")
+]
+Y = Annotated[
+    tuple[float, float] | None,
+    Option("--y", metavar="LOW HIGH", help="For a plane (metres, pixels): bounds of y; drawn downwards."),
+]
+Size = Annotated[int | None, Option("--size", help="Cells along each side, 1 to 1048576.", show_default="256")]
+Shape = Annotated[
+    tuple[int, int] | None, Option("--shape", metavar="ROWS COLS", help="Rows and columns, instead of --size.")
+]
+Projection = Annotated[str, Option("--projection", help="equirectangular or web-mercator.")]
+
+Person = Annotated[str | None, Option("--person", help="Column that says whose visit a row is.")]
+LonColumn = Annotated[str, Option("--lon-column", help="Column with the longitude.")]
+LatColumn = Annotated[str, Option("--lat-column", help="Column with the latitude.")]
+XColumn = Annotated[str, Option("--x-column", help="Column with x, on a plane.")]
+YColumn = Annotated[str, Option("--y-column", help="Column with y, on a plane.")]
+Time = Annotated[str | None, Option("--time", help="Column with the time; needed for --unit person-day.")]
+Unit = Annotated[
+    str | None, Option("--unit", help="What is protected: person, person-day or visit.", show_default="person")
+]
+Engine = Annotated[str, Option("--engine", help="duckdb (built in), or spark for data that one machine cannot hold.")]
+
+
+def grid_from(
+    lon: Interval | None,
+    lat: Interval | None,
+    x: Interval | None,
+    y: Interval | None,
+    size: int | None,
+    shape: tuple[int, int] | None,
+    projection: str,
+) -> Grid:
+    """Build the grid of the map from options of the command line, never from the data."""
+    from heathaze.domain.grid import Grid
+
+    if size is None and shape is None:
+        size = 256
+    if lon is not None and lat is not None and x is None and y is None:
+        return Grid.over(lon=lon, lat=lat, size=size, shape=shape, projection=projection)
+    if x is not None and y is not None and lon is None and lat is None:
+        return Grid.plane(x=x, y=y, size=size, shape=shape)
+    raise InvalidInput(
+        "The map has no bounds. Give --lon WEST EAST and --lat SOUTH NORTH in degrees, or --x LOW HIGH and --y LOW "
+        "HIGH on a plane. Bounds are never taken from the data, because they would reveal extreme positions."
+    )
+
+
+def person_from(person: str | None, unit: str | None) -> str | None:
+    """Check the option for the person column, which may be left out only with ``--unit visit``."""
+    if person is None and unit not in ("visit", None):
+        raise InvalidInput(f"--unit {unit} needs --person COLUMN, which says whose visit a row is.")
+    if person is None and unit is None:
+        raise InvalidInput(
+            "No person column was named. Give --person COLUMN, which says whose visit a row is; or --unit visit, which "
+            "protects single visits (a person with many visits is then protected less)."
+        )
+    return person
+
+
+# ── checks of output files ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_new(path: Path, *, overwrite: bool, source: str) -> None:
+    """Refuse an output file of an unknown release type, or one that :func:`check_place` refuses."""
+    from heathaze.release.formats import check_writable
+
+    check_writable(path)
+    check_place(path, overwrite=overwrite, source=source)
+
+
+def check_picture(path: Path | None, *, overwrite: bool) -> None:
+    """Refuse a picture that is not a PNG, or one that :func:`check_place` refuses. None means no picture."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".png":
+        raise UnknownFormat(f"Unknown picture type {path.suffix or path}; expected .png.")
+    check_new(path, overwrite=overwrite, source="")
+
+
+def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
+    """Refuse an output file if its directory is missing, if the file exists already, or if it is an input file."""
+    if not path.parent.is_dir():
+        raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
+    if not path.exists():
+        return
+    if path.is_dir():
+        raise CannotWrite(f"{path} is a directory; name a file to write.")
+    if source is not None and Path(source).exists() and path.samefile(source):
+        raise CannotWrite(f"{path} is also an input file; choose another name for the output.")
+    if not overwrite:
+        raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")
+
+
+# ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def complain(sentence: str) -> None:
+    """Print an error of a command: one red sentence on standard error."""
+    err.print(f"heathaze: {sentence}", style="red")
+
+
+@contextlib.contextmanager
+def warnings_as_sentences() -> Iterator[None]:
+    """Print each warning of Heathaze once, as a sentence on standard error; leave warnings of other packages alone."""
+    printed: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if not issubclass(category, WeakPrivacy):
+            usual(message, category, *rest, **more)
+        elif str(message) not in printed:
+            printed.add(str(message))
+            err.print(f"heathaze: warning: {message}", style="yellow")
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+        warnings.simplefilter("always", WeakPrivacy)
+        warnings.showwarning = show
+        yield
+
+
+def say_json(fields: dict[str, Any]) -> None:
+    """Print the result of a command as one JSON object on standard output."""
+    sys.stdout.write(json.dumps(fields, ensure_ascii=False, indent=2) + "\n")
+
+
+def say_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print a table; ``columns`` has the heading of each column and the format of its cells, such as "{share:.2f}"."""
+    from rich.table import Table
+
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(cell.format(**row) for cell in columns.values()))
+    out.print(table)
+
+
+def say_written(paths: Iterable[object]) -> None:
+    """Print the names of files that a command has written."""
+    for path in paths:
+        out.print(f"wrote {path}", style="bold")
+
+
+@contextlib.contextmanager
+def steps(total: int, *, silent: bool) -> Iterator[Callable[[str], None]]:
+    """Show the progress of a command over a few named steps.
+
+    On a terminal this is a progress bar, which disappears at the end. In a file or pipe, each step that begins after
+    two seconds prints a line, so that logs of long runs show progress and short runs print nothing.
+
+    Args:
+        total: The number of steps.
+        silent: Show nothing.
+
+    Yields:
+        A function to call with a step's name when the step begins.
+    """
+    if silent:
+        yield lambda _name: None
+        return
+    if not err.is_terminal:
+        begun = time.monotonic()
+
+        def log(name: str) -> None:
+            if time.monotonic() - begun > 2:
+                err.print(f"{name} …")
+
+        yield log
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        task = progress.add_task("", total=total)
+        started = False
+
+        def begin(name: str) -> None:
+            nonlocal started
+            progress.update(task, description=name, advance=1 if started else 0)
+            started = True
+
+        yield begin
