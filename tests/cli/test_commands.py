@@ -192,7 +192,7 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
     loaded = set(said.splitlines()[-1].split())
     assert "heathaze.cli.main" in loaded
     assert (
-        loaded & {"numpy", "heathaze.domain", "heathaze.cli.options", *(f"heathaze.cli.{name}" for name in COMMANDS)}
+        loaded & {"numpy", "heathaze.domain", "heathaze.release", *(f"heathaze.cli.{name}" for name in COMMANDS)}
         == set()
     )
 

@@ -47,8 +47,9 @@ def compare(
         check_new(picture, overwrite=False, source=truth)
     how = release.provenance
     columns: dict[str, Any] = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, "time": time}
-    bounds: dict[str, Any] = {"weight": how.weight, "at_most": how.at_most, "unit": unit}
-    counts = count(truth, release.grid, person=person, **columns, **bounds, engine=engine)
+    counts = count(
+        truth, release.grid, person=person, **columns, weight=how.weight, at_most=how.at_most, unit=unit, engine=engine
+    )
     true = TreeDensity.from_mass(release.grid, [release.grid.depth] * len(counts.codes), counts.codes, counts.mass)
     shape = (min(256, release.grid.rows), min(256, release.grid.cols))
     ours, theirs = release.render(shape=shape).smooth(sigma), true.render(shape=shape).smooth(sigma)

@@ -148,19 +148,15 @@ def market(
         data = MarketTables.read(tables, Study.read(study), target, named, check)
         plan = _plan(data, points, epsilon, delta, seen, private_greedy=private_greedy)
         plan.check_signal()
-        target_ledger, owner_ledgers = _open_ledgers(plan, ledger_target, ledger_owners or [], tuple(named))
+        of_target, of_owners = _open_ledgers(plan, ledger_target, ledger_owners or [], tuple(named))
         if not quiet:
             announce(plan, data.fits, json=json)
         with replacing(*outputs[1:]) as hidden, steps(_SHOWN, silent=quiet or json) as begin:
             parts = dict(zip(outputs[1:], hidden, strict=True))
             with replacing(output) as (rows,), _stopped():
+                progress = _now_and_then(begin, steps_to_come=2 * points if private_greedy else 2)
                 bought = buy(
-                    plan,
-                    data.target,
-                    data.owners,
-                    target_ledger=target_ledger,
-                    owner_ledgers=owner_ledgers,
-                    progress=_now_and_then(begin, steps_to_come=2 * points if private_greedy else 2),
+                    plan, data.target, data.owners, target_ledger=of_target, owner_ledgers=of_owners, progress=progress
                 )
                 if not len(bought.rows):
                     raise InvalidInput(f"Nothing was bought; budgets are charged. {' '.join(bought.notes)}")
@@ -176,7 +172,7 @@ def market(
                     parts[report].write_text(json_module.dumps(numbers, ensure_ascii=False, indent=2) + "\n", "utf-8")
                 if picture is not None:
                     draw(plan, data, bought, numbers, parts[picture])
-    tell(numbers, ledgers=target_ledger is not None and bool(owner_ledgers), json=json, quiet=quiet)
+    tell(numbers, ledgers=of_target is not None and bool(of_owners), json=json, quiet=quiet)
 
 
 def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[[str], None]:

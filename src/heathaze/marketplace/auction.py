@@ -195,18 +195,15 @@ class Coins:
         """
         from heathaze.privacy.selection import logistic_coins
 
-        tossed = logistic_coins([self._exponents(rank) for rank in range(1, len(ranked) + 1)], randomness)
+        # Fractions are slow to compute, and the same ranks occur in every round.
+        self._exponents.extend(self.exponent(rank) for rank in range(len(self._exponents) + 1, len(ranked) + 1))
+        tossed = logistic_coins(self._exponents[: len(ranked)], randomness)
         return tuple(owner for owner, heads in zip(ranked, tossed, strict=True) if heads)
 
     @functools.cached_property
-    def _known(self) -> dict[int, Fraction]:
-        return {}
-
-    def _exponents(self, rank: int) -> Fraction:
-        # Fractions are slow to compute, and the same ranks occur in every round.
-        if rank not in self._known:
-            self._known[rank] = self.exponent(rank)
-        return self._known[rank]
+    def _exponents(self) -> list[Fraction]:
+        """The exponents of the first ranks, as many as were needed so far."""
+        return []
 
 
 Auction = AskEveryone | AskPublicFew | LogisticAuction

@@ -252,9 +252,8 @@ class _Pool:
     def chosen(self, rows: Integers) -> Chosen:
         ends = np.cumsum(self.sizes)
         whose = np.searchsorted(ends, rows, side="right")
-        return Chosen(
-            tuple(self.names[one] for one in whose), rows - (ends - self.sizes)[whose], self.points[rows]
-        )  # fmt: skip
+        owners = tuple(self.names[one] for one in whose)
+        return Chosen(owners, rows - (ends - self.sizes)[whose], self.points[rows])
 
     def in_turn(self, randomness: Randomness) -> Integers:
         """Baseline order: row indices that visit the owners in turn, with each owner's rows in random order."""

@@ -13,6 +13,7 @@ member count of the plan. An owner without points sends a bid without a score, a
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -241,8 +242,8 @@ class PrivateGreedyCurator(Curator):
                 call = CallForBids(self._round, self.plan.members(self._round - 1))
                 return (*deliveries, *self._deliver(present, call))
             self._buy()
-        offered = {owner: self._cache.count(owner) for owner in self._owners}
-        self._finish(*self._cache.bought(self._chosen), offered)
+        counts = self._cache.counts()
+        self._finish(*self._cache.bought(self._chosen), {owner: counts[owner] for owner in self._owners})
         return ()
 
     def _broadcast_summary(self) -> Deliveries:
@@ -337,23 +338,22 @@ class Cache(Secret):
 
     def __init__(self, features: Features, target: Floats) -> None:
         self._features = features
-        self._target = target
-        self._summary = np.zeros(features.dimension)
-        self._count = 0
-        self._points = np.empty((16, features.columns))
+        self._target, self._summary = target, np.zeros(features.dimension)
+        self._received: list[tuple[str, int, Floats]] = []
+        """Owner, row index and point, by the point's index in the cache."""
+        self._seen: set[tuple[str, int]] = set()
+        self._numbers: dict[str, int] = {}
+        # The arrays below are longer than the list: they have room for further points.
+        self._whose = np.empty(16, dtype=np.int64)
         self._hashes = np.empty((16, features.dimension))
         self._similarity = np.empty(16)
         self._similarity_to_summary = np.empty(16)
-        self._row = np.empty(16, dtype=np.int64)
-        self._whose = np.empty(16, dtype=np.int64)
         self._left = np.zeros(16, dtype=bool)
-        self._names: dict[str, int] = {}
-        self._seen: dict[tuple[str, int], int] = {}
 
     def rescore(self, summary: Floats) -> None:
         """Update the similarity of every cached point to a new broadcast of the summary's mean hash."""
-        self._summary = summary
-        self._similarity_to_summary[: self._count] = self._features.products(self._hashes[: self._count], summary)
+        self._summary, count = summary, len(self._received)
+        self._similarity_to_summary[:count] = self._features.products(self._hashes[:count], summary)
 
     def has(self, owner: str, row: int) -> bool:
         """Whether the curator has already received this row of this owner."""
@@ -371,18 +371,18 @@ class Cache(Secret):
         Returns:
             The point's score under the last broadcasts, and its index in the cache.
         """
-        if self._count == len(self._row):
-            self._grow()
-        place = self._count
-        hashed = self._features.of(point)[0]
-        self._points[place], self._hashes[place] = point[0], hashed
-        for similarity, mean in ((self._similarity, self._target), (self._similarity_to_summary, self._summary)):
-            similarity[place] = self._features.products(hashed[None], mean)[0]
-        self._row[place] = row
-        self._whose[place] = self._names.setdefault(owner, len(self._names))
+        place, hashed = len(self._received), self._features.of(point)
+        if place == len(self._left):
+            for name in ("_whose", "_hashes", "_similarity", "_similarity_to_summary", "_left"):
+                array = getattr(self, name)
+                setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+        self._received.append((owner, row, point[0]))
+        self._seen.add((owner, row))
+        self._whose[place] = self._numbers.setdefault(owner, len(self._numbers))
+        self._hashes[place] = hashed[0]
+        self._similarity[place] = self._features.products(hashed, self._target)[0]
+        self._similarity_to_summary[place] = self._features.products(hashed, self._summary)[0]
         self._left[place] = True
-        self._seen[owner, row] = place
-        self._count += 1
         return float(self._similarity[place] - weight * self._similarity_to_summary[place]), place
 
     def remove(self, place: int) -> None:
@@ -401,24 +401,21 @@ class Cache(Secret):
         Returns:
             The point's index in the cache, or None if no point is left.
         """
-        numbers = [self._names[owner] for owner in owners if owner in self._names]
-        there = self._left[: self._count]
-        if len(numbers) < len(self._names):
-            there = there & np.isin(self._whose[: self._count], numbers)
+        numbers = [self._numbers[owner] for owner in owners if owner in self._numbers]
+        there = self._left[: len(self._received)]
+        if len(numbers) < len(self._numbers):
+            there = there & np.isin(self._whose[: len(there)], numbers)
         places = np.flatnonzero(there)
         if not places.size:
             return None
         scores = self._similarity[places] - weight * self._similarity_to_summary[places]
-        names = list(self._names)
-        equals = places[scores == scores.max()]
-        place = int(min(equals, key=lambda k: (names[self._whose[k]], int(self._row[k]))))
+        place = int(min(places[scores == scores.max()], key=lambda k: self._received[k][:2]))
         self._left[place] = False
         return place
 
-    def count(self, owner: str) -> int:
-        """Number of points that the curator has received from an owner."""
-        number = self._names.get(owner, -1)
-        return int((self._whose[: self._count] == number).sum())
+    def counts(self) -> Counter[str]:
+        """Number of points that the curator has received, by owner."""
+        return Counter(owner for owner, _ in self._seen)
 
     def hashes(self, places: Sequence[int]) -> Floats:
         """Hashes of the cached points at some indices."""
@@ -426,12 +423,6 @@ class Cache(Secret):
 
     def bought(self, places: Sequence[int]) -> tuple[tuple[str, ...], Integers, Floats]:
         """Owners of the cached points at some indices, their row indices in the owners' tables, and the points."""
-        names, indices = list(self._names), np.asarray(places, dtype=np.int64)
-        return tuple(names[number] for number in self._whose[indices]), self._row[indices], self._points[indices]
-
-    def _grow(self) -> None:
-        for name in ("_points", "_hashes", "_similarity", "_similarity_to_summary", "_row", "_whose", "_left"):
-            array = getattr(self, name)
-            more = np.zeros((2 * len(array), *array.shape[1:]), dtype=array.dtype)
-            more[: len(array)] = array
-            setattr(self, name, more)
+        chosen = [self._received[place] for place in places]
+        points = np.array([point for _, _, point in chosen]).reshape(len(chosen), self._features.columns)
+        return tuple(owner for owner, _, _ in chosen), np.array([row for _, row, _ in chosen], dtype=np.int64), points
