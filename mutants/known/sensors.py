@@ -65,8 +65,8 @@ BUGS = (
         "failure-forgotten",
         "The probability that a random search underestimates an edge is part of delta.",
         EDGES,
-        "        failure = FAILURE if most.random else failure\n",
-        "        failure = 0.0 if most.random else failure\n",
+        "        failure = max(failure, chance)\n",
+        "        failure = 0.0 * chance\n",
         "tests/sensors/test_sensitivity.py::test_screening_of_a_matrix_on_a_network",
     ),
     # ── noise ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy.randomness import Simulation
 from heathaze.sensors.physics import Graph, Line, Linear, Plate, Snapshots
 from heathaze.sensors.physics import graph as _graph
-from heathaze.sensors.physics._kernel import Axis
+from heathaze.sensors.physics.line import Axis
 from heathaze.sensors.physics.network import Network
 
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (1, 3), (3, 4), (4, 5)]

@@ -16,7 +16,7 @@ from heathaze.checks import shown
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.files import Row, read_table
 from heathaze.sensors.physics import Graph, Line, Plate, Snapshots
-from heathaze.sensors.physics._checks import length, point_text
+from heathaze.sensors.physics._base import length, point_text
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.network import Network
 from heathaze.sensors.physics.plate import Walls

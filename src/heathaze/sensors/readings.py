@@ -27,6 +27,7 @@ from heathaze.privacy.noise import discrete_gaussian, discrete_laplace
 from heathaze.privacy.randomness import Randomness, fresh_bytes
 from heathaze.sensors.device import MOST_STEPS, Card
 from heathaze.sensors.noisy_readings import NoisyReadings
+from heathaze.sensors.physics._base import floats
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.snapshots import Snapshots
 from heathaze.sensors.sensitivity import Sensitivity, sensitivity
@@ -305,10 +306,7 @@ class Readings:
         return self.guarantee(Trust.ESCROW if card.escrow else Trust.SENSORS)
 
     def _checked(self, readings: npt.ArrayLike, noun: str = "reading") -> Floats:
-        try:
-            values = np.asarray(readings, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidInput(f"Some {noun}s are not numbers; give numbers, and NaN for missing {noun}s.") from None
+        values = floats(readings, f"Some {noun}s are not numbers; give numbers, and NaN for missing {noun}s.")
         rows = self.field.shape[0]
         if values.ndim != 1:
             raise InvalidInput(
@@ -346,7 +344,7 @@ def _parse_reach(value: Number) -> Fraction:
     try:
         number = exact(value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise InvalidInput(f"reach is {shown(value)}; give a positive number.") from None
+        number = Fraction(0)
     if number <= 0:
         raise InvalidInput(f"reach is {shown(value)}; give a positive number.")
     if not _LEAST <= number <= _MOST:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -90,9 +90,4 @@ class Taylor:
     @classmethod
     def stacked(cls, parts: list[Self]) -> Self:
         """Join the derivatives of several fields over the same boxes, one field's readings after the other's."""
-        return cls(
-            np.concatenate([part.slopes for part in parts]),
-            np.concatenate([part.bends for part in parts]),
-            np.concatenate([part.most_slope for part in parts]),
-            np.concatenate([part.most_twist for part in parts]),
-        )
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))

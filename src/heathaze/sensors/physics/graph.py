@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from heathaze.checks import assign, positive
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.sensors.physics._checks import block, candidate_numbers, kept_rows
+from heathaze.sensors.physics._base import FieldBase, block, candidate_numbers, check_indices, units
 from heathaze.sensors.physics.network import Network
 from heathaze.types import Floats, Integers
 
@@ -37,7 +37,7 @@ _NOTHING = 1e-10
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Graph:
+class Graph(FieldBase):
     """Field of heat on a graph: readings = S · exp(−τL) · strengths.
 
     Here L = D − W is the graph's Laplacian (degrees minus weights), and S selects the rows of the sensor nodes.
@@ -130,18 +130,10 @@ class Graph:
         numbers = candidate_numbers(where, self.shape[1])
         if (dense := self._dense) is not None:
             return dense[:, numbers]
-        units = np.zeros((self.shape[1], len(numbers)))
-        units[numbers, np.arange(len(numbers))] = 1
-        return self.apply(units)
+        return self.apply(units(numbers, self.shape[1]))
 
-    def only(self, rows: npt.ArrayLike) -> Self:
-        """The same graph with only these sensors, given as a mask or as indices of readings."""
-        kept = kept_rows(rows, self.shape[0], keep=True)
-        return type(self)(self.network, self.tau, self.sensors[kept])
-
-    def without(self, rows: npt.ArrayLike) -> Self:
-        """The same graph without these readings, given as a mask or as indices."""
-        return self.only(kept_rows(rows, self.shape[0], keep=False))
+    def _with(self, rows: Integers) -> Self:
+        return type(self)(self.network, self.tau, self.sensors[rows])
 
     def bounds_of_moves(self, moves: Integers, steps: int) -> Floats:
         """Upper bounds of the change ‖M_i − M_j‖² of readings for moves between two nodes, or of ‖M_i‖² for one node.
@@ -215,9 +207,7 @@ class Graph:
     def _dense(self) -> Floats | None:
         if self.network.nodes > MOST_DENSE_NODES:
             return None
-        units = np.zeros((self.shape[1], self.shape[0]))
-        units[self.sensors, np.arange(self.shape[0])] = 1
-        return np.ascontiguousarray(self._spread(units).T)
+        return np.ascontiguousarray(self._spread(units(self.sensors, self.shape[1])).T)
 
 
 def _parse_sensors(sensors: npt.ArrayLike, nodes: int) -> Integers:
@@ -226,9 +216,7 @@ def _parse_sensors(sensors: npt.ArrayLike, nodes: int) -> Integers:
         raise InvalidInput("There are no sensors; name at least one node that is read.")
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise InvalidInput(f"The sensors are {found.dtype} of shape {found.shape}; give a list of node indices.")
-    if ((found < 0) | (found >= nodes)).any():
-        wrong = found[(found < 0) | (found >= nodes)][0]
-        raise InvalidInput(f"A sensor reads node {wrong}; the {nodes} nodes have the indices 0 to {nodes - 1}.")
+    check_indices(found, nodes, "A sensor reads node", "nodes")
     ordered = np.sort(found)
     if (twice := ordered[1:][np.diff(ordered) == 0]).size:
         raise InvalidInput(f"Node {twice[0]} is named twice as a sensor; name it once, and average its readings.")

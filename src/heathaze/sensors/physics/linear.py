@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from heathaze.checks import assign
 from heathaze.errors import InvalidInput
-from heathaze.sensors.physics._checks import block, candidate_numbers, coordinates, kept_rows, same_place
+from heathaze.sensors.physics._base import FieldBase, block, candidate_numbers, coordinates, floats, same_place, units
 from heathaze.sensors.physics.network import Network
 from heathaze.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Linear:
+class Linear(FieldBase):
     """Field of custom physics: readings = matrix · strengths. Sources lie at the candidate places only.
 
     Args:
@@ -82,24 +82,14 @@ class Linear:
         numbers = candidate_numbers(where, self.shape[1])
         if isinstance(self.matrix, np.ndarray):
             return np.asarray(self.matrix[:, numbers])
-        units = np.zeros((self.shape[1], len(numbers)))
-        units[numbers, np.arange(len(numbers))] = 1
-        return self.apply(units)
+        return self.apply(units(numbers, self.shape[1]))
 
-    def only(self, rows: npt.ArrayLike) -> Self:
-        """The same field with only some of its readings, given as a mask or as indices of readings.
-
-        Columns of zeros are accepted here, because the readings that saw a place may be missing.
-        """
-        kept = kept_rows(rows, self.shape[0], keep=True)
+    def _with(self, rows: Integers) -> Self:
+        # Not made by __init__, which refuses columns of zeros: the readings that saw a place may be missing here.
         rest = object.__new__(type(self))
-        matrix = _some_rows(self.matrix, kept) if len(kept) < self.shape[0] else self.matrix
+        matrix = _some_rows(self.matrix, rows) if len(rows) < self.shape[0] else self.matrix
         assign(rest, matrix=matrix, positions=self.positions, network=self.network)
         return rest
-
-    def without(self, rows: npt.ArrayLike) -> Self:
-        """The same field without these readings, given as a mask or as indices."""
-        return self.only(kept_rows(rows, self.shape[0], keep=False))
 
 
 def _dimensions(positions: npt.ArrayLike) -> int:
@@ -124,10 +114,7 @@ def _parse_matrix(matrix: Any) -> Any:
         found = csr_array(matrix, dtype=np.float64)
         values, seen = found.data, np.bincount(found.indices[found.data != 0], minlength=found.shape[1]) > 0
     else:
-        try:
-            found = np.array(matrix, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput("The matrix holds a value that is not a number; give an array of numbers.") from error
+        found = floats(matrix, "The matrix holds a value that is not a number; give an array of numbers.")
         if found.ndim != 2 or found.size == 0:
             raise InvalidInput(
                 f"The matrix has the shape {found.shape}; give a row for each reading and a column for each place."

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from heathaze.checks import assign, whole
 from heathaze.errors import InvalidInput
+from heathaze.sensors.physics._base import check_indices, floats
 from heathaze.types import Floats, Integers
 
 if TYPE_CHECKING:
@@ -75,6 +76,12 @@ class Network:
         """Symmetric sparse matrix of the lengths of the network's edges."""
         return self._symmetric(self.lengths)
 
+    def distances(self, starts: Integers) -> Floats:
+        """Lengths of the shortest paths from some nodes to all nodes of the network, shape (len(starts), nodes)."""
+        from scipy.sparse.csgraph import dijkstra
+
+        return np.asarray(dijkstra(self.adjacency(), directed=False, indices=starts))
+
     def degrees(self) -> Floats:
         """Degree of each node of the network: the sum of the weights of its edges."""
         both = np.concatenate([self.edges[:, 0], self.edges[:, 1]])
@@ -130,11 +137,7 @@ def _parse_pairs(edges: npt.ArrayLike) -> Integers:
 
 
 def _check_pairs(pairs: Integers, nodes: int) -> None:
-    outside = (pairs < 0) | (pairs >= nodes)
-    if outside.any():
-        raise InvalidInput(
-            f"An edge names the node {pairs[outside][0]}; the {nodes} nodes have the indices 0 to {nodes - 1}."
-        )
+    check_indices(pairs, nodes, "An edge names the node", "nodes")
     loops = pairs[:, 0] == pairs[:, 1]
     if loops.any():
         raise InvalidInput(f"An edge leads from node {pairs[loops][0, 0]} to itself; leave loops out.")
@@ -149,10 +152,7 @@ def _check_pairs(pairs: Integers, nodes: int) -> None:
 def _parse_numbers(values: npt.ArrayLike | None, what: str, edges: int) -> Floats:
     if values is None:
         return np.ones(edges)
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"The {what}s of edges are not numbers; give one positive number for each edge.") from error
+    numbers = floats(values, f"The {what}s of edges are not numbers; give one positive number for each edge.")
     if numbers.shape != (edges,):
         raise InvalidInput(f"The {what}s have the shape {numbers.shape}; give one for each of the {edges} edges.")
     wrong = ~(np.isfinite(numbers) & (numbers > 0))

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from heathaze.checks import assign, shown, whole
 from heathaze.errors import InvalidInput
-from heathaze.sensors.physics._checks import block, coordinates, kept_rows, length, sensor_places, spread
-from heathaze.sensors.physics._kernel import Axis
+from heathaze.sensors.physics._base import FieldBase, block, coordinates, length, sensor_places, spread
 from heathaze.sensors.physics.field import Taylor
-from heathaze.types import Floats
+from heathaze.sensors.physics.line import Axis
+from heathaze.types import Floats, Integers
 
 Walls = Literal["open", "insulated"]
 
@@ -23,11 +23,11 @@ MOST_ACROSS = 4096
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Plate:
+class Plate(FieldBase):
     """Field of heat on a rectangle with sensors on it: reading = p(x) · q(y) for a unit source at (x, y).
 
-    Here p and q are the heat kernels along the two axes (:mod:`heathaze.sensors.physics._kernel`). Because the kernel
-    is such a product, with open and with insulated walls, the matrix of sensors × places is never stored.
+    Here p and q are the heat kernels along the two axes (:class:`~heathaze.sensors.physics.line.Axis`). Because the
+    kernel is such a product, with open and with insulated walls, the matrix of sensors × places is never stored.
 
     Args:
         shape: Width and height in metres.
@@ -152,14 +152,8 @@ class Plate:
         most_twist = np.sqrt((P[3] * Q[0]) ** 2 + 3 * (P[2] * Q[1]) ** 2 + 3 * (P[1] * Q[2]) ** 2 + (P[0] * Q[3]) ** 2)
         return Taylor(np.stack([p[1] * q[0], p[0] * q[1]], axis=-1), bends, most_slope, most_twist)
 
-    def only(self, rows: npt.ArrayLike) -> Self:
-        """The same plate with only these sensors, given as a mask or as indices of readings."""
-        kept = kept_rows(rows, self.shape[0], keep=True)
-        return type(self)(self.size, self.sensors[kept], self.T, self.walls, candidates=self.candidates)
-
-    def without(self, rows: npt.ArrayLike) -> Self:
-        """The same plate without these readings, given as a mask or as indices."""
-        return self.only(kept_rows(rows, self.shape[0], keep=False))
+    def _with(self, rows: Integers) -> Self:
+        return type(self)(self.size, self.sensors[rows], self.T, self.walls, candidates=self.candidates)
 
     @functools.cached_property
     def axes(self) -> tuple[Axis, Axis]:

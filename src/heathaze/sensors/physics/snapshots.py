@@ -12,17 +12,17 @@ import numpy.typing as npt
 
 from heathaze.checks import assign
 from heathaze.errors import InvalidInput
-from heathaze.sensors.physics._checks import block, kept_rows
+from heathaze.sensors.physics._base import FieldBase, block
 from heathaze.sensors.physics.field import Taylor
 from heathaze.sensors.physics.network import Network
-from heathaze.types import Floats
+from heathaze.types import Floats, Integers
 
 _WHAT_A_FIELD_HAS = ("shape", "positions", "bounds", "network", "apply", "adjoint", "responses")
 _ABSENT = object()
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Snapshots:
+class Snapshots(FieldBase):
     """Field that joins the readings of the same sources at several moments, or by several sets of sensors.
 
     All readings are protected together, so the sensitivity is computed for all snapshots together (errata E4-3).
@@ -112,19 +112,22 @@ class Snapshots:
         """Derivatives and bounds of the readings of all snapshots in boxes; for lines and plates only."""
         return Taylor.stacked([field.taylor(middles, half) for field in self.fields])
 
-    def only(self, rows: npt.ArrayLike) -> Self:
-        """The same snapshots with only these readings, given as a mask or as indices; empty snapshots are dropped."""
+    def _with(self, rows: Integers) -> Self:
+        # A snapshot without readings is dropped.
         mask = np.zeros(self.shape[0], dtype=np.bool_)
-        mask[kept_rows(rows, self.shape[0], keep=True)] = True
+        mask[rows] = True
         pairs = zip(self.fields, self._parts(mask), strict=True)
         return type(self)([field.only(part) for field, part in pairs if part.any()])
 
-    def without(self, rows: npt.ArrayLike) -> Self:
-        """The same snapshots without these readings, given as a mask or as indices."""
-        return self.only(kept_rows(rows, self.shape[0], keep=False))
-
     def _parts(self, readings: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         return np.split(readings, np.cumsum([field.shape[0] for field in self.fields])[:-1])
+
+
+def snapshots_of(field: Any) -> list[Any]:
+    """All fields that a field joins, also those of snapshots within snapshots; the field itself if it joins none."""
+    if not isinstance(field, Snapshots):
+        return [field]
+    return [part for each in field.fields for part in snapshots_of(each)]
 
 
 def _difference(one: Any, other: Any) -> str:
@@ -135,12 +138,9 @@ def _difference(one: Any, other: Any) -> str:
         one.network is not None and not one.network.same_as(other.network)
     ):
         return "another network"
-    if (one.positions is None) != (other.positions is None) or (
-        one.positions is not None and not np.array_equal(one.positions, other.positions)
-    ):
+    # numpy counts None as equal to None only.
+    if not np.array_equal(one.positions, other.positions):
         return "other positions of its places"
-    if (one.bounds is None) != (other.bounds is None) or (
-        one.bounds is not None and not np.array_equal(one.bounds, other.bounds)
-    ):
+    if not np.array_equal(one.bounds, other.bounds):
         return "other bounds"
     return ""

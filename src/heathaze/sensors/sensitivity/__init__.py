@@ -10,18 +10,10 @@ from dataclasses import dataclass
 
 from heathaze.checks import positive
 from heathaze.errors import InvalidInput
-from heathaze.privacy.randomness import Randomness
+from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.sensors.physics.field import Field
-from heathaze.sensors.sensitivity._continuous import Kind, Rate
-
-TOLERANCE = 1e-6
-"""Largest relative error of an "exact" rate in ‖·‖₂ on plates."""
-
-TOLERANCE_ON_LINES = 1e-9
-"""Largest relative error of an "exact" rate in ‖·‖₂ on lines, where accuracy costs little time."""
-
-TOLERANCE_L1 = 1e-4
-"""Largest relative error of an "exact" rate in ‖·‖₁ on plates."""
+from heathaze.sensors.sensitivity._continuous import Kind, Rate, steepest_place
+from heathaze.sensors.sensitivity._discrete import steepest_edge, steepest_pair
 
 
 @dataclass(frozen=True)
@@ -109,38 +101,10 @@ def sensitivity(
     unit = getattr(field, "unit", "unit of the positions")
     continuous = field.bounds is not None if between is None else between
     if continuous:
-        return Sensitivity(alpha, *_anywhere(field), unit)
+        return Sensitivity(alpha, *steepest_place(field), unit)
     if field.network is not None:
-        from heathaze.privacy.randomness import SecureRandomness
-        from heathaze.sensors.sensitivity._discrete import steepest_edge
-
         rate, rate_l1, failure_probability = steepest_edge(field, field.network, randomness or SecureRandomness())
         return Sensitivity(alpha, rate, rate_l1, unit, failure_probability)
-    from heathaze.sensors.sensitivity._discrete import steepest_pair
-
     if field.positions is None:
         raise InvalidInput("The field has neither positions nor a network, so distances are unknown; give one of them.")
     return Sensitivity(alpha, *steepest_pair(field, field.positions), unit)
-
-
-def _anywhere(field: Field) -> tuple[Rate, Rate]:
-    """Rates of change of the readings in ‖·‖₂ and ‖·‖₁ if sources may lie anywhere in a continuous space."""
-    from heathaze.sensors.physics.field import SmoothField
-    from heathaze.sensors.sensitivity._continuous import (
-        MOST_WORK_L1,
-        absolute,
-        euclidean,
-        largest_stretch,
-        largest_sum,
-        steepest,
-    )
-
-    if field.bounds is None or not isinstance(field, SmoothField):
-        raise InvalidInput("between is True, but sources of this field lie only at its candidates; leave between out.")
-    on_a_line = field.bounds.shape[1] == 1
-    rate = steepest(field, largest_stretch, euclidean, TOLERANCE_ON_LINES if on_a_line else TOLERANCE)
-    rate_l1 = steepest(field, largest_sum, absolute, TOLERANCE_L1 / 100 if on_a_line else TOLERANCE_L1, MOST_WORK_L1)
-    # ‖·‖₁ ≤ √readings · ‖·‖₂ is the better bound if the search for ‖·‖₁ ended early.
-    if (simple := math.sqrt(field.shape[0]) * rate.value) < rate_l1.value:
-        rate_l1 = Rate(simple, "bound", rate.where)
-    return rate, rate_l1

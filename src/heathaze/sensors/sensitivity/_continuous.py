@@ -22,10 +22,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from heathaze.sensors.physics._kernel import Axis
-from heathaze.sensors.physics.field import SmoothField
+from heathaze.errors import InvalidInput
+from heathaze.sensors.physics.field import Field, SmoothField
+from heathaze.sensors.physics.line import Axis
 from heathaze.sensors.physics.plate import Plate
-from heathaze.sensors.physics.snapshots import Snapshots
+from heathaze.sensors.physics.snapshots import snapshots_of
 from heathaze.types import Floats, Integers
 
 Kind = Literal["exact", "bound"]
@@ -56,6 +57,15 @@ class Rate:
 
 Norm = Callable[[Floats], Floats]
 
+TOLERANCE = 1e-6
+"""Largest relative error of an "exact" rate in ‖·‖₂ on plates."""
+
+TOLERANCE_ON_LINES = 1e-9
+"""Largest relative error of an "exact" rate in ‖·‖₂ on lines, where accuracy costs little time."""
+
+TOLERANCE_L1 = 1e-4
+"""Largest relative error of an "exact" rate in ‖·‖₁ on plates."""
+
 MOST_WORK = 2**28
 """Largest number of boxes × readings of a search in ‖·‖₂, some seconds. Then the bound so far is returned."""
 
@@ -67,6 +77,19 @@ _ROOM = 2**17
 
 _TABLE_ROOM = 2**21
 """Number of places × readings in a table of :func:`plate_bounds`."""
+
+
+def steepest_place(field: Field) -> tuple[Rate, Rate]:
+    """Rates of change of the readings in ‖·‖₂ and ‖·‖₁ if sources may lie anywhere in a continuous space."""
+    if field.bounds is None or not isinstance(field, SmoothField):
+        raise InvalidInput("between is True, but sources of this field lie only at its candidates; leave between out.")
+    on_a_line = field.bounds.shape[1] == 1
+    rate = steepest(field, largest_stretch, euclidean, TOLERANCE_ON_LINES if on_a_line else TOLERANCE)
+    rate_l1 = steepest(field, largest_sum, absolute, TOLERANCE_L1 / 100 if on_a_line else TOLERANCE_L1, MOST_WORK_L1)
+    # ‖·‖₁ ≤ √readings · ‖·‖₂ is the better bound if the search for ‖·‖₁ ended early.
+    if (simple := math.sqrt(field.shape[0]) * rate.value) < rate_l1.value:
+        rate_l1 = Rate(simple, "bound", rate.where)
+    return rate, rate_l1
 
 
 def steepest(field: SmoothField, norm: Norm, plain: Norm, tolerance: float, most_work: int = MOST_WORK) -> Rate:
@@ -213,14 +236,11 @@ def _some_candidates(field: SmoothField) -> Floats:
     return positions[:: max(1, len(positions) // 1024)]
 
 
-def plate_axes(field: object) -> list[tuple[Axis, Axis]]:
+def plate_axes(field: Field) -> list[tuple[Axis, Axis]]:
     """Heat kernels along both axes of each plate in a field; empty if the field has other parts than plates."""
-    if isinstance(field, Plate):
-        return [field.axes]
-    if isinstance(field, Snapshots):
-        parts = [plate_axes(part) for part in field.fields]
-        return [axes for part in parts for axes in part] if all(parts) else []
-    return []
+    parts = snapshots_of(field)
+    plates = [part for part in parts if isinstance(part, Plate)]
+    return [plate.axes for plate in plates] if len(plates) == len(parts) else []
 
 
 def euclidean(readings: Floats) -> Floats:

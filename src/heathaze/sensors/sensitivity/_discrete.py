@@ -8,16 +8,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from heathaze.errors import TooLarge
 from heathaze.privacy.randomness import Randomness
+from heathaze.sensors.physics._base import units
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.graph import Graph
 from heathaze.sensors.physics.network import Network
-from heathaze.sensors.physics.snapshots import Snapshots
+from heathaze.sensors.physics.snapshots import Snapshots, snapshots_of
 from heathaze.sensors.sensitivity._continuous import FLOOR, SAFETY, Rate
 from heathaze.types import Floats, Integers
 
@@ -136,9 +136,7 @@ def _all_rows(field: Field, network: Network) -> tuple[Rate, Rate]:
     sizes, totals = np.zeros(nodes), np.zeros(nodes)
     for start in range(0, readings, _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, readings))
-        units = np.zeros((readings, len(rows)))
-        units[rows, np.arange(len(rows))] = 1
-        responses = field.adjoint(units)  # (nodes, block)
+        responses = field.adjoint(units(rows, readings))  # (nodes, block)
         steps = _differences(responses, network.edges)
         squares += np.einsum("eb,eb->e", steps, steps)
         sums += np.abs(steps).sum(axis=1)
@@ -166,9 +164,9 @@ def _screened(field: Field, network: Network, randomness: Randomness) -> tuple[R
     """
     screen = _Screen(field, network)
     failure = 0.0
-    for most in itertools.chain(_by_quadrature(screen), _by_sketches(screen, randomness)):
-        failure = FAILURE if most.random else failure
-        np.minimum(screen.most, most.rates, out=screen.most)
+    for rates, chance in itertools.chain(_by_quadrature(screen), _by_sketches(screen, randomness)):
+        failure = max(failure, chance)
+        np.minimum(screen.most, rates, out=screen.most)
         if screen.settle():
             break
     at = int(screen.most.argmax())
@@ -206,24 +204,17 @@ class _Screen:
         todo = edges[~self.known[edges]]
         for start in range(0, len(todo), _BLOCK):
             part = todo[start : start + _BLOCK]
-            moves = np.zeros((self.field.shape[1], len(part)))
-            moves[self.network.edges[part, 0], np.arange(len(part))] = 1
-            moves[self.network.edges[part, 1], np.arange(len(part))] = -1
+            start_nodes, end_nodes = self.network.edges[part].T
+            moves = units(start_nodes, self.field.shape[1]) - units(end_nodes, self.field.shape[1])
             moved = np.linalg.norm(self.field.apply(moves), axis=0)
             self.most[part] = (moved * (1 + SAFETY) + self.floor) / self.network.lengths[part]
         self.known[todo] = True
 
 
-@dataclass(frozen=True)
-class _Bounds:
-    """Upper bounds of the rates of edges, and whether these bounds hold only with high probability."""
-
-    rates: Floats
-    random: bool
-
-
-def _by_quadrature(screen: _Screen) -> Iterator[_Bounds]:
+def _by_quadrature(screen: _Screen) -> Iterator[tuple[Floats, float]]:
     """Bound the rates of the edges not ruled out, by quadratures over growing neighbourhoods, smallest ones first.
+
+    Yields upper bounds of the rates of all edges, and the probability that a bound is too small, which is 0.
 
     The bound ‖M_i − M_j‖² ≤ ‖M_i‖² + ‖M_j‖² is used too. It holds because no response is negative, and it is better
     next to a node of very large degree.
@@ -262,11 +253,14 @@ def _by_quadrature(screen: _Screen) -> Iterator[_Bounds]:
         squares[near] = np.minimum(squares[near], together)
         rates = np.full(len(screen.most), np.inf)
         rates[left] = (np.sqrt(squares) * (1 + SAFETY) + screen.floor) / screen.network.lengths[left]
-        yield _Bounds(rates, random=False)
+        yield rates, 0.0
 
 
-def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[_Bounds]:
-    """Bound the rates of all edges by random sketches of the readings, with more and more sketches."""
+def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[tuple[Floats, float]]:
+    """Bound the rates of all edges by random sketches of the readings, with more and more sketches.
+
+    Yields upper bounds of the rates of all edges, and the probability that a bound is too small.
+    """
     readings, nodes = screen.field.shape
     edges = screen.network.edges
     squares, sizes = np.zeros(len(edges)), np.zeros(nodes)
@@ -284,17 +278,13 @@ def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[_Bounds]:
         share = look * lowest_share(look, FAILURE / len(LOOKS) / (len(edges) + nodes))
         if not _graphs(screen.field):
             screen.floor = max(FLOOR * math.sqrt(sizes.max() / share), _rounding(screen.field))
-        yield _Bounds((np.sqrt(squares / share) * (1 + SAFETY) + screen.floor) / screen.network.lengths, random=True)
+        yield (np.sqrt(squares / share) * (1 + SAFETY) + screen.floor) / screen.network.lengths, FAILURE
 
 
 def _graphs(field: Field) -> list[Graph]:
     """The graphs in a field, one for each snapshot; empty if the field has other parts than graphs."""
-    if isinstance(field, Graph):
-        return [field]
-    if isinstance(field, Snapshots):
-        parts = [_graphs(part) for part in field.fields]
-        return [graph for part in parts for graph in part] if all(parts) else []
-    return []
+    parts = snapshots_of(field)
+    return parts if all(isinstance(part, Graph) for part in parts) else []
 
 
 def _rounding(field: Field) -> float:

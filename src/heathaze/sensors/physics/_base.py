@@ -1,8 +1,10 @@
-"""Input checks that all fields share: lengths, positions of sensors, and masks of readings."""
+"""What all fields share: leaving out readings, and checks of lengths, places, indices and factors of products."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,27 @@ from heathaze.types import Floats, Integers
 
 MOST_LENGTH = 1e30
 """Largest length; the smallest is its inverse. Within these limits squares and cubes of lengths do not overflow."""
+
+
+class FieldBase(ABC):
+    """Base class of the fields of this package. A field implements ``_with`` and gets ``only`` and ``without``."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of readings, and number of candidate places."""
+
+    @abstractmethod
+    def _with(self, rows: Integers) -> Self:
+        """The same field with only the readings of these indices, which are ascending."""
+
+    def only(self, rows: npt.ArrayLike) -> Self:
+        """The same field with only these readings, given as a mask or as indices."""
+        return self._with(_kept(rows, self.shape[0], keep=True))
+
+    def without(self, rows: npt.ArrayLike) -> Self:
+        """The same field without these readings, given as a mask or as indices."""
+        return self._with(_kept(rows, self.shape[0], keep=False))
 
 
 def length(value: float, name: str, meaning: str) -> float:
@@ -45,10 +68,7 @@ def spread(T: float, size: float) -> float:
 
 def coordinates(values: npt.ArrayLike, dimensions: int, what: str) -> Floats:
     """Check coordinates of places: finite, shape (k, dimensions); in one dimension a plain list is accepted too."""
-    try:
-        found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"The positions of {what} are not numbers; give coordinates.") from error
+    found = floats(values, f"The positions of {what} are not numbers; give coordinates.")
     if found.ndim == 1 and dimensions == 1:
         found = found[:, None]
     if found.ndim != 2 or found.shape[1] != dimensions:
@@ -89,34 +109,6 @@ def same_place(places: Floats) -> tuple[int, int] | None:
     return one, other
 
 
-def kept_rows(rows: npt.ArrayLike, count: int, *, keep: bool) -> Integers:
-    """Indices of the readings that stay in a field, ascending.
-
-    ``rows`` is a mask or a list of indices. It names the readings to keep, or those to leave out if ``keep`` is False.
-    """
-    found = np.asarray(rows)
-    if found.size == 0 and found.dtype != np.bool_:
-        found = found.astype(np.int64)
-    if found.dtype == np.bool_:
-        if found.shape != (count,):
-            raise InvalidInput(
-                f"The mask of readings has the shape {found.shape}; give one for each of {count} readings."
-            )
-        mask = found
-    elif found.dtype.kind in "iu" and found.ndim <= 1:
-        if ((found < 0) | (found >= count)).any():
-            wrong = np.atleast_1d(found)[np.atleast_1d((found < 0) | (found >= count))][0]
-            raise InvalidInput(f"There is no reading {wrong}; the {count} readings have the indices 0 to {count - 1}.")
-        mask = np.zeros(count, dtype=np.bool_)
-        mask[found] = True
-    else:
-        raise InvalidInput(f"Readings are named by values of type {found.dtype}; give a mask, or indices of readings.")
-    stay = np.flatnonzero(mask if keep else ~mask)
-    if stay.size == 0:
-        raise InvalidInput(f"None of the {count} readings is left; keep at least one.")
-    return stay
-
-
 def block(values: npt.ArrayLike, length: int, what: str) -> Floats:
     """Check the factor of a product with a field: a vector of the right length, or a matrix of such columns."""
     found = np.asarray(values, dtype=np.float64)
@@ -132,10 +124,44 @@ def candidate_numbers(where: npt.ArrayLike, count: int) -> Integers:
         raise InvalidInput(
             f"Places are given as {found.dtype} of shape {found.shape}; give a list of indices of candidate places."
         )
-    if ((found < 0) | (found >= count)).any():
-        wrong = found[(found < 0) | (found >= count)][0]
-        raise InvalidInput(f"There is no place {wrong}; the {count} places have the indices 0 to {count - 1}.")
+    check_indices(found, count, "There is no place", "places")
     return found.astype(np.int64)
+
+
+def check_indices(found: npt.NDArray[Any], count: int, problem: str, what: str) -> None:
+    """Check that indices of nodes, places or readings lie between 0 and ``count`` − 1.
+
+    Args:
+        found: The indices, integers.
+        count: Number of nodes, places or readings.
+        problem: Begin of the error sentence, which the first wrong index follows.
+        what: The word for nodes, places or readings in the plural.
+    """
+    outside = (found < 0) | (found >= count)
+    if outside.any():
+        raise InvalidInput(f"{problem} {found[outside][0]}; the {count} {what} have the indices 0 to {count - 1}.")
+
+
+def floats(values: npt.ArrayLike, refusal: str) -> Floats:
+    """Copy values into an array of floats, or refuse them with the given sentence.
+
+    The error does not carry numpy's own sentence, which quotes a value.
+    """
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(refusal) from None
+
+
+def units(where: Integers, count: int) -> Floats:
+    """Unit vectors as columns of a matrix of shape (count, len(where)): column k is 1 at index where[k].
+
+    >>> units(np.array([2, 0]), 3).tolist()
+    [[0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]
+    """
+    found = np.zeros((count, len(where)))
+    found[where, np.arange(len(where))] = 1
+    return found
 
 
 def point_text(position: Sequence[float] | Floats) -> str:
@@ -146,3 +172,29 @@ def point_text(position: Sequence[float] | Floats) -> str:
     """
     text = ", ".join(f"{along:g}" for along in position)
     return text if len(position) == 1 else f"({text})"
+
+
+def _kept(rows: npt.ArrayLike, count: int, *, keep: bool) -> Integers:
+    """Indices of the readings that stay in a field, ascending.
+
+    ``rows`` is a mask or a list of indices. It names the readings to keep, or those to leave out if ``keep`` is False.
+    """
+    found = np.asarray(rows)
+    if found.size == 0 and found.dtype != np.bool_:
+        found = found.astype(np.int64)
+    if found.dtype == np.bool_:
+        if found.shape != (count,):
+            raise InvalidInput(
+                f"The mask of readings has the shape {found.shape}; give one for each of {count} readings."
+            )
+        mask = found
+    elif found.dtype.kind in "iu" and found.ndim <= 1:
+        check_indices(found, count, "There is no reading", "readings")
+        mask = np.zeros(count, dtype=np.bool_)
+        mask[found] = True
+    else:
+        raise InvalidInput(f"Readings are named by values of type {found.dtype}; give a mask, or indices of readings.")
+    stay = np.flatnonzero(mask if keep else ~mask)
+    if stay.size == 0:
+        raise InvalidInput(f"None of the {count} readings is left; keep at least one.")
+    return stay
