@@ -14,12 +14,12 @@ mass, would be 0 between sources with and without one more source (errata E4-4).
 from __future__ import annotations
 
 import contextlib
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput, MissingExtra, TooLarge
+from heathaze.sensors.physics.field import Field
 from heathaze.sensors.physics.network import Network
 from heathaze.types import Floats
 
@@ -39,17 +39,7 @@ SAME = 1e-9
 """Total masses with a relative difference of at most this count as equal."""
 
 
-class Places(Protocol):
-    """Places between which mass moves: points with coordinates, or nodes of a network. Every field qualifies."""
-
-    @property
-    def positions(self) -> Floats | None: ...
-
-    @property
-    def network(self) -> Network | None: ...
-
-
-def source_emd(field: Places, truth: npt.ArrayLike, estimate: npt.ArrayLike, *, normalise: bool = True) -> float:
+def source_emd(field: Field, truth: npt.ArrayLike, estimate: npt.ArrayLike, *, normalise: bool = True) -> float:
     """Earth mover's distance between two vectors of source strengths at the candidates of a field.
 
     Args:
@@ -147,8 +137,7 @@ def plane_emd(
         )
     if total == 0:
         return 0.0
-    distance = np.sqrt(((places[up][:, None, :] - places[down][None, :, :]) ** 2).sum(axis=2))
-    return _transport(excess[up], -excess[down], distance)
+    return _transport(excess[up], -excess[down], euclidean(places[up], places[down]))
 
 
 def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise: bool = True) -> float:
@@ -177,11 +166,36 @@ def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise
     up, down = np.flatnonzero(excess > 0), np.flatnonzero(excess < 0)
     if min(len(up), len(down)) > MAX_SEARCHES or len(up) * len(down) > QUICK_PAIRS:
         return _flow(network, excess)
-    from scipy.sparse.csgraph import dijkstra
-
     few, many = (up, down) if len(up) <= len(down) else (down, up)
-    apart = dijkstra(network.adjacency(), directed=False, indices=few)[:, many]
+    apart = network.distances(few)[:, many]
     return _transport(excess[up], -excess[down], apart if len(up) <= len(down) else apart.T)
+
+
+def euclidean(ones: Floats, others: Floats) -> Floats:
+    """Matrix of Euclidean distances from each point in ``ones`` to each point in ``others``."""
+    return np.asarray(np.sqrt(((ones[:, None, :] - others[None, :, :]) ** 2).sum(axis=2)))
+
+
+def cheapest_plan(cost: Floats, here: Floats, there: Floats) -> tuple[float, Floats]:
+    """Transport plan of least cost between few places, by a linear program over all pairs.
+
+    Args:
+        cost: Cost of moving mass 1 from each place to each other place, shape (places, others).
+        here: Masses at the places; they are divided by their sum.
+        there: Masses at the other places; they are divided by their sum.
+
+    Returns:
+        The least cost, and the mass that moves from each place to each other place.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import eye_array, kron, vstack
+
+    rows, cols = cost.shape
+    sums = vstack([kron(eye_array(rows), np.ones((1, cols))), kron(np.ones((1, rows)), eye_array(cols))])
+    masses = np.concatenate([here / here.sum(), there / there.sum()])
+    # The last equation follows from the others. It is left out, because rounding could make it contradict them.
+    solved = linprog(cost.ravel(), A_eq=sums.tocsr()[:-1], b_eq=masses[:-1], method="highs")
+    return float(solved.fun), np.asarray(solved.x).reshape(rows, cols)
 
 
 def _transport(here: Floats, there: Floats, distance: Floats) -> float:

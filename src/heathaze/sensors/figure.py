@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from heathaze.maps.figure import DOTS_PER_INCH
+from heathaze.sensors.emd import cheapest_plan, euclidean
 from heathaze.sensors.physics.field import Field
 from heathaze.types import Floats
 
@@ -101,7 +102,10 @@ def _ratio(field: Field) -> float:
     return float(np.clip(height / width, 0.25, 1.6))
 
 
-def _add_legend(axes: Axes) -> None:
+def _finish(axes: Axes, x: str, y: str) -> None:
+    """Add the labels of both axes and the legend to a panel of the picture."""
+    axes.set_xlabel(x, size=8, color=_INK)
+    axes.set_ylabel(y, size=8, color=_INK)
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(0.0, -0.1), ncols=3, frameon=False, borderaxespad=0.6)
 
 
@@ -128,30 +132,22 @@ def _draw_line(
         axes[0].errorbar(
             mark.place[0], 1.06 * top, xerr=mark.error, fmt="o", ms=5, color=_FOUND, capsize=3, lw=1.2, label=label
         )
-    _mark_truth_on_line(axes[0], truth, 1.16 * top)
+    places = np.array([mark.place[0] for mark in truth])
+    if truth:
+        axes[0].plot(places, [1.16 * top] * len(places), "v", ms=7, color=_TRUTH, label="truth", ls="none")
     axes[0].set_ylim(0, 1.45 * top)
-    axes[0].set_ylabel("share of the strength per metre", size=8, color=_INK)
     if len(axes) > 1:
         grid = np.concatenate([[x[0] - width], x])
         mine = np.concatenate([[0.0], np.cumsum(shares) / shares.sum()])
         weights = np.array([mark.strength for mark in truth])
-        places = np.array([mark.place[0] for mark in truth])
         theirs = np.array([weights[places <= at].sum() for at in grid]) / weights.sum()
         axes[1].fill_between(grid, mine, theirs, step="post", color=_TRUTH, alpha=0.25, linewidth=0)
         axes[1].step(grid, mine, where="post", color=_FOUND, lw=1.4, label="estimate")
         axes[1].step(grid, theirs, where="post", color=_TRUTH, lw=1.4, ls="--", label="truth")
-        axes[1].set_ylabel("share of the strength up to here", size=8, color=_INK)
         axes[1].set_ylim(0, 1.02)
-    for panel in axes:
-        panel.set_xlabel("position (m)", size=8, color=_INK)
+    for panel, what in zip(axes, ("per metre", "up to here"), strict=False):
         panel.set_xlim(float(min(0.0, x[0])), float(x[-1]))
-        _add_legend(panel)
-
-
-def _mark_truth_on_line(axes: Axes, truth: Sequence[Mark], height: float) -> None:
-    if truth:
-        places = [mark.place[0] for mark in truth]
-        axes.plot(places, [height] * len(places), "v", ms=7, color=_TRUTH, label="truth", ls="none")
+        _finish(panel, "position (m)", f"share of the strength {what}")
 
 
 # ── a plate ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -169,54 +165,35 @@ def _draw_plate(
     from matplotlib.patches import Circle
 
     assert field.positions is not None
-    low, high = (field.bounds[0], field.bounds[1]) if field.bounds is not None else _corners(field.positions)
+    low, high = (field.positions.min(axis=0), field.positions.max(axis=0)) if field.bounds is None else field.bounds
     rows = len(np.unique(field.positions[:, 1]))
     from scipy.ndimage import gaussian_filter
 
     # Smoothed, because a thousand draws on thousands of cells would look like single points.
     image = gaussian_filter(np.asarray(density).reshape(rows, -1), 1.0, mode="nearest")
+    style: dict[str, Any] = {"origin": "lower", "cmap": _PALETTE, "interpolation": "bilinear", "vmin": 0, "vmax": 100}
     drawn = axes[0].imshow(
-        100 * np.sqrt(image / max(image.max(), 1e-300)),
-        extent=(low[0], high[0], low[1], high[1]),
-        origin="lower",
-        cmap=_PALETTE,
-        vmin=0,
-        vmax=100,
-        interpolation="bilinear",
+        100 * np.sqrt(image / max(image.max(), 1e-300)), extent=(low[0], high[0], low[1], high[1]), **style
     )
     _draw_bar(axes[0], drawn, "√ of the density, % of its peak")
     for index, mark in enumerate(found):
+        label = "found, 90 % within the circle" if index == 0 else None
         axes[0].add_patch(Circle((mark.place[0], mark.place[1]), mark.error, fill=False, ec="white", lw=1.2))
-        axes[0].plot(
-            *mark.place[:2],
-            "o",
-            ms=5,
-            mfc="white",
-            mec=_FOUND,
-            ls="none",
-            label="found, 90 % within the circle" if not index else None,
-        )
+        axes[0].plot(*mark.place[:2], "o", ms=5, mfc="white", mec=_FOUND, ls="none", label=label)
     if len(axes) > 1:
         _draw_moves(axes[1], field.positions, np.asarray(shares), truth)
     for panel in axes:
         if truth:
-            panel.plot(
-                *np.array([mark.place[:2] for mark in truth]).T,
-                "X",
-                ms=8,
-                color=_TRUTH,
-                mec="white",
-                mew=0.8,
-                label="truth",
-                ls="none",
-            )
+            _mark_truth(panel, np.array([mark.place[:2] for mark in truth]), 8)
         if sensors is not None:
             panel.plot(*sensors.T, ".", ms=3, color=_FAINT, label="sensor", ls="none")
         panel.set_xlim(low[0], high[0])
         panel.set_ylim(low[1], high[1])
-        panel.set_xlabel("x (m)", size=8, color=_INK)
-        panel.set_ylabel("y (m)", size=8, color=_INK)
-        _add_legend(panel)
+        _finish(panel, "x (m)", "y (m)")
+
+
+def _mark_truth(axes: Axes, places: Floats, size: float) -> None:
+    axes.plot(*places.T, "X", ms=size, color=_TRUTH, mec="white", mew=0.8, label="truth", ls="none")
 
 
 def _draw_moves(axes: Axes, positions: Floats, shares: Floats, truth: Sequence[Mark]) -> None:
@@ -224,29 +201,11 @@ def _draw_moves(axes: Axes, positions: Floats, shares: Floats, truth: Sequence[M
     heavy = np.argsort(-shares)[:400]
     heavy = heavy[shares[heavy] > 1e-3 * shares.max()]
     start, end = positions[heavy], np.array([mark.place for mark in truth])
-    plan = _cheapest_plan(start, shares[heavy], end, np.array([mark.strength for mark in truth]))
+    _, plan = cheapest_plan(euclidean(start, end), shares[heavy], np.array([mark.strength for mark in truth]))
     for one, other in zip(*np.nonzero(plan > 1e-6), strict=True):
         (x, y), (u, v) = start[one], end[other]
         axes.plot([x, u], [y, v], color=_FOUND, lw=0.7, alpha=float(min(1.0, 0.1 + 8 * plan[one, other])))
     axes.plot([], [], color=_FOUND, lw=0.9, label="movement of the estimate's strength")
-
-
-def _cheapest_plan(start: Floats, here: Floats, end: Floats, there: Floats) -> Floats:
-    """Transport plan of least cost: the mass that moves from each place of the estimate to each true source."""
-    from scipy.optimize import linprog
-    from scipy.sparse import eye_array, kron, vstack
-
-    cost = np.sqrt(((start[:, None, :] - end[None, :, :]) ** 2).sum(axis=2))
-    rows, cols = cost.shape
-    sums = vstack([kron(eye_array(rows), np.ones((1, cols))), kron(np.ones((1, rows)), eye_array(cols))])
-    masses = np.concatenate([here / here.sum(), there / there.sum()])
-    return np.asarray(linprog(cost.ravel(), A_eq=sums.tocsr()[:-1], b_eq=masses[:-1], method="highs").x).reshape(
-        rows, cols
-    )
-
-
-def _corners(positions: Floats) -> tuple[Floats, Floats]:
-    return positions.min(axis=0), positions.max(axis=0)
 
 
 # ── a graph ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -277,11 +236,8 @@ def _draw_graph(
         axes[1].scatter(places[:, 0], places[:, 1], color=_FAINT, s=6, linewidth=0, alpha=0.4)
     for panel in axes:
         if truth:
-            nodes = [int(mark.place[0]) for mark in truth]
-            panel.plot(*places[nodes].T, "X", ms=9, color=_TRUTH, mec="white", mew=0.8, label="truth", ls="none")
-        panel.set_xlabel("nodes in order of the slowest mode of heat", size=8, color=_INK)
-        panel.set_ylabel("in order of the second slowest", size=8, color=_INK)
-        _add_legend(panel)
+            _mark_truth(panel, places[[int(mark.place[0]) for mark in truth]], 9)
+        _finish(panel, "nodes in order of the slowest mode of heat", "in order of the second slowest")
 
 
 def _slowest_modes(field: Field) -> Floats:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from dataclasses import field as member
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.sensors.emd import cheapest_plan, euclidean
 from heathaze.sensors.physics.field import Field
 from heathaze.types import Floats, Integers
 
@@ -37,32 +37,31 @@ class Metric:
 
     Args:
         field: The field.
-        line: Coordinates of the candidates if the space has one dimension, else None.
-        pooled: Number of places from the draws among which :func:`nearest_shares` chooses.
     """
 
     field: Field
-    line: Floats | None
-    pooled: int
     _known: dict[int, Floats] = member(default_factory=dict)
 
-    @classmethod
-    def of(cls, field: Field) -> Self:
-        """Make the metric of a field."""
-        line = None
-        if field.network is None and field.positions is not None and np.shape(field.positions)[1] == 1:
-            line = np.asarray(field.positions, dtype=np.float64)[:, 0]
+    @property
+    def line(self) -> Floats | None:
+        """Coordinates of the candidates if the space has one dimension, else None."""
+        if self.field.network is not None or self.field.positions is None or np.shape(self.field.positions)[1] != 1:
+            return None
+        return np.asarray(self.field.positions, dtype=np.float64)[:, 0]
+
+    @property
+    def pooled(self) -> int:
+        """Number of places from the draws among which :func:`nearest_shares` chooses."""
         # On a large network the shortest-path search takes time for each place, so fewer places are used.
-        large = field.network is not None and field.shape[1] > 5000
-        return cls(field, line, 60 if large else 240)
+        return 60 if self.field.network is not None and self.field.shape[1] > 5000 else 240
 
     def between(self, ones: npt.NDArray[np.generic], others: npt.NDArray[np.generic]) -> Floats:
         """Matrix of distances from each place in ``ones`` to each place in ``others``."""
         if self.field.network is not None:
-            self._search(np.unique(ones))
+            if len(new := np.setdiff1d(ones, list(self._known))):
+                self._known.update(zip(new.tolist(), self.field.network.distances(new), strict=True))
             return np.stack([self._known[int(one)][others] for one in ones])
-        here, there = self._coordinates(ones), self._coordinates(others)
-        return np.asarray(np.sqrt(((here[:, None, :] - there[None, :, :]) ** 2).sum(axis=2)))
+        return euclidean(self._coordinates(ones), self._coordinates(others))
 
     def middle(self, places: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
         """Middle of some places: their mean, or among candidates a frequent one with the least mean distance to all."""
@@ -86,15 +85,6 @@ class Metric:
             return np.asarray(places, dtype=np.float64)
         assert self.field.positions is not None
         return np.asarray(np.asarray(self.field.positions, dtype=np.float64)[places])
-
-    def _search(self, starts: Integers) -> None:
-        from scipy.sparse.csgraph import dijkstra
-
-        assert self.field.network is not None
-        new = [int(start) for start in starts if int(start) not in self._known]
-        if new:
-            rows = dijkstra(self.field.network.adjacency(), directed=False, indices=new)
-            self._known.update(zip(new, rows, strict=True))
 
 
 def median_shares(candidates: Floats, places: Floats, shares: Floats) -> Floats:
@@ -146,7 +136,6 @@ def nearest_shares(
     Here f(a) is the share of place a, and γ_i(a, j) is the mass that moves from a to the source j of draw i, at x_ij.
     """
     every = np.unique(np.linspace(0, len(number) - 1, 4 * _FITTED).astype(np.int64))
-    fitted, judges = every[::2][:_FITTED], every[1::2][:_FITTED]
     present = np.arange(shares.shape[1]) < number[:, None]
     pool = places[every][present[every]]
     weights = shares[every][present[every]]
@@ -156,60 +145,47 @@ def nearest_shares(
         kept = np.sort(np.argsort(-weights, kind="stable")[:most])
         pool, weights = pool[kept], weights[kept]
     anchors = pool[_spread_out(distances(pool, pool), weights, ANCHORS)]
-    cost = {int(i): distances(anchors, places[i][present[i]]) for i in np.concatenate([fitted, judges])}
+    # The costs and masses of each draw.
+    draws = [(distances(anchors, places[i][present[i]]), shares[i][present[i]]) for i in every]
     mean = np.zeros(len(anchors))
-    for i in every:
-        nearest = distances(anchors, places[i][present[i]]).argmin(axis=0)
-        np.add.at(mean, nearest, shares[i][present[i]] / len(every))
-    masses = {i: shares[i][present[i]] for i in cost}
-    answers = [mean, _least([cost[int(i)] for i in fitted], [masses[int(i)] for i in fitted])]
-    judged = [sum(transport(cost[int(i)], answer, masses[int(i)]) for i in judges) for answer in answers]
+    for cost, mass in draws:
+        np.add.at(mean, cost.argmin(axis=0), mass / len(every))
+    answers = [mean, _least(draws[::2][:_FITTED])]
+    judged = [sum(transport(cost, answer, mass) for cost, mass in draws[1::2][:_FITTED]) for answer in answers]
     return Anchored(anchors, answers[int(np.argmin(judged))])
 
 
 def transport(cost: Floats, here: Floats, there: Floats) -> float:
     """Least cost of moving the masses ``here`` (rows of the cost) to the masses ``there`` (columns); both sum to 1."""
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, eye_array, kron, vstack
-
     if cost.shape[1] == 1:
         return float(cost[:, 0] @ here)
     held = np.flatnonzero(here > 1e-12)
-    rows, cols = len(held), cost.shape[1]
-    equal = [kron(eye_array(rows), np.ones((1, cols))), kron(np.ones((1, rows)), eye_array(cols))]
-    sums = np.concatenate([here[held] / here[held].sum(), there / there.sum()])
-    # The last equation follows from the others. It is left out, because rounding could make it contradict them.
-    found = linprog(cost[held].ravel(), A_eq=csr_array(vstack(equal))[:-1], b_eq=sums[:-1], method="highs")
-    return float(found.fun)
+    return cheapest_plan(cost[held], here[held], there)[0]
 
 
-def _least(costs: list[Floats], masses: list[Floats]) -> Floats:
-    """Shares of the anchor places with the least mean earth mover's distance to some draws, by a linear program."""
+def _least(draws: list[tuple[Floats, Floats]]) -> Floats:
+    """Shares of the anchor places with the least mean earth mover's distance to some draws, by a linear program.
+
+    A draw is given by the costs from each anchor to each of its sources, and by the masses of its sources.
+    """
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
+    from scipy.sparse import block_array, block_diag, csr_array, eye_array, kron, vstack
 
-    anchors = len(costs[0])
-    blocks_rows, blocks_cols, right = [], [], []
-    sizes = [cost.size for cost in costs]
-    total = sum(sizes)
-    start = 0
-    for cost, mass in zip(costs, masses, strict=True):
-        cols = cost.shape[1]
-        before, after = csr_array((anchors, start)), csr_array((anchors, total - start - cost.size))
-        ours = kron(eye_array(anchors), np.ones((1, cols)))
-        blocks_rows.append(hstack([before, ours, after, -eye_array(anchors)]))
-        before, after = csr_array((cols, start)), csr_array((cols, total - start - cost.size + anchors))
+    anchors = len(draws[0][0])
+    leaves, arrives, right = [], [], []
+    for index, (_, mass) in enumerate(draws):
         # The equations of the first draw make the shares sum to 1, so the last equation of every other draw follows.
-        kept = cols if start == 0 else cols - 1
-        blocks_cols.append(csr_array(hstack([before, kron(np.ones((1, anchors)), eye_array(cols)), after]))[:kept])
+        kept = len(mass) if index == 0 else len(mass) - 1
+        leaves.append(kron(eye_array(anchors), np.ones((1, len(mass)))))
+        arrives.append(csr_array(kron(np.ones((1, anchors)), eye_array(len(mass))))[:kept])
         right.append((mass / mass.sum())[:kept])
-        start += cost.size
-    equal = csr_array(vstack([*blocks_rows, *blocks_cols]))
-    target = np.concatenate([np.zeros(anchors * len(costs)), *right])
-    scale = max(float(max(cost.max() for cost in costs)), 1e-300)
-    weights = np.concatenate([*(cost.ravel() / scale for cost in costs), np.zeros(anchors)])
+    shared = vstack([-eye_array(anchors)] * len(draws))
+    equal = block_array([[block_diag(leaves), shared], [block_diag(arrives), None]], format="csr")
+    target = np.concatenate([np.zeros(anchors * len(draws)), *right])
+    scale = max(float(max(cost.max() for cost, _ in draws)), 1e-300)
+    weights = np.concatenate([*(cost.ravel() / scale for cost, _ in draws), np.zeros(anchors)])
     found = linprog(weights, A_eq=equal, b_eq=target, method="highs")
-    shares = np.maximum(found.x[total:], 0.0)
+    shares = np.maximum(found.x[-anchors:], 0.0)
     return np.asarray(shares / shares.sum())
 
 
@@ -235,13 +211,7 @@ class Matched:
     strengths: Floats
 
 
-def match_sources(
-    places: npt.NDArray[np.generic],
-    strengths: Floats,
-    first: int,
-    distances: Distances,
-    middle: Callable[[npt.NDArray[np.generic]], npt.NDArray[np.generic]],
-) -> list[Matched]:
+def match_sources(places: npt.NDArray[np.generic], strengths: Floats, first: int, metric: Metric) -> list[Matched]:
     """Match the sources of all draws with each other, because the order of sources within a draw is arbitrary.
 
     The sources of one draw serve as first middles. The sources of every draw are assigned to the middles with the least
@@ -251,23 +221,21 @@ def match_sources(
         places: Places of the sources, shape (draws, sources) or (draws, sources, dimensions).
         strengths: Strengths of the sources, shape (draws, sources).
         first: Index of the draw to begin with.
-        distances: Function for the distances between places.
-        middle: Function for the middle of several places.
+        metric: The distances between places, and the middle of several places.
     """
     from scipy.optimize import linear_sum_assignment
 
     draws, sources = strengths.shape
-    middles = places[first]
+    chosen, middles = places, places[first]
     order = np.tile(np.arange(sources), (draws, 1))
     for _ in range(20):
-        apart = distances(middles, places.reshape(draws * sources, *places.shape[2:]))
+        apart = metric.between(middles, places.reshape(draws * sources, *places.shape[2:]))
         apart = apart.reshape(sources, draws, sources).transpose(1, 0, 2)
         matched = np.stack([linear_sum_assignment(cost)[1] for cost in apart])
         if (matched == order).all():
             break
         order = matched
         chosen = np.take_along_axis(places, order.reshape(*order.shape, *[1] * (places.ndim - 2)), axis=1)
-        middles = np.stack([middle(chosen[:, j]) for j in range(sources)])
-    chosen = np.take_along_axis(places, order.reshape(*order.shape, *[1] * (places.ndim - 2)), axis=1)
+        middles = np.stack([metric.middle(chosen[:, j]) for j in range(sources)])
     powers = np.take_along_axis(strengths, order, axis=1)
-    return [Matched(middle(chosen[:, j]), chosen[:, j], powers[:, j]) for j in range(sources)]
+    return [Matched(metric.middle(chosen[:, j]), chosen[:, j], powers[:, j]) for j in range(sources)]

@@ -259,20 +259,16 @@ class _Scaling:
 
     def back(self, v: Floats) -> Floats:
         """Apply the inverse scaling: W⁻¹ v."""
-        head, tail = v[self.count], v[self.count + 1 :]
-        a, b = self.axis[0], self.axis[1:]
-        along = float(b @ tail)
-        cone = np.concatenate([[a * head - along], tail + (along / (1 + a) - head) * b])
-        return np.concatenate([v[: self.count] / self.sides, cone / self.beta])
+        return np.concatenate([v[: self.count] / self.sides, self.cone_inverse(v[self.count :])])
 
     def cone_inverse(self, columns: Floats) -> Floats:
-        """Apply the second-order cone's part of W⁻¹ to columns."""
+        """Apply the second-order cone's part of W⁻¹ to one vector or to columns."""
         a, b = self.axis[0], self.axis[1:]
         head, tail = columns[0], columns[1:]
         along = b @ tail
         result = np.empty_like(columns)
         result[0] = a * head - along
-        result[1:] = tail + np.outer(b, along / (1 + a) - head)
+        result[1:] = tail + np.multiply.outer(b, along / (1 + a) - head)
         return result / self.beta
 
     def product(self, v: Floats, w: Floats) -> Floats:
@@ -373,8 +369,7 @@ def thin(columns: Floats, found: Floats, at_most: float) -> Floats:
     length = float(np.linalg.norm(columns @ found)) or 1.0
     weight = length / max(float(found.sum()), np.finfo(float).tiny)  # the sum is treated like one more reading
     stacked = np.vstack([columns, np.full(len(found), weight)])
-    between = np.flatnonzero((few > 0) & (few < at_most))
-    while between.size > 1:
+    while (between := np.flatnonzero((few > 0) & (few < at_most))).size > 1:
         block = between[: len(stacked) + 1]
         _, sizes, right = np.linalg.svd(stacked[:, block])
         moves = [_to_the_bound(few[block], sign * right[-1], at_most) for sign in (1.0, -1.0)]
@@ -383,7 +378,6 @@ def thin(columns: Floats, found: Floats, at_most: float) -> Floats:
         if changed > UNCHANGED * length:
             break
         few[block] = moved
-        between = np.flatnonzero((few > 0) & (few < at_most))
     return few
 
 

@@ -29,6 +29,9 @@ _ANYWHERE = 0.1
 _WANTED = 0.3
 """Acceptance rate to which the lengths of steps are tuned."""
 
+_FIRST_LENGTH = 0.3
+"""Length of steps before it is tuned, as a fraction of the size of the space or of a strength."""
+
 
 @dataclass(eq=False)
 class Moves:
@@ -151,12 +154,8 @@ class Moves:
     def rescale_strengths(self, particles: Particles) -> None:
         """Draw the spread and the centre of the strengths again, then scale strengths and centre by a common factor."""
         count = len(particles.number)
-        log = np.stack(
-            [
-                self.prior.log_strengths(particles.centre, np.full(count, spread), particles.strengths)
-                for spread in SPREADS
-            ]
-        )
+        spreads = [np.full(count, spread) for spread in SPREADS]
+        log = np.stack([self.prior.log_strengths(particles.centre, spread, particles.strengths) for spread in spreads])
         running = np.cumsum(np.exp(log - log.max(axis=0)) * SPREAD_PROBABILITIES[:, None], axis=0)
         drawn = (running < self.bits.uniforms(count) * running[-1]).sum(axis=0)
         particles.spread = SPREADS[np.minimum(drawn, len(SPREADS) - 1)]
@@ -186,11 +185,11 @@ class Moves:
         if not len(rows):
             return
         share = particles.strengths[rows, one] / (particles.strengths[rows, one] + particles.strengths[rows, two])
-        apart = self._shift("apart", particles.places[rows, one])
-        first = particles.places[rows, one] + apart * (1 - share)[:, None]
-        second = particles.places[rows, two] - apart * share[:, None]
+        first, second = particles.places[rows, one], particles.places[rows, two]
         strengths = particles.strengths[rows, one], particles.strengths[rows, two]
-        taken = self._both(particles, rows, (one, two), (first, second), strengths, np.zeros(len(rows)))
+        apart = normals(self.bits, *first.shape) * self._length("apart", len(rows))[:, None] * self._longest
+        first, second = first + apart * (1 - share)[:, None], second - apart * share[:, None]
+        taken = self._both(particles, rows, (one, two), (first, second), strengths)
         self._tune("apart", taken.mean())
 
     def trade(self, particles: Particles) -> None:
@@ -210,10 +209,7 @@ class Moves:
         if self.space.continuous:
             shift = (moved / total)[:, None] * (first - second)
             first, second = first - shift, second - shift
-        positive = (strengths[0] > 0) & (strengths[1] > 0)
-        taken = self._both(
-            particles, rows, (one, two), (first, second), strengths, np.where(positive, 0.0, -np.inf), prior=True
-        )
+        taken = self._both(particles, rows, (one, two), (first, second), strengths, prior=True)
         self._tune("trade", taken.mean())
 
     def split_or_merge(self, particles: Particles) -> None:
@@ -224,7 +220,7 @@ class Moves:
         and an ordered pair for the merge cancel: both are 1/k · 1/(k+1).
         """
         splits = self.bits.uniforms(len(particles.number)) < 0.5
-        spread = float(self._length("split", 1)[0]) * self._longest
+        spread = self.lengths.setdefault("split", _FIRST_LENGTH) * self._longest
         done = self._split(particles, np.flatnonzero(splits & (particles.number < self.prior.most)), spread)
         done += self._merge(particles, np.flatnonzero(~splits & (particles.number > 1)), spread)
         # Splits and merges are seldom accepted, so the spread is tuned to the distances in accepted moves.
@@ -237,34 +233,26 @@ class Moves:
         which = (self.bits.uniforms(len(rows)) * particles.number[rows]).astype(np.int64)
         whole, where = particles.strengths[rows, which], particles.places[rows, which]
         part = self.bits.uniforms(len(rows))
+        parts = part * whole, (1 - part) * whole
         away = normals(self.bits, *where.shape) * spread
         first, second = where + (1 - part)[:, None] * away, where - part[:, None] * away
         inside = self._inside(first) & self._inside(second)
         first, second = np.where(inside[:, None], first, where), np.where(inside[:, None], second, where)
         columns = self.space.columns(np.concatenate([first, second])).reshape(2, len(rows), -1)
-        removed = whole[:, None] * particles.columns[rows, which]
-        residual = particles.residual[rows] + removed
-        residual -= (part * whole)[:, None] * columns[0] + ((1 - part) * whole)[:, None] * columns[1]
-        halved = self._halved(particles.number[rows])
-        centre = particles.centre[rows] * halved
+        residual = particles.residual[rows] + whole[:, None] * particles.columns[rows, which]
+        residual -= parts[0][:, None] * columns[0] + parts[1][:, None] * columns[1]
+        fewer = particles.number[rows]
+        centre = particles.centre[rows] * self._halved(fewer)
         gain = self._worth_of_two(
-            particles,
-            rows,
-            (which, which),
-            particles.number[rows],
-            (part * whole, (1 - part) * whole),
-            away,
-            spread,
-            centre,
-            particles.centre[rows],
+            particles, rows, (which, which), fewer, parts, away, spread, centre, particles.centre[rows]
         )
         gain -= self.beta / 2 * (_squares(residual) - _squares(particles.residual[rows]))
         taken = self._accept(gain) & inside
-        done, last = rows[taken], particles.number[rows[taken]]
-        particles.places[done, which[taken]], particles.places[done, last] = first[taken], second[taken]
-        particles.columns[done, which[taken]], particles.columns[done, last] = columns[0, taken], columns[1, taken]
-        particles.strengths[done, which[taken]] = (part * whole)[taken]
-        particles.strengths[done, last] = ((1 - part) * whole)[taken]
+        done = rows[taken]
+        for j, place, strength, column in zip((which, fewer), (first, second), parts, columns, strict=True):
+            particles.places[done, j[taken]] = place[taken]
+            particles.strengths[done, j[taken]] = strength[taken]
+            particles.columns[done, j[taken]] = column[taken]
         particles.residual[done] = residual[taken]
         particles.centre[done] = centre[taken]
         particles.number[done] += 1
@@ -335,11 +323,15 @@ class Moves:
         which: tuple[Integers, Integers],
         places: tuple[Places, Places],
         strengths: tuple[Floats, Floats],
-        gain: Floats,
         *,
         prior: bool = False,
     ) -> Booleans:
-        """Propose and accept changes of two sources of some particles; places outside of the space are rejected."""
+        """Propose and accept changes of two sources of some particles.
+
+        Strengths that are not positive and places outside of the space are rejected. ``prior`` says whether the move
+        changes the prior density of the strengths.
+        """
+        gain = np.where((strengths[0] > 0) & (strengths[1] > 0), 0.0, -np.inf)
         if self.space.continuous:
             inside = self._inside(places[0]) & self._inside(places[1])
             gain = np.where(inside, gain, -np.inf)
@@ -459,17 +451,11 @@ class Moves:
 
     def _length(self, move: str, count: int) -> Floats:
         """Draw log-normal lengths of steps around the tuned length of a kind of move."""
-        usual = self.lengths.setdefault(move, 0.3)
-        if move == "split":
-            return np.full(count, usual)
-        return np.asarray(usual * np.exp(normals(self.bits, count)))
+        return np.asarray(self.lengths.setdefault(move, _FIRST_LENGTH) * np.exp(normals(self.bits, count)))
 
     def _tune(self, move: str, accepted: np.floating) -> None:
         if self.tuned:
             self.lengths[move] = min(1.0, self.lengths[move] * math.exp(float(accepted) - _WANTED))
-
-    def _shift(self, move: str, places: Places) -> Floats:
-        return np.asarray(normals(self.bits, *places.shape) * self._length(move, len(places))[:, None] * self._longest)
 
     def _inside(self, places: Places) -> Booleans:
         return np.asarray(((places >= self.space.low) & (places <= self.space.high)).all(axis=1))

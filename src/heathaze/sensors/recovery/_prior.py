@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heathaze.types import Floats, Integers
+from heathaze.types import Booleans, Floats, Integers
 
 SPREADS = np.array([0.1, 0.3, 1.0])
 """Possible spreads: strengths are nearly equal, similar, or between 0 and a few times the centre."""
@@ -169,9 +169,7 @@ class Prior:
             return np.maximum(np.where(far, tail, body / root), _TINY)
         middle = b / g
         low, high = (self.low - middle) * root, (self.high - middle) * root
-        # Floats are more exact in the lower tail, so an interval in the upper tail is mirrored.
-        mirrored = low + high > 0
-        a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
+        a, b, mirrored = _in_lower_tail(low, high)
         log_a, log_b = log_ndtr(a), log_ndtr(b)
         inside = log_b + np.log(np.maximum(uniforms + (1 - uniforms) * np.exp(log_a - log_b), _TINY))
         drawn = ndtri_exp(np.minimum(inside, log_b))
@@ -191,9 +189,17 @@ def _log_between(low: Floats, high: Floats) -> Floats:
     """Compute log(Φ(high) − Φ(low)), the log probability of an interval of a normal strength."""
     from scipy.special import log_ndtr
 
-    mirrored = low + high > 0
-    a, b = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
+    a, b, _ = _in_lower_tail(low, high)
     log_b = log_ndtr(b)
     wide = log_b + np.log(np.maximum(-np.expm1(log_ndtr(a) - log_b), _TINY))
     flat = np.log(np.maximum(b - a, _TINY)) - ((a + b) / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
     return np.asarray(np.where(b - a < _NARROW, flat, wide))
+
+
+def _in_lower_tail(low: Floats, high: Floats) -> tuple[Floats, Floats, Booleans]:
+    """Mirror intervals of the upper tail of a normal strength into the lower tail, where floats are more exact.
+
+    Returns both ends of each interval, and which intervals were mirrored.
+    """
+    mirrored = low + high > 0
+    return np.where(mirrored, -high, low), np.where(mirrored, -low, high), mirrored

@@ -13,8 +13,9 @@ import numpy as np
 
 from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness
+from heathaze.sensors.physics._base import units
 from heathaze.sensors.physics.field import Field
-from heathaze.sensors.recovery._space import Cuboid, Nodes, Space, View
+from heathaze.sensors.recovery._space import Cuboid, Nodes, Space, scaled
 from heathaze.types import Floats, Integers
 
 FLOOR = 1e-7
@@ -77,9 +78,7 @@ class Problem:
         spread_out, noise = float(even @ self.readings) / size**2, 1 / size
         if spread_out > 2 * noise:
             return spread_out
-        lengths = np.sqrt(np.einsum("rc,rc->c", table, table))
-        lengths = np.maximum(lengths, lengths.max() * 1e-9 or 1.0)
-        fit = self.readings @ table / lengths
+        fit, lengths = _fits(table, self.readings)
         best = int(np.argmax(fit))
         single = max(float(fit[best]), 1.0) / float(lengths[best])
         return min(max(spread_out, noise), single)
@@ -96,37 +95,29 @@ def prepare(field: Field, readings: Floats, sigma: Floats, bits: Randomness) -> 
         sigma: Standard deviation of the noise of each reading.
         bits: Source of random numbers, for the search for promising candidates.
     """
-    smallest = FLOOR * float(np.abs(readings).max(initial=0.0))
-    view = View(np.maximum(sigma, smallest), None)
+    sigma = np.maximum(sigma, FLOOR * float(np.abs(readings).max(initial=0.0)))
+    seen, unseen = scaled(readings, sigma), 0.0
     if field.bounds is not None:
         dimensions = np.asarray(field.bounds).shape[1]
-        space: Space = Cuboid.over(field, view, _CELLS[min(dimensions, 2) - 1])
-        return Problem(space, view.of(readings), len(readings), 0.0)
-    candidates, table = _columns(field, view, readings, bits)
+        return Problem(Cuboid.over(field, sigma, _CELLS[min(dimensions, 2) - 1]), seen, len(readings), unseen)
+    candidates, table = _columns(field, sigma, seen, bits)
     basis = _principal_directions(table)
-    seen = view.of(readings)
     if basis is not None:
         table, whole, seen = basis.T @ table, seen, basis.T @ seen
         unseen = max(float(whole @ whole - seen @ seen), 0.0)
-    else:
-        unseen = 0.0
     first, neighbours = _neighbours(field, candidates)
     targets = np.arange(len(candidates))
     if len(targets) > _TARGETS:
-        lengths = np.sqrt(np.einsum("rc,rc->c", table, table))
-        fit = seen @ table / np.maximum(lengths, lengths.max() * 1e-9)
-        targets = np.sort(np.argsort(-fit, kind="stable")[:_TARGETS])
-    return Problem(
-        Nodes(candidates, table, first, neighbours, targets),
-        seen,
-        len(readings),
-        unseen,
-        len(candidates) / field.shape[1],
-    )
+        targets = np.sort(np.argsort(-_fits(table, seen)[0], kind="stable")[:_TARGETS])
+    space = Nodes(candidates, table, first, neighbours, targets)
+    return Problem(space, seen, len(readings), unseen, len(candidates) / field.shape[1])
 
 
-def _columns(field: Field, view: View, readings: Floats, bits: Randomness) -> tuple[Integers, Floats]:
-    """Indices and scaled columns of all candidates, or of promising candidates if there are too many."""
+def _columns(field: Field, sigma: Floats, wanted: Floats, bits: Randomness) -> tuple[Integers, Floats]:
+    """Indices and scaled columns of all candidates, or of promising candidates if there are too many.
+
+    ``wanted`` are the scaled readings.
+    """
     rows, places = field.shape
     if rows * places <= _MAX_TABLE and min(rows, places) <= _FEW:
         if rows < places:
@@ -134,40 +125,45 @@ def _columns(field: Field, view: View, readings: Floats, bits: Randomness) -> tu
             table = np.empty((rows, places))
             for start in range(0, rows, _BLOCK):
                 some = np.arange(start, min(start + _BLOCK, rows))
-                unit = np.zeros((rows, len(some)))
-                unit[some, np.arange(len(some))] = 1.0
-                table[some] = field.adjoint(unit).T / view.sigma[some, None]
+                table[some] = field.adjoint(units(some, rows)).T / sigma[some, None]
             return np.arange(places), table
         every = np.arange(places)
     else:
-        every = _promising(field, view, readings, bits)
+        every = _promising(field, sigma, wanted, bits)
     blocks = (every[start : start + _BLOCK] for start in range(0, len(every), _BLOCK))
-    return every, np.concatenate([view.of(field.responses(some)) for some in blocks], axis=1)
+    return every, np.concatenate([scaled(field.responses(some), sigma) for some in blocks], axis=1)
 
 
-def _promising(field: Field, view: View, readings: Floats, bits: Randomness) -> Integers:
+def _fits(table: Floats, readings: Floats) -> tuple[Floats, Floats]:
+    """Fit of each column to the readings, which is their product over the column's length; and the lengths."""
+    lengths = np.sqrt(np.einsum("rc,rc->c", table, table))
+    lengths = np.maximum(lengths, lengths.max() * 1e-9 or 1.0)
+    return readings @ table / lengths, lengths
+
+
+def _promising(field: Field, sigma: Floats, wanted: Floats, bits: Randomness) -> Integers:
     """Choose promising candidates: those whose columns fit the readings best, in several rounds.
 
-    Each round fits the residual that the best candidates of earlier rounds leave. The fit is Mᵀy divided by the length
-    of a column. Squared lengths are estimated by the mean of (Mᵀz)² over random signs z. A source at a candidate that
-    is not chosen is found at a neighbour, or missed.
+    Each round fits the residual of the scaled readings ``wanted`` that the best candidates of earlier rounds leave. The
+    fit is Mᵀy divided by the length of a column. Squared lengths are estimated by the mean of (Mᵀz)² over random signs
+    z. A source at a candidate that is not chosen is found at a neighbour, or missed.
     """
     rows, places = field.shape
-    signs = np.where(bits.uniforms(rows * _PROBES).reshape(rows, _PROBES) < 0.5, 1.0, -1.0) / view.sigma[:, None]
+    signs = np.where(bits.uniforms(rows * _PROBES).reshape(rows, _PROBES) < 0.5, 1.0, -1.0) / sigma[:, None]
     lengths = np.sqrt((field.adjoint(signs) ** 2).mean(axis=1))
     lengths = np.maximum(lengths, np.median(lengths) / 4)
-    left = view.of(readings)
+    left = wanted
     chosen = np.zeros(0, dtype=np.int64)
     best: list[int] = []
     rounds = 4
     for _ in range(rounds):
-        fit = field.adjoint(left / view.sigma) / lengths
+        fit = field.adjoint(left / sigma) / lengths
         fit[chosen] = -np.inf
         some = np.argsort(-fit, kind="stable")[: min(_PROMISING, places) // rounds]
         best.append(int(some[0]))
         chosen = np.unique(np.concatenate([chosen, some]))
-        columns = view.of(field.responses(np.array(best)))
-        left = view.of(readings) - columns @ np.linalg.lstsq(columns, view.of(readings), rcond=None)[0]
+        columns = scaled(field.responses(np.array(best)), sigma)
+        left = wanted - columns @ np.linalg.lstsq(columns, wanted, rcond=None)[0]
     return chosen
 
 

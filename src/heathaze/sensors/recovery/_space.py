@@ -7,8 +7,9 @@ column holds the scaled and projected readings of a unit source at one place.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from dataclasses import field as member
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,70 +23,23 @@ Places = npt.NDArray[Any]
 """Places of sources: coordinates of shape (…, dimensions), or indices of candidates of shape (…)."""
 
 
-class Space(Protocol):
-    """Interface of the space of possible places: :class:`Cuboid` or :class:`Nodes`.
-
-    A source can jump to a target, which is a cell of a cuboid or one of the candidates.
-    """
-
-    @property
-    def table(self) -> Floats:
-        """Columns of the targets that sources can jump to, shape (directions, targets)."""
-
-    @property
-    def share(self) -> float:
-        """Fraction of all places that belong to a target."""
-
-    @property
-    def continuous(self) -> bool:
-        """Whether places have coordinates that can change by any small amount."""
-
-    @property
-    def low(self) -> Floats:
-        """Lower corner of a continuous space."""
-
-    @property
-    def high(self) -> Floats:
-        """Upper corner of a continuous space."""
-
-    def draw(self, count: int, bits: Randomness) -> Places:
-        """Draw places uniformly from the space."""
-
-    def columns(self, where: Places) -> Floats:
-        """Columns of some places, one per row."""
-
-    def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
-        """Propose a place near each place; also return the log ratio of the proposals back and forth."""
-
-    def at(self, target: Integers, bits: Randomness) -> Places:
-        """Draw a place uniformly within each target."""
-
-    def target_of(self, where: Places) -> Integers:
-        """Index of the target to which each place belongs, −1 if none."""
-
-    def field_places(self, where: Places) -> Places:
-        """Convert places to the field's coordinates or indices of candidates."""
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """Transformation of readings for the sampler: division by ``sigma``, then projection onto ``basis`` if given."""
-
-    sigma: Floats
-    basis: Floats | None
-
-    def of(self, readings: Floats) -> Floats:
-        """Scale and project readings, one vector or the columns of a matrix; the result has shape (directions, …)."""
-        scaled = (readings.T / self.sigma).T
-        return scaled if self.basis is None else self.basis.T @ scaled
-
-
 @dataclass(frozen=True, eq=False)
 class Cuboid:
-    """Continuous space of places between two corners; the cells of a regular grid are the targets of jumps."""
+    """Continuous space of places between two corners; the cells of a regular grid are the targets of jumps.
+
+    Args:
+        field: The field.
+        sigma: Standard deviation of the noise of each reading, by which columns are divided.
+        low: Lower corner.
+        high: Upper corner.
+        cells: Number of cells along each axis.
+        table: Columns of the targets that sources can jump to, shape (directions, targets).
+        share: Fraction of all places that belong to a target.
+        continuous: Whether places have coordinates that can change by any small amount.
+    """
 
     field: Field
-    view: View
+    sigma: Floats
     low: Floats
     high: Floats
     cells: tuple[int, ...]
@@ -94,22 +48,26 @@ class Cuboid:
     continuous: bool = True
 
     @classmethod
-    def over(cls, field: Field, view: View, cells: int) -> Cuboid:
+    def over(cls, field: Field, sigma: Floats, cells: int) -> Cuboid:
         """Make the space of a field, with about ``cells`` nearly cubic cells."""
         assert field.bounds is not None
         low, high = np.asarray(field.bounds, dtype=np.float64)
         side = (np.prod(high - low) / cells) ** (1 / len(low))
         counts = tuple(max(1, round(float(length / side))) for length in high - low)
         middles = np.stack(np.unravel_index(np.arange(int(np.prod(counts))), counts), axis=1) + 0.5
-        return cls(field, view, low, high, counts, view.of(field.responses(low + middles / counts * (high - low))))
+        table = scaled(field.responses(low + middles / counts * (high - low)), sigma)
+        return cls(field, sigma, low, high, counts, table)
 
     def draw(self, count: int, bits: Randomness) -> Places:
+        """Draw places uniformly from the space."""
         return self.low + _uniforms(bits, count, len(self.low)) * (self.high - self.low)
 
     def columns(self, where: Places) -> Floats:
-        return self.view.of(self.field.responses(where)).T
+        """Columns of some places, one per row."""
+        return scaled(self.field.responses(where), self.sigma).T
 
     def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
+        """Propose a place near each place; also return the log ratio of the proposals back and forth."""
         # The scale is a fraction of the longest side. Steps that leave the space are reflected, which keeps the
         # proposal symmetric.
         length = self.high - self.low
@@ -118,15 +76,18 @@ class Cuboid:
         return self.low + np.minimum(folded, 2 - folded) * length, np.zeros(len(where))
 
     def at(self, target: Integers, bits: Randomness) -> Places:
+        """Draw a place uniformly within each target."""
         corner = np.stack(np.unravel_index(target, self.cells), axis=1)
         inside = corner + _uniforms(bits, len(target), len(self.low))
         return self.low + inside / self.cells * (self.high - self.low)
 
     def target_of(self, where: Places) -> Integers:
+        """Index of the target to which each place belongs, −1 if none."""
         cell = ((where - self.low) / (self.high - self.low) * self.cells).astype(np.int64)
         return np.asarray(np.ravel_multi_index(tuple(np.clip(cell, 0, np.array(self.cells) - 1).T), self.cells))
 
     def field_places(self, where: Places) -> Places:
+        """Convert places to the field's coordinates or indices of candidates."""
         return where
 
 
@@ -134,12 +95,15 @@ class Cuboid:
 class Nodes:
     """Discrete space of places: finitely many candidates with own indices 0, 1, 2, …, each with its neighbours.
 
+    Methods and properties without a docstring do the same as those of a :class:`Cuboid`.
+
     Args:
         candidates: Indices of the candidates in the field.
         every: Columns of all candidates, shape (directions, candidates).
         first: Index at which the neighbours of each candidate begin in ``neighbours``.
         neighbours: Neighbours of all candidates in one list, one candidate after the other.
         targets: Indices of the candidates that are targets of jumps.
+        low: Not used in a discrete space, like ``high``.
     """
 
     candidates: Integers
@@ -147,15 +111,9 @@ class Nodes:
     first: Integers
     neighbours: Integers
     targets: Integers
+    low: Floats = member(default_factory=lambda: np.zeros(1))
+    high: Floats = member(default_factory=lambda: np.ones(1))
     continuous: bool = False
-
-    @property
-    def low(self) -> Floats:
-        return np.zeros(1)
-
-    @property
-    def high(self) -> Floats:
-        return np.ones(1)
 
     @functools.cached_property
     def table(self) -> Floats:
@@ -198,6 +156,15 @@ class Nodes:
 
     def field_places(self, where: Places) -> Places:
         return self.candidates[where]
+
+
+Space = Cuboid | Nodes
+"""A space of possible places. A source can jump to a target, which is a cell of a cuboid or one of the candidates."""
+
+
+def scaled(readings: Floats, sigma: Floats) -> Floats:
+    """Scale readings, one vector or the columns of a matrix, to noise of standard deviation 1."""
+    return (readings.T / sigma).T
 
 
 def normals(bits: Randomness, *shape: int) -> Floats:
@@ -256,16 +223,8 @@ class Particles:
 
     def chosen(self, which: Integers) -> Particles:
         """Copy the particles at some indices, in this order; all particles must share the same readings."""
-        return Particles(
-            self.number[which],
-            self.places[which],
-            self.strengths[which],
-            self.centre[which],
-            self.spread[which],
-            self.columns[which],
-            self.readings,
-            self.residual[which],
-        )
+        mine = {each.name: getattr(self, each.name)[which] for each in fields(self) if each.name != "readings"}
+        return Particles(readings=self.readings, **mine)
 
     def misfit(self) -> Floats:
         """Misfit ‖residual‖² of each particle."""

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import InvalidInput
+from heathaze.sensors.physics._base import floats
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.recovery._interior_point import Solved, least_residual, least_sum, polish, thin
 from heathaze.sensors.recovery.peaks import neighbours
@@ -442,10 +443,7 @@ def _highest_around(near: csr_array, values: Floats, places: Indices) -> Floats:
 
 
 def _parse_readings(field: Field, readings: npt.ArrayLike) -> Floats:
-    try:
-        values = np.asarray(readings, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("The readings are not numbers; give one number for each row of the field.") from None
+    values = floats(readings, "The readings are not numbers; give one number for each row of the field.")
     if values.shape != (field.shape[0],):
         raise InvalidInput(f"The readings have shape {values.shape}; give one for each of {field.shape[0]} rows.")
     if np.isinf(values).any():

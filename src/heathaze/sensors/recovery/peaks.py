@@ -82,8 +82,11 @@ def _peak(field: Field, mass: Floats, places: Indices) -> Peak:
     strength = float(mass[places].sum())
     share = mass[places] / strength
     if field.network is not None:
-        node, distance = _medoid(field, share, places)
-        position = None
+        # The node with the least mean distance to the peak's strength.
+        strongest = places[np.argsort(-share, kind="stable")[:WIDE]]
+        apart = field.network.distances(strongest)[:, places]
+        best = int(np.argmin(apart @ share))
+        node, position, distance = int(strongest[best]), None, apart[best]
     elif field.positions is not None:
         where = np.asarray(field.positions, dtype=np.float64).reshape(len(mass), -1)[places]
         mean = share @ where
@@ -92,17 +95,6 @@ def _peak(field: Field, mass: Floats, places: Indices) -> Peak:
     else:  # without positions no two places are neighbours, so the group is a single place
         node, position, distance = int(places[0]), None, np.zeros(len(places))
     return Peak(position, node, strength, math.sqrt(float(share @ distance**2)))
-
-
-def _medoid(field: Field, share: Floats, places: Indices) -> tuple[int, Floats]:
-    """Node of a peak with the least mean distance to the peak's strength, and the distances from this node."""
-    from scipy.sparse.csgraph import dijkstra
-
-    assert field.network is not None
-    strongest = np.argsort(-share, kind="stable")[:WIDE]
-    apart = dijkstra(field.network.adjacency(), directed=False, indices=places[strongest])[:, places]
-    best = int(np.argmin(apart @ share))
-    return int(places[strongest[best]]), np.asarray(apart[best], dtype=np.float64)
 
 
 def neighbours(field: Field) -> csr_array:

@@ -1,10 +1,14 @@
 """Finding sources from noisy readings: a posterior over the number, the places and the strengths of the sources.
 
 Readings are y = Σⱼ sⱼ g(xⱼ) + noise, for a few sources at places xⱼ with strengths sⱼ, where g(x) are the readings of a
-unit source at x. The posterior is sampled by annealed sequential Monte Carlo with reversible jumps. All results are
-computed from the draws: the shares with the least expected earth mover's distance, each source with intervals, and the
-probability of each number of sources. If the readings carry no information, the draws and the shares are spread over
-all places.
+unit source at x. All results are computed from draws of the posterior: the shares with the least expected earth mover's
+distance, each source with intervals, and the probability of each number of sources. If the readings carry no
+information, the draws and the shares are spread over all places.
+
+The posterior is sampled by annealed sequential Monte Carlo (Del Moral, Doucet and Jasra 2006) with reversible jumps. A
+particle is one set of sources. Particles begin as draws from the prior. The likelihood is then raised to a power β that
+grows from 0 to 1. Each stage increases β until the effective sample size is half the number of particles, resamples the
+particles by their weights, and moves the particles so that copies differ.
 
 If the number of sources is unknown, the prior gives "no source" the same probability as "some sources". If "no source"
 is the likeliest answer, no source is reported, and the shares are spread over all places.
@@ -27,9 +31,10 @@ from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.sensors.physics.field import Field
 from heathaze.sensors.recovery._answer import Matched, Metric, match_sources, median_shares, nearest_shares
+from heathaze.sensors.recovery._moves import Moves
 from heathaze.sensors.recovery._prior import Prior
-from heathaze.sensors.recovery._problem import prepare
-from heathaze.sensors.recovery._sampler import sample
+from heathaze.sensors.recovery._problem import Problem, prepare
+from heathaze.sensors.recovery._space import Particles
 from heathaze.types import Floats, Integers
 
 DRAWS = 1000
@@ -42,6 +47,15 @@ _FALL = 0.25
 """Prior probabilities of 1, 2, 3, 4, … sources are in the ratio 1 : 1 : 1/4 : 1/16 : …
 
 One source is as likely as two, because a prior that favours one source would find a single source amid several."""
+
+_LEAST_EFFECTIVE = 0.5
+"""Smallest effective sample size after a stage, as a fraction of the number of particles."""
+
+_SURPRISE = 6.0
+"""Number of standard deviations by which the best particle's misfit may exceed the misfit that noise explains."""
+
+_SWEEPS, _LAST_SWEEPS = 2, 6
+"""Number of rounds of moves in each stage, and at the end."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +123,7 @@ class Sources:
         number, places, strengths = self.draws
         there = np.arange(places.shape[1]) < number[:, None]
         shares = strengths / strengths.sum(axis=1, keepdims=True)
-        candidates = Metric.of(field).candidate(places[there])
+        candidates = Metric(field).candidate(places[there])
         return np.asarray(np.bincount(candidates, shares[there], minlength=field.shape[1]) / len(number))
 
 
@@ -162,13 +176,89 @@ def find_sources(
     posed = prepare(field, values, noise, bits)
     weighed = posed.number(numbers)
     prior = Prior(weighed, low, high, posed.total())
-    drawn = sample(posed.space, prior, posed.readings, bits, count=count, unseen=posed.unseen, rows=posed.rows)
-    held = drawn.particles
+    held, widened, evidence = _sample(posed, prior, bits, count)
     places = held.places if field.bounds is not None else posed.space.field_places(held.places)
     # If only promising candidates are considered, they have only a part of the prior probability of all candidates.
-    for_some = drawn.evidence + math.log(np.exp(weighed).sum() / np.exp(numbers).sum())
+    for_some = evidence + math.log(np.exp(weighed).sum() / np.exp(numbers).sum())
     none = 0.0 if number is not None else 1 / (1 + math.exp(min(for_some, 700.0)))
-    return _summary(field, held.number, places, held.strengths, held.misfit(), drawn.widened, none)
+    return _summary(field, held.number, places, held.strengths, held.misfit(), widened, none)
+
+
+# ── the sampler ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sample(posed: Problem, prior: Prior, bits: Randomness, count: int) -> tuple[Particles, float, float]:
+    """Draw particles from the posterior of sources.
+
+    Sometimes no sources explain the readings, because the physics is not exact or there are more sources than allowed.
+    Then the noise is assumed to be larger, so that intervals are not too narrow: annealing ends at a β < 1 with
+
+        β · (misfit of the best particle) = m + 6·√(2m) + 36   for m readings.
+
+    Args:
+        posed: The space of possible places, and the scaled and projected readings.
+        prior: The prior of the number and the strengths of sources.
+        bits: Source of random numbers.
+        count: Number of particles.
+
+    Returns:
+        The particles; the factor, 1 or larger, by which the noise was assumed larger; and the logarithm of the Bayes
+        factor of "some sources" against "no source".
+    """
+    found = Particles.drawn(posed.space, prior, posed.readings, count, bits)
+    moves = Moves(posed.space, prior, bits, beta=0.0)
+    silent = float(posed.readings @ posed.readings)
+    # Upper limit of a chi-square variable with one degree of freedom for each reading.
+    allowed = posed.rows + _SURPRISE * math.sqrt(2 * posed.rows) + _SURPRISE**2
+    evidence = 0.0
+    while moves.beta < 1:
+        misfit = found.misfit()
+        least = float(misfit.min()) + posed.unseen
+        if moves.beta * least > allowed:
+            break
+        next_beta = _next_beta(misfit, moves.beta, min(1.0, allowed / least * 1.01 if least > allowed else 1.0))
+        weights = (moves.beta - next_beta) / 2 * (misfit - misfit.min())
+        # Without sources the misfit is ‖readings‖².
+        evidence += float(np.log(np.exp(weights).mean()) + (next_beta - moves.beta) / 2 * (silent - misfit.min()))
+        found = found.chosen(_resampled(weights, bits))
+        moves.beta = next_beta
+        found.settle()
+        for _ in range(_SWEEPS):
+            moves.sweep(found)
+    for _ in range(_LAST_SWEEPS):
+        moves.sweep(found)
+    found.settle()
+    return found, 1 / math.sqrt(moves.beta), evidence
+
+
+def _next_beta(misfit: Floats, beta: float, most: float) -> float:
+    """Find the largest next β, up to ``most``, that keeps the effective sample size of the particles."""
+    above = misfit - misfit.min()
+
+    def effective(step: float) -> float:
+        weights = np.exp(-step / 2 * above)
+        return float(weights.sum() ** 2 / (weights**2).sum() / len(above))
+
+    if effective(most - beta) >= _LEAST_EFFECTIVE:
+        return most
+    # Bisection on the logarithm of the step, because steps may be many orders of magnitude smaller than 1.
+    big = math.log(most - beta)
+    small = big - 80
+    for _ in range(60):
+        middle = (small + big) / 2
+        small, big = (middle, big) if effective(math.exp(middle)) >= _LEAST_EFFECTIVE else (small, middle)
+    return min(most, beta + math.exp(small))
+
+
+def _resampled(log_weights: Floats, bits: Randomness) -> Integers:
+    """Resample particles by their weights (systematic resampling: evenly spaced points of the running sum)."""
+    running = np.cumsum(np.exp(log_weights - log_weights.max()))
+    count = len(running)
+    marks = (np.arange(count) + bits.uniforms(1)[0]) / count * running[-1]
+    return np.asarray(np.minimum(np.searchsorted(running, marks, side="right"), count - 1))
+
+
+# ── the summary of the draws ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _summary(
@@ -182,16 +272,16 @@ def _summary(
 ) -> Sources:
     """Summarise the draws of the posterior; ``none`` is the probability that there is no source."""
     totals = strengths.sum(axis=1)
-    metric = Metric.of(field)
+    metric = Metric(field)
     likely = np.bincount(number, minlength=strengths.shape[1] + 1) / len(number) * (1 - none)
     likely[0] = none
     most = int(np.argmax(likely))
     sources = [] if most == 0 else _named(number, places, strengths, misfit, most, metric)
-    found = [_source(field, one, number, places, metric) for one in sources]
+    found = [_source(one, number, places, metric) for one in sources]
     return Sources(
         tuple(sorted(found, key=lambda source: -source.strength)),
         likely,
-        _spread(_shares(field, number, places, strengths / totals[:, None], metric), none),
+        _spread(_shares(number, places, strengths / totals[:, None], metric), none),
         float(np.median(totals)),
         _interval(totals),
         widened,
@@ -207,10 +297,11 @@ def _named(
     # 400 draws suffice for the intervals, and the matching takes time for each draw.
     same = same[np.unique(np.linspace(0, len(same) - 1, 400).astype(np.int64))]
     first = int(np.argmin(misfit[same]))
-    return list(match_sources(places[same, :most], strengths[same, :most], first, metric.between, metric.middle))
+    return match_sources(places[same, :most], strengths[same, :most], first, metric)
 
 
-def _source(field: Field, one: Matched, number: Integers, places: npt.NDArray[np.generic], metric: Metric) -> Source:
+def _source(one: Matched, number: Integers, places: npt.NDArray[np.generic], metric: Metric) -> Source:
+    field = metric.field
     radius = float(np.quantile(metric.between(one.middle[None], one.places)[0], 0.9))
     flat = places.reshape(-1, *places.shape[2:])
     away = metric.between(one.middle[None], flat)[0].reshape(places.shape[:2])
@@ -232,13 +323,13 @@ def _source(field: Field, one: Matched, number: Integers, places: npt.NDArray[np
     )
 
 
-def _shares(field: Field, number: Integers, places: npt.NDArray[np.generic], shares: Floats, metric: Metric) -> Floats:
+def _shares(number: Integers, places: npt.NDArray[np.generic], shares: Floats, metric: Metric) -> Floats:
     """Shares of the candidates with the least mean earth mover's distance to the draws of the posterior."""
     if metric.line is not None:
-        points = places[..., 0] if field.bounds is not None else metric.line[places]
+        points = places[..., 0] if metric.field.bounds is not None else metric.line[places]
         return median_shares(metric.line, np.asarray(points, dtype=np.float64), shares)
     anchored = nearest_shares(number, places, shares, metric.between, metric.pooled)
-    answer = np.zeros(field.shape[1])
+    answer = np.zeros(metric.field.shape[1])
     np.add.at(answer, metric.candidate(anchored.places), anchored.shares)
     return np.asarray(answer / answer.sum())
 
