@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.datasets.cities import synthetic_city
+from heathaze.datasets.city import synthetic_city
 from heathaze.distributed import AdaptiveQuadtree, Cohort, Device, Population, Survey, simulate
 from heathaze.domain.grid import Grid
 from heathaze.privacy.randomness import Simulation

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import heathaze as hz
-from heathaze.datasets.cities import draw_people, synthetic_city
+from heathaze.datasets.city import draw_people, synthetic_city
 from heathaze.errors import InvalidInput
 from heathaze.planning import Plan, PlanRow, _simulated, _wrong_by_level, plan
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from heathaze import central
 from heathaze.checks import whole
-from heathaze.datasets.cities import draw_people, synthetic_city
+from heathaze.datasets.city import draw_people, synthetic_city
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
@@ -161,7 +161,7 @@ def plan(
 ) -> Plan:
     """Predict the accuracy of a map. The plan uses no data, so nothing is charged and nothing can leak.
 
-    The default mechanism runs on synthetic cities of five kinds (:mod:`heathaze.datasets.cities`), with as many people
+    The default mechanism runs on synthetic cities of five kinds (:mod:`heathaze.datasets.city`), with as many people
     as given and four visits for each person. A row compares the release with the truth as heat maps: EMD and SIM, with
     their mean and their 10 % and 90 % quantiles over the cities. All rows use the same cities. The noise is simulated
     from fixed seeds, so a plan can be repeated. Real places differ from the synthetic cities, but the error of a real

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heathaze.datasets.cities import synthetic_city
+from heathaze.datasets.city import synthetic_city
 from heathaze.domain.grid import Box, Grid
 from heathaze.errors import InvalidInput
 from heathaze.ingest.counts import Counts

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heathaze.datasets.cities import synthetic_city
+from heathaze.datasets.city import synthetic_city
 from heathaze.domain.grid import Box
 from heathaze.domain.quadtree import interleave
 from heathaze.inference.log_pyramid import LogPyramid

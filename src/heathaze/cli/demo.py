@@ -21,8 +21,8 @@ def demo(
 ) -> None:
     """Make a synthetic city, publish it, and draw truth and release side by side."""
     from heathaze.central import default
+    from heathaze.datasets import write_parquet
     from heathaze.datasets.city import CITY, city
-    from heathaze.datasets.parquet import write_parquet
     from heathaze.domain.density import Density
     from heathaze.domain.grid import Grid
     from heathaze.ingest.count import count

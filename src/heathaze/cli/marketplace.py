@@ -189,7 +189,7 @@ def _now_and_then(begin: Callable[[str], None], steps_to_come: int) -> Callable[
 def _write_example(folder: Path, *, quiet: bool) -> None:
     """Write a synthetic market into a folder, to try ``heathaze market`` on."""
     from heathaze.datasets import owners as made_up
-    from heathaze.datasets.parquet import write_parquet
+    from heathaze.datasets import write_parquet
     from heathaze.marketplace.study import Study
 
     if folder.exists():

@@ -50,7 +50,7 @@ def rehearse(
 
     Example: heathaze rehearse --lon -74.10 -73.78 --lat 40.58 40.90 --people 10000 --epsilon 1 --out rehearsal.png
     """
-    from heathaze.datasets.cities import synthetic_city
+    from heathaze.datasets.city import synthetic_city
     from heathaze.distributed import AdaptiveQuadtree, Cohort, Population, Survey, simulate
     from heathaze.domain.density import Density
     from heathaze.privacy.randomness import Simulation

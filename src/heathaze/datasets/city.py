@@ -1,6 +1,12 @@
-"""A synthetic city: several centres, streets between them, and five people with thousands of visits each."""
+"""Synthetic cities: a table of people's visits in one city, and densities of cities of different kinds.
+
+The city of :func:`city` has several centres, streets between them, and five people with thousands of visits each. On
+the densities of :func:`synthetic_city` a release is rehearsed before any data is read.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +22,12 @@ _CENTRES = np.array([(0.50, 0.52), (0.27, 0.70), (0.74, 0.66), (0.66, 0.28), (0.
 _DRAW = np.array([0.34, 0.16, 0.16, 0.14, 0.12, 0.08])
 _SPREAD = np.array([0.030, 0.022, 0.018, 0.020, 0.016, 0.012])
 _STREETS = np.array([(0, 1), (0, 2), (0, 3), (0, 4), (2, 5), (3, 5), (1, 4), (1, 2), (3, 4)])
+
+_BACKGROUND = 0.05
+"""The share of the mass that is spread evenly over the map."""
+
+_STEPS = 2048
+"""The number of points along a street; a street is one cell wide."""
 
 
 def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str, npt.NDArray[np.generic]]:
@@ -87,3 +99,122 @@ def _along_streets(rng: np.random.Generator, count: int) -> Floats:
         _CENTRES[street[:, 0]] * (1 - along) + _CENTRES[street[:, 1]] * along + rng.normal(0, 0.0025, (count, 2))
     )
     return points
+
+
+# ── densities of cities ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def synthetic_city(shape: tuple[int, int], number: int) -> Floats:
+    """Make a synthetic city: the expected share of the visits in every cell.
+
+    Consecutive numbers give five kinds of city in turn: few clusters, many clusters, streets between centres, one
+    centre, and people spread over the whole map. Places, sizes and weights are drawn anew for every number.
+
+    Args:
+        shape: Rows and columns, at least 1 each. Cells are squares, and the longer side has length 1.
+        number: The number of the city, from 0. The same number gives the same city.
+
+    Returns:
+        An array of the given shape with sum 1.
+
+    Raises:
+        InvalidInput: The shape or the number is out of range.
+
+    >>> city = synthetic_city((4, 8), 0)
+    >>> city.shape, round(float(city.sum()), 9)
+    ((4, 8), 1.0)
+    """
+    if min(shape) < 1 or number < 0:
+        raise InvalidInput(f"There is no city {number} on {shape} cells; give a shape from (1, 1) and a number from 0.")
+    rng = np.random.default_rng([2026, number])
+    mass = _KINDS[number % len(_KINDS)](rng, *_centres_of_cells(shape))
+    even = np.full(shape, 1.0 / mass.size)
+    return np.asarray((1 - _BACKGROUND) * mass / mass.sum() + _BACKGROUND * even)
+
+
+def draw_people(city: Floats, people: int, visits: int, number: int) -> Integers:
+    """Draw the number of visits in every cell of a synthetic city. The cost does not depend on the number of people.
+
+    Args:
+        city: The expected share of the visits in every cell, from :func:`synthetic_city`.
+        people: The number of people.
+        visits: The number of visits of each person.
+        number: The seed of the draw; the same number gives the same visits.
+
+    >>> int(draw_people(synthetic_city((4, 8), 0), people=10**9, visits=4, number=0).sum())
+    4000000000
+    """
+    rng = np.random.default_rng([2027, number])
+    return rng.multinomial(people * visits, city.ravel() / city.sum()).reshape(city.shape).astype(np.int64)
+
+
+def _centres_of_cells(shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Return the positions of the centres of rows and columns; the longer side of the map has length 1."""
+    rows, cols = shape
+    return (np.arange(rows) + 0.5) / max(shape), (np.arange(cols) + 0.5) / max(shape)
+
+
+def _places(rng: np.random.Generator, down: Floats, across: Floats, count: int) -> Floats:
+    """Draw random places in a city, away from its border."""
+    return np.asarray(rng.uniform(0.08, 0.92, (count, 2)) * (down[-1] + down[0], across[-1] + across[0]))
+
+
+def _clusters(
+    rng: np.random.Generator, down: Floats, across: Floats, count: int, spread: tuple[float, float]
+) -> Floats:
+    mass = np.zeros((len(down), len(across)))
+    for place, weight in zip(_places(rng, down, across, count), rng.lognormal(0, 0.7, count), strict=True):
+        tall, wide = rng.uniform(*spread, 2)
+        # A cluster is never narrower than a cell, so that no cluster falls between the centres of cells.
+        tall, wide = max(tall, down[0]), max(wide, across[0])
+        bell = np.outer(
+            np.exp(-((down - place[0]) ** 2) / (2 * tall**2)), np.exp(-((across - place[1]) ** 2) / (2 * wide**2))
+        )
+        mass += weight * bell / bell.sum()
+    return mass
+
+
+def _few_clusters(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    return _clusters(rng, down, across, int(rng.integers(3, 9)), (0.01, 0.05))
+
+
+def _many_clusters(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    return _clusters(rng, down, across, int(rng.integers(50, 100)), (0.01, 0.04))
+
+
+def _streets(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    """Make a city with a third of its mass around centres and the rest on straight streets between centres."""
+    ends = _places(rng, down, across, 12)
+    along = np.linspace(0, 1, _STEPS)[:, None]
+    lines = np.zeros((len(down), len(across)))
+    side = max(lines.shape)
+    for _ in range(24):
+        one, other = ends[rng.choice(len(ends), 2, replace=False)]
+        row, col = (((1 - along) * one + along * other) * side).astype(np.int64).T
+        np.add.at(lines, (row, col), rng.lognormal(0, 0.7) * np.hypot(*(one - other)))
+    return np.asarray(_clusters(rng, down, across, 6, (0.01, 0.03)) / 12 + lines / lines.sum())
+
+
+def _one_centre(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    """Make a city with one centre near the middle, from which the density falls as exp(−distance / scale)."""
+    middle = rng.uniform(0.4, 0.6, 2) * (down[-1] + down[0], across[-1] + across[0])
+    distance = np.hypot(down[:, None] - middle[0], across[None, :] - middle[1])
+    return np.asarray(np.exp(-distance / rng.uniform(0.06, 0.12)))
+
+
+def _spread_out(rng: np.random.Generator, down: Floats, across: Floats) -> Floats:
+    """Make a city with denser and emptier quarters everywhere: the exponential of a smooth random surface."""
+    surface = np.zeros((len(down), len(across)))
+    for _ in range(60):
+        waves, phase = rng.normal(0, 12, 2), rng.uniform(0, 2 * np.pi)
+        surface += np.cos(waves[0] * down[:, None] + waves[1] * across[None, :] + phase)
+    return np.asarray(np.exp(surface / np.sqrt(60 / 2)))
+
+
+_KINDS: tuple[Callable[[np.random.Generator, Floats, Floats], Floats], ...] = (
+    _few_clusters,
+    _many_clusters,
+    _streets,
+    _one_centre,
+    _spread_out,
+)
