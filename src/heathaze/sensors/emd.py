@@ -14,6 +14,7 @@ mass, would be 0 between sources with and without one more source (errata E4-4).
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -187,15 +188,24 @@ def cheapest_plan(cost: Floats, here: Floats, there: Floats) -> tuple[float, Flo
     Returns:
         The least cost, and the mass that moves from each place to each other place.
     """
-    from scipy.optimize import linprog
     from scipy.sparse import eye_array, kron, vstack
 
     rows, cols = cost.shape
     sums = vstack([kron(eye_array(rows), np.ones((1, cols))), kron(np.ones((1, rows)), eye_array(cols))])
     masses = np.concatenate([here / here.sum(), there / there.sum()])
-    # The last equation follows from the others. It is left out, because rounding could make it contradict them.
-    solved = linprog(cost.ravel(), A_eq=sums.tocsr()[:-1], b_eq=masses[:-1], method="highs")
+    solved = _solved("plan", cost.ravel(), sums, masses)
     return float(solved.fun), np.asarray(solved.x).reshape(rows, cols)
+
+
+def _solved(what: str, cost: Floats, rows: Any, right: Floats) -> Any:
+    """Solve a linear program of transport: the least cost · x with rows · x = right and x ≥ 0."""
+    from scipy.optimize import linprog
+
+    # The last equation follows from the others. It is left out, because rounding could make it contradict them.
+    solved = linprog(cost, A_eq=rows.tocsr()[:-1], b_eq=right[:-1], method="highs")
+    if solved.x is None:
+        raise RuntimeError(f"The linear program of the {what} was not solved: {solved.message}")
+    return solved
 
 
 def _transport(here: Floats, there: Floats, distance: Floats) -> float:
@@ -215,7 +225,6 @@ def _transport(here: Floats, there: Floats, distance: Floats) -> float:
 
 def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
     """Solve the transport problem as a linear program over few pairs, adding pairs of negative reduced cost."""
-    from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
     from heathaze.metrics.sparse_transport import add_best, add_corners
@@ -234,10 +243,7 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
         rows = coo_array(
             (np.ones(2 * len(one)), (np.concatenate([one, len(here) + other]), np.concatenate([pair, pair])))
         )
-        # The last equation follows from the others. It is left out, because rounding could make it contradict them.
-        solved = linprog(cost[one, other], A_eq=rows.tocsr()[:-1], b_eq=supply[:-1], method="highs")
-        if solved.x is None:
-            raise RuntimeError(f"The linear program of the distance was not solved: {solved.message}")
+        solved = _solved("distance", cost[one, other], rows, supply)
         prices = np.append(solved.eqlin.marginals, 0.0)
         reduced = cost - prices[: len(here), None] - prices[None, len(here) :]
         if not add_best(chosen, np.where(reduced < -1e-9, reduced, np.inf), 4):
@@ -246,7 +252,6 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
 
 def _flow(network: Network, excess: Floats) -> float:
     """Earth mover's distance as the cheapest flow along a network's edges: the least Σ length · |flow|."""
-    from scipy.optimize import linprog
     from scipy.sparse import coo_array, hstack
 
     start, end = network.edges.T
@@ -257,14 +262,8 @@ def _flow(network: Network, excess: Floats) -> float:
         (signs, (np.concatenate([start, end]), np.concatenate([edge, edge]))), shape=(network.nodes, edges)
     )
     scale, length = float(np.abs(excess).max()), float(network.lengths.max())
-    solved = linprog(
-        np.concatenate([network.lengths, network.lengths]) / length,
-        A_eq=hstack([leaves, -leaves]).tocsr()[:-1],  # the equation of the last node follows from the others
-        b_eq=excess[:-1] / scale,
-        method="highs",
-    )
-    if solved.x is None:
-        raise RuntimeError(f"The linear program of the flow was not solved: {solved.message}")
+    cost = np.concatenate([network.lengths, network.lengths]) / length
+    solved = _solved("flow", cost, hstack([leaves, -leaves]), excess / scale)
     return float(solved.fun) * scale * length
 
 

@@ -295,12 +295,8 @@ class Readings:
                 f"The sensors' card has {card.noise} noise that costs ε = {decimal(cost)} here, but {noise} noise of "
                 f"ε = {decimal(self.epsilon)} is promised; use the Readings object that made the card."
             )
-        return NoisyReadings(
-            self.field,
-            np.ldexp(values, card.steps),
-            self._deviation(card.steps, card.scale),
-            self._guarantee_of(card),
-        )
+        deviation = self._deviation(card.steps, card.scale)
+        return NoisyReadings(self.field, np.ldexp(values, card.steps), deviation, self._guarantee_of(card))
 
     def _guarantee_of(self, card: Card) -> Guarantee:
         return self.guarantee(Trust.ESCROW if card.escrow else Trust.SENSORS)

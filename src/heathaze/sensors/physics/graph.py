@@ -87,14 +87,11 @@ class Graph(FieldBase):
         weights: npt.ArrayLike | None = None,
         lengths: npt.ArrayLike | None = None,
     ) -> None:
-        if isinstance(edges, Network):
-            if any(given is not None for given in (nodes, weights, lengths)):
-                raise InvalidInput(
-                    "A network has its own nodes, weights and lengths; give these arguments to Network only."
-                )
-            network = edges
-        else:
-            network = Network(edges, nodes=nodes, weights=weights, lengths=lengths)
+        if isinstance(edges, Network) and any(given is not None for given in (nodes, weights, lengths)):
+            raise InvalidInput(
+                "A network has its own nodes, weights and lengths; give these arguments to Network only."
+            )
+        network = edges if isinstance(edges, Network) else Network(edges, nodes=nodes, weights=weights, lengths=lengths)
         read = np.arange(network.nodes) if sensors is None else _parse_sensors(sensors, network.nodes)
         read.flags.writeable = False
         assign(self, network=network, tau=positive(tau, "tau", "diffusivity times time"), sensors=read)

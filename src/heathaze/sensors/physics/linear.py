@@ -135,16 +135,7 @@ def _parse_matrix(matrix: Any) -> Any:
 def _some_rows(matrix: Any, kept: Integers) -> Any:
     if not _is_operator(matrix):
         return matrix[kept]
-    from scipy.sparse.linalg import LinearOperator
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import aslinearoperator
 
-    def forth(strengths: Floats) -> Any:
-        return (matrix @ strengths)[kept]
-
-    def back(readings: Floats) -> Any:
-        whole = np.zeros((matrix.shape[0], *readings.shape[1:]))
-        whole[kept] = readings
-        return matrix.H @ whole
-
-    return LinearOperator(
-        (len(kept), matrix.shape[1]), matvec=forth, rmatvec=back, matmat=forth, rmatmat=back, dtype=np.float64
-    )
+    return aslinearoperator(eye_array(matrix.shape[0], format="csr")[kept]) @ matrix

@@ -71,10 +71,7 @@ class Plate(FieldBase):
             raise InvalidInput(
                 f"The shape of the plate is {shown(shape)}; give its width and height in metres."
             ) from None
-        size = (
-            length(width, "The width of the plate", "metres"),
-            length(height, "The height of the plate", "metres"),
-        )
+        size = length(width, "The width of the plate", "metres"), length(height, "The height of the plate", "metres")
         if walls not in ("open", "insulated"):
             raise InvalidInput(f"walls is {walls!r}; give 'open' where heat leaves, or 'insulated' where it stays.")
         if max(size) > 1000 * min(size):

@@ -27,8 +27,8 @@ _FITTED = 40
 _LIKELY = 8
 """The middle of several nodes is chosen among this many of the most frequent nodes."""
 
-Distances = Callable[[npt.NDArray[np.generic], npt.NDArray[np.generic]], Floats]
-"""Function that returns the matrix of distances from each place of one list to each place of another list."""
+Places = npt.NDArray[np.generic]
+"""Places of sources: coordinates of shape (…, dimensions), or indices of candidates of shape (…)."""
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class Metric:
         # On a large network the shortest-path search takes time for each place, so fewer places are used.
         return 60 if self.field.network is not None and self.field.shape[1] > 5000 else 240
 
-    def between(self, ones: npt.NDArray[np.generic], others: npt.NDArray[np.generic]) -> Floats:
+    def between(self, ones: Places, others: Places) -> Floats:
         """Matrix of distances from each place in ``ones`` to each place in ``others``."""
         if self.field.network is not None:
             if len(new := np.setdiff1d(ones, list(self._known))):
@@ -63,7 +63,7 @@ class Metric:
             return np.stack([self._known[int(one)][others] for one in ones])
         return euclidean(self._coordinates(ones), self._coordinates(others))
 
-    def middle(self, places: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def middle(self, places: Places) -> Places:
         """Middle of some places: their mean, or among candidates a frequent one with the least mean distance to all."""
         if self.field.bounds is not None:
             return np.asarray(places.mean(axis=0))
@@ -71,7 +71,7 @@ class Metric:
         likely = distinct[np.argsort(-times, kind="stable")[:_LIKELY]]
         return np.asarray(likely[np.argmin(self.between(likely, distinct) @ times)])
 
-    def candidate(self, places: npt.NDArray[np.generic]) -> Integers:
+    def candidate(self, places: Places) -> Integers:
         """Index of the candidate nearest to each place."""
         if self.field.bounds is None:
             return np.asarray(places, dtype=np.int64)
@@ -80,7 +80,7 @@ class Metric:
         assert self.field.positions is not None
         return np.asarray(cKDTree(self.field.positions).query(places)[1])
 
-    def _coordinates(self, places: npt.NDArray[np.generic]) -> Floats:
+    def _coordinates(self, places: Places) -> Floats:
         if self.field.bounds is not None:
             return np.asarray(places, dtype=np.float64)
         assert self.field.positions is not None
@@ -119,12 +119,12 @@ def median_shares(candidates: Floats, places: Floats, shares: Floats) -> Floats:
 class Anchored:
     """A selection of places with their shares of the strength."""
 
-    places: npt.NDArray[np.generic]
+    places: Places
     shares: Floats
 
 
 def nearest_shares(
-    number: Integers, places: npt.NDArray[np.generic], shares: Floats, distances: Distances, most: int
+    number: Integers, places: Places, shares: Floats, distances: Callable[[Places, Places], Floats], most: int
 ) -> Anchored:
     """Shares of places in the plane and on a graph with a small mean earth mover's distance to the draws.
 
@@ -206,12 +206,12 @@ def _spread_out(distance: Floats, weights: Floats, count: int) -> Integers:
 class Matched:
     """One source matched across draws: its place and strength in each draw, and the middle of its places."""
 
-    middle: npt.NDArray[np.generic]
-    places: npt.NDArray[np.generic]
+    middle: Places
+    places: Places
     strengths: Floats
 
 
-def match_sources(places: npt.NDArray[np.generic], strengths: Floats, first: int, metric: Metric) -> list[Matched]:
+def match_sources(places: Places, strengths: Floats, first: int, metric: Metric) -> list[Matched]:
     """Match the sources of all draws with each other, because the order of sources within a draw is arbitrary.
 
     The sources of one draw serve as first middles. The sources of every draw are assigned to the middles with the least

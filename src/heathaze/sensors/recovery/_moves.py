@@ -84,12 +84,10 @@ class Moves:
     def walk(self, particles: Particles) -> None:
         """Move one source of each particle to a nearby place."""
         which = self._one(particles)
-        rows = np.arange(len(which))
-        rest = _without(particles, which)
-        moved, back = self.space.step(particles.places[rows, which], self._length("walk", len(rows)), self.bits)
+        here, held, rest = particles.source(which)
+        moved, back = self.space.step(here, self._length("walk", len(which)), self.bits)
         columns = self.space.columns(moved)
-        gain = self._evidence(particles, columns, rest)
-        gain -= self._evidence(particles, particles.columns[rows, which], rest)
+        gain = self._evidence(particles, columns, rest) - self._evidence(particles, held, rest)
         taken = self._accept(gain + back)
         self._tune("walk", taken.mean())
         self._put(particles, taken, which, moved, columns, rest)
@@ -97,14 +95,12 @@ class Moves:
     def jump(self, particles: Particles) -> None:
         """Move one source of each particle to any place, most likely where other sources explain the readings least."""
         which = self._one(particles)
-        rows = np.arange(len(which))
-        rest = _without(particles, which)
+        here, held, rest = particles.source(which)
         aim = self._aim(particles.centre, particles.spread, rest)
         moved, offered = self._proposed(aim)
         columns = self.space.columns(moved)
         gain = self._evidence(particles, columns, rest) - np.log(offered)
-        here = particles.places[rows, which]
-        gain -= self._evidence(particles, particles.columns[rows, which], rest) - np.log(self._offered(aim, here))
+        gain -= self._evidence(particles, held, rest) - np.log(self._offered(aim, here))
         self._put(particles, self._accept(gain), which, moved, columns, rest)
 
     def birth_or_death(self, particles: Particles) -> None:
@@ -118,14 +114,12 @@ class Moves:
         born = self.bits.uniforms(len(particles.number)) < 0.5
         possible = np.where(born, particles.number < self.prior.most, particles.number > 1)
         which = np.minimum(np.where(born, particles.number, self._one(particles)), self.prior.most - 1)
-        rows = np.arange(len(which))
+        here, held, rest = particles.source(which)
         fewer = np.maximum(particles.number - ~born, 1)
         more = np.minimum(fewer + 1, self.prior.most)
-        scale = np.ones(len(rows))
-        if self.prior.alike:
-            scale = np.where(self.bits.uniforms(len(rows)) < 0.5, fewer / (fewer + 1), 1.0)
+        scale = self._halved(fewer)
         # Residuals of the k common sources: with their strengths in the set of k (left) and in the set of k+1 (among).
-        alone = np.where(born[:, None], particles.residual, _without(particles, which))
+        alone = np.where(born[:, None], particles.residual, rest)
         rescale = np.where(born, scale, 1 / scale)
         scaled = particles.readings - rescale[:, None] * (particles.readings - alone)
         among = np.where(born[:, None], scaled, alone)
@@ -134,8 +128,8 @@ class Moves:
         centre_left = centre_among / scale
         aim = self._aim(centre_among, particles.spread, among)
         fresh, _ = self._proposed(aim)
-        places = np.where(_wide(born, fresh), fresh, particles.places[rows, which])
-        columns = np.where(born[:, None], self.space.columns(fresh), particles.columns[rows, which])
+        places = np.where(_wide(born, fresh), fresh, here)
+        columns = np.where(born[:, None], self.space.columns(fresh), held)
         # The probability to remove one of k+1 sources and the probability of a new source's index are equal and cancel.
         gain = self.prior.log_number(more, centre_among) - self.prior.log_number(fewer, centre_left)
         gain -= self.beta / 2 * (_squares(among) - _squares(left))
@@ -286,7 +280,7 @@ class Moves:
         return list(np.sqrt(_squares((first - second)[taken])) / self._longest)
 
     def _halved(self, fewer: Integers) -> Floats:
-        """Factor of the centre of strengths when one of ``fewer`` sources splits: that of the mean strength, or 1."""
+        """Factor of the centre of strengths when a source joins ``fewer`` sources: that of the mean strength, or 1."""
         if not self.prior.alike:
             return np.ones(len(fewer))
         return np.where(self.bits.uniforms(len(fewer)) < 0.5, fewer / (fewer + 1), 1.0)
@@ -459,12 +453,6 @@ class Moves:
 
     def _inside(self, places: Places) -> Booleans:
         return np.asarray(((places >= self.space.low) & (places <= self.space.high)).all(axis=1))
-
-
-def _without(particles: Particles, which: Integers) -> Floats:
-    """Residual of each particle without one of its sources."""
-    rows = np.arange(len(which))
-    return np.asarray(particles.residual + particles.strengths[rows, which][:, None] * particles.columns[rows, which])
 
 
 def _squares(vectors: Floats) -> Floats:

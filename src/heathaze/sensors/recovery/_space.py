@@ -217,6 +217,12 @@ class Particles:
         particles.settle()
         return particles
 
+    def source(self, which: Integers) -> tuple[Places, Floats, Floats]:
+        """Place and column of one source of each particle, and the residual of the particle without this source."""
+        rows = np.arange(len(which))
+        columns = self.columns[rows, which]
+        return self.places[rows, which], columns, self.residual + self.strengths[rows, which][:, None] * columns
+
     def settle(self) -> None:
         """Compute the residuals of all particles again, to clear the rounding errors of many small changes."""
         self.residual = self.readings - np.einsum("nk,nkr->nr", self.strengths, self.columns)

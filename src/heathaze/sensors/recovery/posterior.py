@@ -30,7 +30,7 @@ from heathaze.checks import whole
 from heathaze.errors import InvalidInput
 from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.sensors.physics.field import Field
-from heathaze.sensors.recovery._answer import Matched, Metric, match_sources, median_shares, nearest_shares
+from heathaze.sensors.recovery._answer import Matched, Metric, Places, match_sources, median_shares, nearest_shares
 from heathaze.sensors.recovery._moves import Moves
 from heathaze.sensors.recovery._prior import Prior
 from heathaze.sensors.recovery._problem import Problem, prepare
@@ -103,7 +103,7 @@ class Sources:
     total: float
     total_interval: tuple[float, float]
     widened: float
-    draws: tuple[Integers, npt.NDArray[np.generic], Floats]
+    draws: tuple[Integers, Places, Floats]
 
     def __repr__(self) -> str:
         chances = ", ".join(f"{count}: {chance:.0%}" for count, chance in enumerate(self.number) if chance > 0.005)
@@ -264,7 +264,7 @@ def _resampled(log_weights: Floats, bits: Randomness) -> Integers:
 def _summary(
     field: Field,
     number: Integers,
-    places: npt.NDArray[np.generic],
+    places: Places,
     strengths: Floats,
     misfit: Floats,
     widened: float,
@@ -290,7 +290,7 @@ def _summary(
 
 
 def _named(
-    number: Integers, places: npt.NDArray[np.generic], strengths: Floats, misfit: Floats, most: int, metric: Metric
+    number: Integers, places: Places, strengths: Floats, misfit: Floats, most: int, metric: Metric
 ) -> list[Matched]:
     """Match the sources of those draws that have the likeliest number of sources."""
     same = np.flatnonzero(number == most)
@@ -300,7 +300,7 @@ def _named(
     return match_sources(places[same, :most], strengths[same, :most], first, metric)
 
 
-def _source(one: Matched, number: Integers, places: npt.NDArray[np.generic], metric: Metric) -> Source:
+def _source(one: Matched, number: Integers, places: Places, metric: Metric) -> Source:
     field = metric.field
     radius = float(np.quantile(metric.between(one.middle[None], one.places)[0], 0.9))
     flat = places.reshape(-1, *places.shape[2:])
@@ -323,7 +323,7 @@ def _source(one: Matched, number: Integers, places: npt.NDArray[np.generic], met
     )
 
 
-def _shares(number: Integers, places: npt.NDArray[np.generic], shares: Floats, metric: Metric) -> Floats:
+def _shares(number: Integers, places: Places, shares: Floats, metric: Metric) -> Floats:
     """Shares of the candidates with the least mean earth mover's distance to the draws of the posterior."""
     if metric.line is not None:
         points = places[..., 0] if metric.field.bounds is not None else metric.line[places]

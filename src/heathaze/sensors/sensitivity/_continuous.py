@@ -129,7 +129,9 @@ def steepest(field: SmoothField, norm: Norm, plain: Norm, tolerance: float, most
     value = max(found, settled)
     # Differences of responses are known only up to FLOOR times the largest response, which is estimated from some
     # candidates.
-    places = np.concatenate([where[None, :], _some_candidates(field)])
+    places = where[None, :]
+    if field.positions is not None:
+        places = np.concatenate([places, field.positions[:: max(1, len(field.positions) // 1024)]])
     floor = FLOOR * float(plain(field.responses(places)).max()) / float((high - low).max())
     kind: Kind = "exact" if value <= found * (1 + tolerance) else "bound"
     return Rate(value * (1 + SAFETY) + floor, kind, tuple(where.tolist()))
@@ -229,11 +231,6 @@ def _all_boxes(
         rest = 0.5 * (half_x * half_x + half_y * half_y) * math.sqrt(twist)
         over_box[box] = min(most + rest, math.sqrt(steep))
     return at_middle, over_box
-
-
-def _some_candidates(field: SmoothField) -> Floats:
-    positions = field.positions if field.positions is not None else np.empty((0, 1))
-    return positions[:: max(1, len(positions) // 1024)]
 
 
 def plate_axes(field: Field) -> list[tuple[Axis, Axis]]:
