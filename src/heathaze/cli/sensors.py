@@ -274,15 +274,6 @@ def _true_sources(path: Path, plan: Layout) -> list[Mark]:
     return found
 
 
-def _marks(found: Sources) -> list[Mark]:
-    from heathaze.sensors.figure import Mark
-
-    return [
-        Mark(source.position or (float(source.node or 0),), source.strength, source.position_error)
-        for source in found.found
-    ]
-
-
 def _distance(field: Field, found: Sources, truth: list[Mark]) -> float:
     """Compute the earth mover's distance between located and true sources, in units of length."""
     from heathaze.sensors.emd import graph_emd, line_emd, plane_emd
@@ -300,14 +291,18 @@ def _distance(field: Field, found: Sources, truth: list[Mark]) -> float:
 def _draw(
     noisy: NoisyReadings, found: Sources, truth: list[Mark], distance: float | None, plan: Layout, path: Path
 ) -> None:
-    from heathaze.sensors.figure import draw_sources
+    from heathaze.sensors.figure import Mark, draw_sources
 
     count, field = len(found.found), noisy.field
+    marks = [
+        Mark(source.position or (float(source.node or 0),), source.strength, source.position_error)
+        for source in found.found
+    ]
     draw_sources(
         field,
         found.shares,
         found.density(field),
-        _marks(found),
+        marks,
         path=path,
         title=f"{count or 'No'} source{'' if count == 1 else 's'} found behind {len(plan.names)} sensors",
         caption="The readings carry no guarantee." if noisy.guarantee is None else str(noisy.guarantee),

@@ -65,7 +65,8 @@ def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str
     at_home, at_centre, on_street = kind < 0.35, (kind >= 0.35) & (kind < 0.75), (kind >= 0.75) & (kind < 0.95)
     place = rng.random((visits, 2))
     place[at_home] = home[person[at_home]] + rng.normal(0, 0.002, (at_home.sum(), 2))
-    place[at_centre] = _around(rng, centre[person[at_centre]])
+    there = centre[person[at_centre]]
+    place[at_centre] = _CENTRES[there] + rng.normal(0, 1, (len(there), 2)) * _SPREAD[there, None]
     place[on_street] = _along_streets(rng, int(on_street.sum()))
     busy = person < 5
     place[busy] = home[person[busy]]
@@ -85,11 +86,6 @@ def _who_visits(rng: np.random.Generator, people: int, visits: int) -> Integers:
     appetite = rng.lognormal(0, 1, people)
     rest = rng.choice(people, size=visits - people - len(heavy), p=appetite / appetite.sum())
     return rng.permutation(np.concatenate([np.arange(people), heavy, rest]))
-
-
-def _around(rng: np.random.Generator, centres: Integers) -> Floats:
-    around: Floats = _CENTRES[centres] + rng.normal(0, 1, (len(centres), 2)) * _SPREAD[centres, None]
-    return around
 
 
 def _along_streets(rng: np.random.Generator, count: int) -> Floats:
@@ -127,7 +123,9 @@ def synthetic_city(shape: tuple[int, int], number: int) -> Floats:
     if min(shape) < 1 or number < 0:
         raise InvalidInput(f"There is no city {number} on {shape} cells; give a shape from (1, 1) and a number from 0.")
     rng = np.random.default_rng([2026, number])
-    mass = _KINDS[number % len(_KINDS)](rng, *_centres_of_cells(shape))
+    # The positions of the centres of rows and columns; the longer side of the map has length 1.
+    down, across = ((np.arange(count) + 0.5) / max(shape) for count in shape)
+    mass = _KINDS[number % len(_KINDS)](rng, down, across)
     even = np.full(shape, 1.0 / mass.size)
     return np.asarray((1 - _BACKGROUND) * mass / mass.sum() + _BACKGROUND * even)
 
@@ -146,12 +144,6 @@ def draw_people(city: Floats, people: int, visits: int, number: int) -> Integers
     """
     rng = np.random.default_rng([2027, number])
     return rng.multinomial(people * visits, city.ravel() / city.sum()).reshape(city.shape).astype(np.int64)
-
-
-def _centres_of_cells(shape: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Return the positions of the centres of rows and columns; the longer side of the map has length 1."""
-    rows, cols = shape
-    return (np.arange(rows) + 0.5) / max(shape), (np.arange(cols) + 0.5) / max(shape)
 
 
 def _places(rng: np.random.Generator, down: Floats, across: Floats, count: int) -> Floats:

@@ -224,7 +224,7 @@ class Sensor:
                 )
             if found is None and key is not None:
                 found = _State(0, key, _digest(key))
-                self._write(found)
+                self._write(self._memory, found)
         if found is None or (key is not None and _digest(key) != found.first):
             raise Refused(f"{self._memory} was begun with another key; leave the key out, because the memory holds it.")
         return found
@@ -263,14 +263,13 @@ class Sensor:
                         f"Another process answers for this sensor, or its memory {self._memory} is gone; stop the "
                         "other process, or get a new card. No value left the sensor."
                     )
-                self._write(then)
+                self._write(self._memory, then)
         self._state = then
 
-    def _write(self, state: _State) -> None:
-        if self._memory is not None:
-            key = None if state.key is None else state.key.hex()
-            known = {"next": state.next, "key": key, "first": state.first, "card": self.card.to_json()}
-            _replace(self._memory, json.dumps(known))
+    def _write(self, path: Path, state: _State) -> None:
+        key = None if state.key is None else state.key.hex()
+        known = {"next": state.next, "key": key, "first": state.first, "card": self.card.to_json()}
+        _replace(path, json.dumps(known))
 
 
 def quantised(value: float, steps: int) -> int:

@@ -128,16 +128,14 @@ class Layout:
         """
         since = [_amount(time, "A time", "give a positive time since the heat was released") for time in times]
         speed = _amount(diffusivity, "The diffusivity", "give a positive number")
-        read = self._numbers(self.names if sensors is None else sensors)
+        names = self.names if sensors is None else sensors
+        if (twice := _first_repeated(names)) is not None:
+            raise InvalidInput(f"The sensor {twice!r} is named twice; name each sensor once.")
+        read = [self.number_of(name) for name in names]
         extent = self._extent(size)
         self._check_places(extent, read)
         fields = [self._snapshot(speed * time, extent, walls, read) for time in since]
         return fields[0] if len(fields) == 1 else Snapshots(fields)
-
-    def _numbers(self, sensors: Sequence[str]) -> list[int]:
-        if (twice := _first_repeated(sensors)) is not None:
-            raise InvalidInput(f"The sensor {twice!r} is named twice; name each sensor once.")
-        return [self.number_of(name) for name in sensors]
 
     def number_of(self, name: str, what: str = "sensor") -> int:
         """Find the index of a sensor, or of a node, in the layout.

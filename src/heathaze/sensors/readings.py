@@ -28,8 +28,7 @@ from heathaze.privacy.randomness import Randomness, fresh_bytes
 from heathaze.sensors.device import MOST_STEPS, Card
 from heathaze.sensors.noisy_readings import NoisyReadings
 from heathaze.sensors.physics._base import floats
-from heathaze.sensors.physics.field import Field
-from heathaze.sensors.physics.snapshots import Snapshots
+from heathaze.sensors.physics.field import Field, Snapshots
 from heathaze.sensors.sensitivity import Sensitivity, sensitivity
 from heathaze.types import Floats
 

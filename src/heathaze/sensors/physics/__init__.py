@@ -4,10 +4,10 @@ Every class here satisfies :class:`heathaze.sensors.physics.field.Field` and has
 adjoint. The methods ``only(rows)`` and ``without(rows)`` leave out missing readings.
 """
 
+from heathaze.sensors.physics.field import Snapshots
 from heathaze.sensors.physics.graph import Graph
 from heathaze.sensors.physics.line import Line
 from heathaze.sensors.physics.linear import Linear
 from heathaze.sensors.physics.plate import Plate
-from heathaze.sensors.physics.snapshots import Snapshots
 
 __all__ = ["Graph", "Line", "Linear", "Plate", "Snapshots"]

@@ -251,11 +251,8 @@ class _Scaling:
 
     def forth(self, v: Floats) -> Floats:
         """Apply the scaling: W v."""
-        head, tail = v[self.count], v[self.count + 1 :]
-        a, b = self.axis[0], self.axis[1:]
-        along = float(b @ tail)
-        cone = np.concatenate([[a * head + along], tail + (head + along / (1 + a)) * b])
-        return np.concatenate([self.sides * v[: self.count], self.beta * cone])
+        cone = self.beta * self._turned(v[self.count :], self.axis[1:])
+        return np.concatenate([self.sides * v[: self.count], cone])
 
     def back(self, v: Floats) -> Floats:
         """Apply the inverse scaling: W⁻¹ v."""
@@ -263,13 +260,16 @@ class _Scaling:
 
     def cone_inverse(self, columns: Floats) -> Floats:
         """Apply the second-order cone's part of W⁻¹ to one vector or to columns."""
-        a, b = self.axis[0], self.axis[1:]
-        head, tail = columns[0], columns[1:]
+        return self._turned(columns, -self.axis[1:]) / self.beta
+
+    def _turned(self, columns: Floats, b: Floats) -> Floats:
+        """Apply the second-order cone's part of W/β to one vector or to columns; with −b instead of b, its inverse."""
+        a, head, tail = self.axis[0], columns[0], columns[1:]
         along = b @ tail
         result = np.empty_like(columns)
-        result[0] = a * head - along
-        result[1:] = tail + np.multiply.outer(b, along / (1 + a) - head)
-        return result / self.beta
+        result[0] = a * head + along
+        result[1:] = tail + np.multiply.outer(b, head + along / (1 + a))
+        return result
 
     def product(self, v: Floats, w: Floats) -> Floats:
         """Product v ∘ w of the cone: entry by entry for bounds, (vᵀw, v₀ w₁ + w₀ v₁) on the second-order cone."""

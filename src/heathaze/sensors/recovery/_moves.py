@@ -175,15 +175,14 @@ class Moves:
 
     def apart(self, particles: Particles) -> None:
         """Move two sources of each particle towards or away from each other, with a fixed centre of mass."""
-        rows, one, two = self._pairs(particles)
+        rows = np.flatnonzero(particles.number > 1)
+        which, (first, second), strengths = self._pairs(particles, rows)
         if not len(rows):
             return
-        share = particles.strengths[rows, one] / (particles.strengths[rows, one] + particles.strengths[rows, two])
-        first, second = particles.places[rows, one], particles.places[rows, two]
-        strengths = particles.strengths[rows, one], particles.strengths[rows, two]
+        share = strengths[0] / (strengths[0] + strengths[1])
         apart = normals(self.bits, *first.shape) * self._length("apart", len(rows))[:, None] * self._longest
         first, second = first + apart * (1 - share)[:, None], second - apart * share[:, None]
-        taken = self._both(particles, rows, (one, two), (first, second), strengths)
+        taken = self._both(particles, rows, which, (first, second), strengths)
         self._tune("apart", taken.mean())
 
     def trade(self, particles: Particles) -> None:
@@ -192,18 +191,18 @@ class Moves:
         If strength δ moves to the source at x₁ from the source at x₂, and S is the sum of both strengths, both places
         shift by −δ(x₁ − x₂)/S. The determinant of this change is 1.
         """
-        rows, one, two = self._pairs(particles)
+        rows = np.flatnonzero(particles.number > 1)
+        which, (first, second), strengths = self._pairs(particles, rows)
         if not len(rows):
             return
-        total = particles.strengths[rows, one] + particles.strengths[rows, two]
+        total = strengths[0] + strengths[1]
         # The length of a step depends on the particle only through the sum, which the move does not change.
         moved = normals(self.bits, len(rows)) * self._length("trade", len(rows)) * total
-        strengths = particles.strengths[rows, one] + moved, particles.strengths[rows, two] - moved
-        first, second = particles.places[rows, one], particles.places[rows, two]
+        strengths = strengths[0] + moved, strengths[1] - moved
         if self.space.continuous:
             shift = (moved / total)[:, None] * (first - second)
             first, second = first - shift, second - shift
-        taken = self._both(particles, rows, (one, two), (first, second), strengths, prior=True)
+        taken = self._both(particles, rows, which, (first, second), strengths, prior=True)
         self._tune("trade", taken.mean())
 
     def split_or_merge(self, particles: Particles) -> None:
@@ -255,9 +254,7 @@ class Moves:
     def _merge(self, particles: Particles, rows: Integers, spread: float) -> list[float]:
         if not len(rows):
             return []
-        one, two = self._two(particles.number[rows])
-        first, second = particles.places[rows, one], particles.places[rows, two]
-        strengths = particles.strengths[rows, one], particles.strengths[rows, two]
+        (one, two), (first, second), strengths = self._pairs(particles, rows)
         whole = strengths[0] + strengths[1]
         where = (strengths[0][:, None] * first + strengths[1][:, None] * second) / whole[:, None]
         columns = self.space.columns(where)
@@ -360,15 +357,16 @@ class Moves:
         """Draw the index of one source of each particle."""
         return (self.bits.uniforms(len(particles.number)) * particles.number).astype(np.int64)
 
-    def _pairs(self, particles: Particles) -> tuple[Integers, Integers, Integers]:
-        """Draw an ordered pair of sources for each particle that has more than one."""
-        rows = np.flatnonzero(particles.number > 1)
-        return rows, *self._two(particles.number[rows])
-
-    def _two(self, number: Integers) -> tuple[Integers, Integers]:
-        one = (self.bits.uniforms(len(number)) * number).astype(np.int64)
-        two = (self.bits.uniforms(len(number)) * (number - 1)).astype(np.int64)
-        return one, two + (two >= one)
+    def _pairs(
+        self, particles: Particles, rows: Integers
+    ) -> tuple[tuple[Integers, Integers], tuple[Places, Places], tuple[Floats, Floats]]:
+        """Draw an ordered pair of sources of some particles; return their indices, places and strengths."""
+        number = particles.number[rows]
+        one = (self.bits.uniforms(len(rows)) * number).astype(np.int64)
+        two = (self.bits.uniforms(len(rows)) * (number - 1)).astype(np.int64)
+        two += two >= one
+        places = particles.places[rows, one], particles.places[rows, two]
+        return (one, two), places, (particles.strengths[rows, one], particles.strengths[rows, two])
 
     def _evidence(self, particles: Particles, columns: Floats, rest: Floats) -> Floats:
         return self._one_more(particles.centre, particles.spread, columns, rest)

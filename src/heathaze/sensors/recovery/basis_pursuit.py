@@ -213,7 +213,8 @@ class _Search:
             left = self.span.residual(strengths)
             # The multipliers have length 1. The part of the residual outside the basis is added in proportion.
             inside = math.sqrt(max(left**2 - self.span.beyond, 0.0))
-            direction = self.span.lifted(inside * _unit(solved.multipliers), 1.0)
+            length = max(float(np.linalg.norm(solved.multipliers)), TINY)
+            direction = self.span.lifted(inside * (solved.multipliers / length), 1.0)
         return strengths
 
     def _residual_bound(self, direction: Floats, prices: Floats) -> float:
@@ -427,10 +428,6 @@ class Span:
         for _ in range(2):
             columns = columns - self._basis @ (self._basis.T @ columns)
         return columns
-
-
-def _unit(v: Floats) -> Floats:
-    return v / max(float(np.linalg.norm(v)), TINY)
 
 
 def _highest_around(near: csr_array, values: Floats, places: Indices) -> Floats:

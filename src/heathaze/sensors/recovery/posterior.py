@@ -181,7 +181,7 @@ def find_sources(
     # If only promising candidates are considered, they have only a part of the prior probability of all candidates.
     for_some = evidence + math.log(np.exp(weighed).sum() / np.exp(numbers).sum())
     none = 0.0 if number is not None else 1 / (1 + math.exp(min(for_some, 700.0)))
-    return _summary(field, held.number, places, held.strengths, held.misfit(), widened, none)
+    return _summary(field, held, places, widened, none)
 
 
 # ── the sampler ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,22 +261,22 @@ def _resampled(log_weights: Floats, bits: Randomness) -> Integers:
 # ── the summary of the draws ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _summary(
-    field: Field,
-    number: Integers,
-    places: Places,
-    strengths: Floats,
-    misfit: Floats,
-    widened: float,
-    none: float,
-) -> Sources:
-    """Summarise the draws of the posterior; ``none`` is the probability that there is no source."""
+def _summary(field: Field, held: Particles, places: Places, widened: float, none: float) -> Sources:
+    """Summarise the draws of the posterior.
+
+    Args:
+        field: The field.
+        held: The particles.
+        places: Places of the particles' sources, as coordinates or candidates of the field.
+        widened: Factor by which the noise was assumed larger.
+        none: Probability that there is no source.
+    """
+    number, strengths, metric = held.number, held.strengths, Metric(field)
     totals = strengths.sum(axis=1)
-    metric = Metric(field)
     likely = np.bincount(number, minlength=strengths.shape[1] + 1) / len(number) * (1 - none)
     likely[0] = none
     most = int(np.argmax(likely))
-    sources = [] if most == 0 else _named(number, places, strengths, misfit, most, metric)
+    sources = [] if most == 0 else _named(held, places, most, metric)
     found = [_source(one, number, places, metric) for one in sources]
     return Sources(
         tuple(sorted(found, key=lambda source: -source.strength)),
@@ -289,15 +289,13 @@ def _summary(
     )
 
 
-def _named(
-    number: Integers, places: Places, strengths: Floats, misfit: Floats, most: int, metric: Metric
-) -> list[Matched]:
+def _named(held: Particles, places: Places, most: int, metric: Metric) -> list[Matched]:
     """Match the sources of those draws that have the likeliest number of sources."""
-    same = np.flatnonzero(number == most)
+    same = np.flatnonzero(held.number == most)
     # 400 draws suffice for the intervals, and the matching takes time for each draw.
     same = same[np.unique(np.linspace(0, len(same) - 1, 400).astype(np.int64))]
-    first = int(np.argmin(misfit[same]))
-    return match_sources(places[same, :most], strengths[same, :most], first, metric)
+    first = int(np.argmin(held.misfit()[same]))
+    return match_sources(places[same, :most], held.strengths[same, :most], first, metric)
 
 
 def _source(one: Matched, number: Integers, places: Places, metric: Metric) -> Source:
@@ -306,21 +304,11 @@ def _source(one: Matched, number: Integers, places: Places, metric: Metric) -> S
     flat = places.reshape(-1, *places.shape[2:])
     away = metric.between(one.middle[None], flat)[0].reshape(places.shape[:2])
     there = (away <= radius) & (np.arange(places.shape[1]) < number[:, None])
-    position, node = None, None
-    if field.bounds is not None:
-        position = tuple(float(x) for x in one.middle)
-    else:
-        node = int(one.middle)
-        if field.positions is not None:
-            position = tuple(float(x) for x in np.atleast_1d(field.positions[node]))
-    return Source(
-        position,
-        node,
-        radius,
-        float(np.median(one.strengths)),
-        _interval(one.strengths),
-        float(there.any(axis=1).mean()),
-    )
+    node = int(one.middle) if field.bounds is None else None
+    where = one.middle if node is None else None if field.positions is None else np.atleast_1d(field.positions[node])
+    position = None if where is None else tuple(float(x) for x in where)
+    strength, probability = float(np.median(one.strengths)), float(there.any(axis=1).mean())
+    return Source(position, node, radius, strength, _interval(one.strengths), probability)
 
 
 def _shares(number: Integers, places: Places, shares: Floats, metric: Metric) -> Floats:

@@ -23,10 +23,9 @@ from typing import Any, Literal
 import numpy as np
 
 from heathaze.errors import InvalidInput
-from heathaze.sensors.physics.field import Field, SmoothField
+from heathaze.sensors.physics.field import Field, SmoothField, snapshots_of
 from heathaze.sensors.physics.line import Axis
 from heathaze.sensors.physics.plate import Plate
-from heathaze.sensors.physics.snapshots import snapshots_of
 from heathaze.types import Floats, Integers
 
 Kind = Literal["exact", "bound"]

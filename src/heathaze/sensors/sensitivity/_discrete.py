@@ -14,10 +14,9 @@ import numpy as np
 from heathaze.errors import TooLarge
 from heathaze.privacy.randomness import Randomness
 from heathaze.sensors.physics._base import units
-from heathaze.sensors.physics.field import Field
+from heathaze.sensors.physics.field import Field, Snapshots, snapshots_of
 from heathaze.sensors.physics.graph import Graph
 from heathaze.sensors.physics.network import Network
-from heathaze.sensors.physics.snapshots import Snapshots, snapshots_of
 from heathaze.sensors.sensitivity._continuous import FLOOR, SAFETY, Rate
 from heathaze.types import Floats, Integers
 
@@ -137,7 +136,7 @@ def _all_rows(field: Field, network: Network) -> tuple[Rate, Rate]:
     for start in range(0, readings, _BLOCK):
         rows = np.arange(start, min(start + _BLOCK, readings))
         responses = field.adjoint(units(rows, readings))  # (nodes, block)
-        steps = _differences(responses, network.edges)
+        steps = responses[network.edges[:, 0]] - responses[network.edges[:, 1]]
         squares += np.einsum("eb,eb->e", steps, steps)
         sums += np.abs(steps).sum(axis=1)
         sizes += np.einsum("nb,nb->n", responses, responses)
@@ -271,7 +270,7 @@ def _by_sketches(screen: _Screen, randomness: Randomness) -> Iterator[tuple[Floa
             return
         for _ in range(drawn, look, _BLOCK):
             mixed = screen.field.adjoint(normals(readings * _BLOCK, randomness).reshape(readings, _BLOCK))
-            steps = _differences(mixed, edges)
+            steps = mixed[edges[:, 0]] - mixed[edges[:, 1]]
             squares += np.einsum("eb,eb->e", steps, steps)
             sizes += np.einsum("nb,nb->n", mixed, mixed)
         drawn = look
@@ -327,12 +326,6 @@ def lowest_share(draws: int, probability: float) -> float:
     from scipy.special import gammaincinv
 
     return float(gammaincinv(draws / 2, probability)) * 2 / draws * (1 - 1e-6)
-
-
-def _differences(columns: Floats, edges: Integers) -> Floats:
-    steps = columns[edges[:, 0]]
-    steps -= columns[edges[:, 1]]
-    return steps
 
 
 def _ends(network: Network, edge: int) -> tuple[int, int]:
