@@ -191,11 +191,11 @@ def example(
     field = Layout(names, made.sensors).field(TIMES, diffusivity=DIFFUSIVITY, size=SIZE, walls="insulated")
     values = (field.responses(made.sources) @ made.strengths).tolist()
     taken = [(name, time) for time in TIMES for name in names]
+    readings = ([*key, value] for key, value in zip(taken, values, strict=True))
+    placed = ([name, *place] for name, place in zip(names, made.sensors, strict=True))
     physics = f"--size {SIZE[0]:g} {SIZE[1]:g} --walls insulated --diffusivity {DIFFUSIVITY:g}"
     texts = {
-        "layout.csv": csv_text(
-            ["sensor", "x", "y"], ([name, *place] for name, place in zip(names, made.sensors, strict=True))
-        ),
+        "layout.csv": csv_text(["sensor", "x", "y"], placed),
         "truth.csv": csv_text(["x", "y", "strength"], ([*place, 1] for place in made.sources)),
         "README.txt": (
             "A synthetic room with three sources of heat. Run in this folder:\n\n"
@@ -203,9 +203,7 @@ def example(
             "--out protected.csv\n"
             "heathaze sensors locate protected.csv --layout layout.csv --truth truth.csv --out sources.png\n"
         ),
-        "readings.csv": csv_text(
-            ["sensor", "time", "value"], ([*key, value] for key, value in zip(taken, values, strict=True))
-        ),
+        "readings.csv": csv_text(["sensor", "time", "value"], readings),
     }
     try:
         folder.mkdir(parents=True)

@@ -239,10 +239,8 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
     add_best(chosen, cost, 6)
     while True:
         one, other = np.nonzero(chosen)
-        pair = np.arange(len(one))
-        rows = coo_array(
-            (np.ones(2 * len(one)), (np.concatenate([one, len(here) + other]), np.concatenate([pair, pair])))
-        )
+        index = np.concatenate([one, len(here) + other]), np.tile(np.arange(len(one)), 2)
+        rows = coo_array((np.ones(2 * len(one)), index))
         solved = _solved("distance", cost[one, other], rows, supply)
         prices = np.append(solved.eqlin.marginals, 0.0)
         reduced = cost - prices[: len(here), None] - prices[None, len(here) :]
@@ -254,15 +252,11 @@ def _flow(network: Network, excess: Floats) -> float:
     """Earth mover's distance as the cheapest flow along a network's edges: the least Σ length · |flow|."""
     from scipy.sparse import coo_array, hstack
 
-    start, end = network.edges.T
-    edges = len(start)
-    edge = np.arange(edges)
-    signs = np.concatenate([np.ones(edges), -np.ones(edges)])
-    leaves = coo_array(
-        (signs, (np.concatenate([start, end]), np.concatenate([edge, edge]))), shape=(network.nodes, edges)
-    )
+    edges = len(network.edges)
+    index = network.edges.T.ravel(), np.tile(np.arange(edges), 2)
+    leaves = coo_array((np.repeat([1.0, -1.0], edges), index), shape=(network.nodes, edges))
     scale, length = float(np.abs(excess).max()), float(network.lengths.max())
-    cost = np.concatenate([network.lengths, network.lengths]) / length
+    cost = np.tile(network.lengths, 2) / length
     solved = _solved("flow", cost, hstack([leaves, -leaves]), excess / scale)
     return float(solved.fun) * scale * length
 

@@ -71,9 +71,8 @@ def draw_sources(
     below = 0.9 + 0.155 * len(lines)
     wide, tall = 0.35 + 5.5 * panels, height + 0.8 + below
     figure = Figure(figsize=(wide, tall), dpi=DOTS_PER_INCH, facecolor="white")
-    axes = [
-        figure.add_axes(((0.65 + 5.5 * k) / wide, below / tall, width / wide, height / tall)) for k in range(panels)
-    ]
+    box = below / tall, width / wide, height / tall
+    axes = [figure.add_axes(((0.65 + 5.5 * k) / wide, *box)) for k in range(panels)]
     if field.network is not None:
         _draw_graph(axes, field, density, found, truth)
     elif field.positions is not None and field.positions.shape[1] == 1:

@@ -94,9 +94,8 @@ class Layout:
         names = tuple(sorted({row[end] for row in rows for end in ("from", "to")}))
         numbers = {name: index for index, name in enumerate(names)}
         edges = np.array([[numbers[row["from"]], numbers[row["to"]]] for row in rows])
-        extra = {
-            f"{column}s": [row.number(column) for row in rows] for column in ("weight", "length") if column in columns
-        }
+        given = [column for column in ("weight", "length") if column in columns]
+        extra = {f"{column}s": [row.number(column) for row in rows] for column in given}
         return cls(names, network=Network(edges, nodes=len(names), **extra))
 
     def field(

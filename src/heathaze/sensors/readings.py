@@ -83,8 +83,7 @@ class Readings:
     delta: Fraction
 
     def __init__(self, field: Field, reach: Number, epsilon: Number, delta: Number = Fraction(1, 10**5)) -> None:
-        loss = parse_epsilon(epsilon)
-        assign(self, field=field, reach=_parse_reach(reach), epsilon=loss, delta=parse_delta(delta))
+        assign(self, field=field, epsilon=parse_epsilon(epsilon), reach=_parse_reach(reach), delta=parse_delta(delta))
 
     def __repr__(self) -> str:
         rows, loss = self.field.shape[0], PrivacyLoss(self.epsilon, self.delta)

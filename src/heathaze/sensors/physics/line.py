@@ -26,12 +26,7 @@ SWITCH = 0.05
 _NEGLIGIBLE = 45.0
 """Terms smaller than exp(−45) = 3e-20 of the largest term are left out."""
 
-_PEAKS = (
-    (0.0,),
-    (1.0,),
-    (0.0, math.sqrt(3)),
-    (math.sqrt(3 - math.sqrt(6)), math.sqrt(3 + math.sqrt(6))),
-)
+_PEAKS = (0.0,), (1.0,), (0.0, math.sqrt(3)), (math.sqrt(3 - math.sqrt(6)), math.sqrt(3 + math.sqrt(6)))
 """For j = 0 … 3, the places w ≥ 0 of the peaks of |He_j(w) exp(−w²/2)|, where He_j is a Hermite polynomial.
 
 The peaks of He_j(w) exp(−w²/2) are the zeros of He_{j+1}.

@@ -84,8 +84,7 @@ class Network:
 
     def degrees(self) -> Floats:
         """Degree of each node of the network: the sum of the weights of its edges."""
-        both = np.concatenate([self.edges[:, 0], self.edges[:, 1]])
-        return np.bincount(both, np.concatenate([self.weights, self.weights]), minlength=self.nodes).astype(np.float64)
+        return np.bincount(self.edges.T.ravel(), np.tile(self.weights, 2), minlength=self.nodes).astype(np.float64)
 
     def same_as(self, other: Network) -> bool:
         """Whether another network has the same nodes, edges and lengths; weights may differ."""
@@ -95,9 +94,8 @@ class Network:
     def _symmetric(self, values: Floats) -> csr_array:
         from scipy.sparse import csr_array
 
-        start, end = self.edges.T
-        entries = (np.concatenate([values, values]), (np.concatenate([start, end]), np.concatenate([end, start])))
-        return csr_array(entries, shape=(self.nodes, self.nodes))
+        both_ways = self.edges.T.ravel(), self.edges[:, ::-1].T.ravel()
+        return csr_array((np.tile(values, 2), both_ways), shape=(self.nodes, self.nodes))
 
     def _check_connected(self) -> None:
         from scipy.sparse.csgraph import connected_components

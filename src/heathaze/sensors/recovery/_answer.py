@@ -137,10 +137,8 @@ def nearest_shares(
     """
     every = np.unique(np.linspace(0, len(number) - 1, 4 * _FITTED).astype(np.int64))
     present = np.arange(shares.shape[1]) < number[:, None]
-    pool = places[every][present[every]]
-    weights = shares[every][present[every]]
-    pool, which = np.unique(pool, axis=0, return_inverse=True)
-    weights = np.asarray(np.bincount(which.ravel(), weights))
+    pool, which = np.unique(places[every][present[every]], axis=0, return_inverse=True)
+    weights = np.asarray(np.bincount(which.ravel(), shares[every][present[every]]))
     if len(pool) > most:
         kept = np.sort(np.argsort(-weights, kind="stable")[:most])
         pool, weights = pool[kept], weights[kept]

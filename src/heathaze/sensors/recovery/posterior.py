@@ -177,7 +177,7 @@ def find_sources(
     weighed = posed.number(numbers)
     prior = Prior(weighed, low, high, posed.total())
     held, widened, evidence = _sample(posed, prior, bits, count)
-    places = held.places if field.bounds is not None else posed.space.field_places(held.places)
+    places = posed.space.field_places(held.places)
     # If only promising candidates are considered, they have only a part of the prior probability of all candidates.
     for_some = evidence + math.log(np.exp(weighed).sum() / np.exp(numbers).sum())
     none = 0.0 if number is not None else 1 / (1 + math.exp(min(for_some, 700.0)))
@@ -278,15 +278,10 @@ def _summary(field: Field, held: Particles, places: Places, widened: float, none
     most = int(np.argmax(likely))
     sources = [] if most == 0 else _named(held, places, most, metric)
     found = [_source(one, number, places, metric) for one in sources]
-    return Sources(
-        tuple(sorted(found, key=lambda source: -source.strength)),
-        likely,
-        _spread(_shares(number, places, strengths / totals[:, None], metric), none),
-        float(np.median(totals)),
-        _interval(totals),
-        widened,
-        (number, places, strengths),
-    )
+    strongest_first = tuple(sorted(found, key=lambda source: -source.strength))
+    shares = _spread(_shares(number, places, strengths / totals[:, None], metric), none)
+    draws, total = (number, places, strengths), float(np.median(totals))
+    return Sources(strongest_first, likely, shares, total, _interval(totals), widened, draws)
 
 
 def _named(held: Particles, places: Places, most: int, metric: Metric) -> list[Matched]:
