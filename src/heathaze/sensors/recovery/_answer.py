@@ -138,7 +138,7 @@ def nearest_shares(
     every = np.unique(np.linspace(0, len(number) - 1, 4 * _FITTED).astype(np.int64))
     present = np.arange(shares.shape[1]) < number[:, None]
     pool, which = np.unique(places[every][present[every]], axis=0, return_inverse=True)
-    weights = np.asarray(np.bincount(which.ravel(), shares[every][present[every]]))
+    weights = np.asarray(np.bincount(which.ravel(), shares[every][present[every]]), dtype=np.float64)
     if len(pool) > most:
         kept = np.sort(np.argsort(-weights, kind="stable")[:most])
         pool, weights = pool[kept], weights[kept]
