@@ -51,15 +51,16 @@ def test_sizes_follow_the_guidelines() -> None:
     assert len(borders(256, math.sqrt(1000))) - 1 == 32
     assert len(cut_coarsely(plane(256, 256), math.sqrt(1000)).top) == 10 * 10  # 31.6 / 4 is below the least, 10
     assert len(cut_coarsely(plane(256, 256), 101.0).top) == 26 * 26
-    assert len(cut_coarsely(plane(256, 4), 10.0).top) == 10 * 4
+    assert len(cut_coarsely(plane(256, 4), 10.0).top) == 10 * 2  # a block of one cell would be counted twice
 
 
 @given(st.integers(1, 300), st.floats(1, 400))
 def test_borders_cut_a_side_into_nearly_equal_parts(length: int, parts: float) -> None:
     found = np.diff(borders(length, parts))
     assert found.sum() == length
-    assert len(found) == min(math.ceil(parts), length)
     assert 1 <= found.min() <= found.max() <= found.min() + 1
+    assert found.max() <= max(1, length / parts)  # as fine as the guideline, or finer
+    assert len(found) == 1 or math.ceil(length / (len(found) - 1)) > max(1, length // parts)  # but no finer than needed
 
 
 @SHAPES
@@ -79,6 +80,28 @@ def test_parts_tile_the_grid(shape: tuple[int, int]) -> None:
         assert blocks.left[block] <= left < right <= blocks.right[block]
     assert (covered == 1).all()
     assert (which(grid, parts) == numbers).all()
+
+
+@BOTH
+def test_the_total_has_no_bias(kind: type[UniformGrid | AdaptiveGrid]) -> None:
+    """Setting negative blocks to zero would add 4 units a block here; the noisy total is kept (alpha 1e-6)."""
+    grid = plane(32, 32)
+    people = np.zeros(grid.shape, dtype=np.int64)
+    people[3, 4] = 3000
+    counts = counts_of(grid, people)
+    totals = np.array([kind(grid, "1/8", people=5000).run(counts, Simulation(seed)).total for seed in range(40)])
+    assert abs(totals.mean() - 3000) <= 4.9 * totals.std(ddof=1) / math.sqrt(len(totals))
+    assert totals.std(ddof=1) < 400  # so that the bias of 4 units for each of 256 blocks would be found
+
+
+def test_the_counted_total_makes_the_map_more_exact() -> None:
+    """The noisy total has variance 1/s², the sum of m blocks m/(1 − s)², in units of 2 B²/ε² (alpha 1e-6)."""
+    grid = plane(128, 128)
+    counts = counts_of(grid, np.full(grid.shape, 500))
+    totals = np.array([UniformGrid(grid, 1).run(counts, Simulation(seed)).total for seed in range(60)])
+    both = 2 / (1 / 50**2 + 0.98**2 / grid.cells)
+    # χ² with 59 degrees of freedom is below 133 with probability 1 − 1e-7; without the total the ratio would be 7.
+    assert ((totals - 500 * grid.cells) ** 2).sum() / both < 150
 
 
 def test_running_sums_give_the_mass_of_rectangles() -> None:

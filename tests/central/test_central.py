@@ -105,8 +105,8 @@ def test_dense_chooses_its_level_from_the_public_guess() -> None:
     assert Dense(square(16), epsilon=0.001, people=1).level == 0
 
 
-def test_dense_sees_a_half_empty_city_where_flat_is_swamped() -> None:
-    """Cutting noise at zero adds mass everywhere; a coarser level and a fit do not."""
+def test_a_half_empty_city_is_seen_where_clipped_noise_swamps_it() -> None:
+    """Cutting noise at zero adds mass everywhere; a coarser level, a fit, or a kept total do not."""
     grid = square(256)
     rate = np.where(np.arange(256) < 128, 0.2, 0.02)
     mass = np.random.default_rng(1).poisson(rate, grid.shape) * MASS
@@ -115,9 +115,12 @@ def test_dense_sees_a_half_empty_city_where_flat_is_swamped() -> None:
     west = Box.plane(x=(0, 0.5), y=(0, 1))
     truth = Density.from_mass(grid, mass).mass_in(west)
     dense = Dense(grid, epsilon=0.5, people=7_000).run(counts, Simulation(2)).density.mass_in(west)
-    flat = Flat(grid, epsilon=0.5).run(counts, Simulation(2)).density.mass_in(west)
+    flat = Flat(grid, epsilon=0.5).run(counts, Simulation(2))
+    clipped = FlatTop(grid, epsilon=0.5, share=1.0).run(counts, Simulation(2)).density.mass_in(west)
     assert abs(dense - truth) < 0.05
-    assert abs(flat - truth) > 0.2
+    assert abs(flat.density.mass_in(west) - truth) < 0.05
+    assert flat.total == pytest.approx(mass.sum() / MASS, rel=0.3)
+    assert abs(clipped - truth) > 0.2
 
 
 def test_flat_top_keeps_the_share_it_says() -> None:

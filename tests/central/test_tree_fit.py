@@ -135,6 +135,23 @@ def test_skipped_levels_left_in_the_objective_would_empty_the_map() -> None:
     assert wrong.mass.sum() == 0
 
 
+def test_ties_are_divided_evenly() -> None:
+    """Errata E0-8: a node of 10 whose children were left out gives each child its share; remainders go to the first."""
+    grid = Grid.plane(x=(0, 1), y=(0, 1), size=4)
+    measured = [Level(np.array([0]), np.array([10])), Level(np.array([2]), np.array([10]))]
+    measured.append(Level(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)))
+    fit = fit_tree(grid, 0, measured)
+    assert fit.codes.tolist() == [8, 9, 10, 11]
+    assert fit.mass.tolist() == [3, 3, 2, 2]
+
+
+def test_a_tie_is_divided_among_selected_children_within_their_room() -> None:
+    """Children of 1, 9 and 9 under a node of 13: each takes what it has room for at the common slope."""
+    grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+    fit = fit_tree(grid, 0, [Level(np.array([0]), np.array([13])), Level(np.array([0, 1, 3]), np.array([1, 9, 9]))])
+    assert dict(zip(fit.codes.tolist(), fit.mass.tolist(), strict=True)) == {0: 1, 1: 6, 3: 6}
+
+
 def test_cost_does_not_grow_with_the_resolution() -> None:
     """A grid of 2^20 cells a side is fitted as a coarse one is: only selected nodes count."""
     grid = Grid.plane(x=(0, 1), y=(0, 1), size=2**20)

@@ -87,6 +87,28 @@ def _append_with_count(
 
 
 @nb.njit(cache=True)
+def _divide_evenly(mass: int, room: Integers, given: Integers) -> int:
+    """Divide mass evenly among children whose next segments have the same slope; return the mass that finds no room.
+
+    ``given[c]`` becomes the share of child c, at most ``room[c]``. A remainder of fewer units than children goes to the
+    first children that have room, one unit each.
+    """
+    given[:] = 0
+    while mass > 0:
+        open_children = 0
+        for child in range(4):
+            open_children += given[child] < room[child]
+        if open_children == 0:
+            break
+        share = max(mass // open_children, 1)
+        for child in range(4):
+            more = min(share, room[child] - given[child], mass)
+            given[child] += more
+            mass -= more
+    return mass
+
+
+@nb.njit(cache=True)
 def fit_masses(heights: Integers, counts: Integers, family: Integers, roots: int) -> tuple[Integers, Integers]:
     """Find the fitted mass of each selected node of the tree, and of the left-out children of each node.
 
@@ -124,6 +146,7 @@ def fit_masses(heights: Integers, counts: Integers, family: Integers, roots: int
         end[node] = at
 
     mass = np.zeros(nodes, dtype=np.int64)
+    room, given = np.zeros(4, np.int64), np.zeros(4, np.int64)
     left_out_mass = np.zeros((nodes, 4), dtype=np.int64)
     for node in range(roots):
         for segment in range(start[node], end[node]):
@@ -138,13 +161,20 @@ def fit_masses(heights: Integers, counts: Integers, family: Integers, roots: int
             if family[node, child] >= 0:
                 heads[child], ends[child] = start[family[node, child]], end[family[node, child]]
         while left > 0:
-            child = _next_child(heads, ends, slopes, left_out, family[node])
-            if family[node, child] >= 0:
-                given = min(left, lengths[heads[child]])
-                mass[family[node, child]] += given
-                heads[child] += 1
-            else:
-                given = left
-                left_out_mass[node, child] += given
-            left -= given
+            first = _next_child(heads, ends, slopes, left_out, family[node])
+            slope = slopes[heads[first]] if family[node, first] >= 0 else left_out[first]
+            for child in range(4):
+                room[child] = 0
+                if family[node, child] >= 0:
+                    if heads[child] < ends[child] and slopes[heads[child]] == slope:
+                        room[child] = lengths[heads[child]]
+                        heads[child] += 1
+                elif family[node, child] == _LEFT_OUT and left_out[child] == slope:
+                    room[child] = ENDLESS
+            left = _divide_evenly(left, room, given)
+            for child in range(4):
+                if family[node, child] >= 0:
+                    mass[family[node, child]] += given[child]
+                else:
+                    left_out_mass[node, child] += given[child]
     return mass, left_out_mass

@@ -9,15 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from heathaze.central.mechanism import check_every_cell, check_people
+from heathaze.central.nonnegative import nonnegative_cells
 from heathaze.central.uniform_grid import (
+    TOTAL_SHARE,
     UNITS_A_BLOCK,
     blocks_a_side,
     border,
     borders,
     budgets,
     masses,
+    missing,
     noisy_units,
     running_sums,
+    whole_parts,
 )
 from heathaze.checks import assign
 from heathaze.domain.density import Density
@@ -82,7 +86,7 @@ class AdaptiveGrid:
         return Composition(tuple(DiscreteLaplace(bound, laplace_scale(bound, epsilon)) for epsilon in spent if epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Count blocks, cut each into parts by its noisy count, count the parts, reconcile, clip at 0, spread evenly.
+        """Count blocks, cut each into parts by its noisy count, count the parts, reconcile, spread, make non-negative.
 
         Args:
             counts: The secret counts.
@@ -96,10 +100,16 @@ class AdaptiveGrid:
         wanted = blocks_a_side(coarse / counts.bound, rest * (1 - ALPHA), UNITS_A_PART)
         parts, inside = cut_finely(blocks, wanted)
         fine = self._noisy(sums, parts, rest * (1 - ALPHA), counts.bound, randomness)
-        mass = np.maximum(reconcile(coarse, fine, inside), 0)
-        even = mass / ((parts.bottom - parts.top) * (parts.right - parts.left))
-        density = Density.from_mass(self.grid, even[which(self.grid, parts)])
-        return Estimate(density, total=float(mass.sum(dtype=np.float64)) / counts.one)
+        noisy = reconcile(coarse, fine, inside)
+        if total:
+            # in units of 2 B²/ε², a reconciled block of k parts has variance 1 / (1 − s)² / (α² + (1 − α)²/k)
+            parts_a_block = np.bincount(inside)
+            variance = float(np.sum(1 / (float(ALPHA) ** 2 + float(1 - ALPHA) ** 2 / parts_a_block)))
+            more = missing(units * counts.bound, noisy, variance / float(1 - TOTAL_SHARE) ** 2)
+            noisy += (more / len(blocks.top) / parts_a_block)[inside]
+        even = noisy / ((parts.bottom - parts.top) * (parts.right - parts.left))
+        mass = nonnegative_cells(self.grid, even[which(self.grid, parts)])
+        return Estimate(Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one)
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""
@@ -132,13 +142,15 @@ def cut_coarsely(grid: Grid, uniform: float) -> Rectangles:
         The blocks, row by row.
     """
     blocks = max(LEAST_BLOCKS, uniform / COARSENING)
-    down, across = borders(grid.rows, blocks), borders(grid.cols, blocks)
+    # A block has at least two cells along a side: a block of one cell would be counted twice.
+    sizes = [min(side, max(2, round(side / blocks))) for side in grid.shape]
+    down, across = (borders(side, side / size) for side, size in zip(grid.shape, sizes, strict=True))
     row, col = np.divmod(np.arange((len(down) - 1) * (len(across) - 1)), len(across) - 1)
     return Rectangles(down[row], down[row + 1], across[col], across[col + 1])
 
 
 def cut_finely(blocks: Rectangles, wanted: Floats) -> tuple[Rectangles, Integers]:
-    """Cut every coarse block of AdaptiveGrid into parts: ⌈wanted⌉ along each side, but never more than cells.
+    """Cut every coarse block of AdaptiveGrid into parts, see :func:`heathaze.central.uniform_grid.whole_parts`.
 
     Args:
         blocks: The blocks.
@@ -148,8 +160,7 @@ def cut_finely(blocks: Rectangles, wanted: Floats) -> tuple[Rectangles, Integers
         The parts, and for each part the index of its block.
     """
     heights, widths = blocks.bottom - blocks.top, blocks.right - blocks.left
-    rows = np.ceil(np.minimum(wanted, heights)).astype(np.int64)
-    cols = np.ceil(np.minimum(wanted, widths)).astype(np.int64)
+    rows, cols = whole_parts(heights, wanted), whole_parts(widths, wanted)
     inside = np.repeat(np.arange(len(rows)), rows * cols)
     firsts = np.cumsum(rows * cols) - rows * cols
     row, col = np.divmod(np.arange(len(inside)) - firsts[inside], cols[inside])

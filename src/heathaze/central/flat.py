@@ -1,4 +1,4 @@
-"""Laplace noise on every cell: ``Flat`` is the usual baseline, and ``FlatTop`` keeps only the largest noisy cells."""
+"""Laplace noise on every cell: ``Flat`` keeps the noisy total, and ``FlatTop`` keeps only the largest noisy cells."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from heathaze.central.mechanism import check_every_cell
+from heathaze.central.nonnegative import nonnegative_cells
 from heathaze.checks import assign
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
@@ -25,7 +26,7 @@ from heathaze.types import Integers
 
 @dataclass(frozen=True, init=False)
 class Flat:
-    """Discrete Laplace noise on every cell of the grid, negative cells set to zero; see ``flat.md``.
+    """Discrete Laplace noise on every cell of the grid, made non-negative with the noisy total; see ``flat.md``.
 
     Args:
         grid: The public frame, at most 2^24 cells.
@@ -54,13 +55,15 @@ class Flat:
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Add noise to every cell, and set negative cells to zero.
+        """Add noise to every cell, and make the cells non-negative without changing their sum.
 
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
         """
-        return estimate(noisy_cells(counts, self.event(counts.bound).scale, randomness), counts)
+        noisy = noisy_cells(counts, self.event(counts.bound).scale, randomness)
+        mass = nonnegative_cells(self.grid, noisy.astype(np.float64))
+        return Estimate(Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one)
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""
@@ -76,17 +79,6 @@ def noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> Inte
         randomness: The source of the noise.
     """
     return counts.dense() + discrete_laplace(scale, counts.grid.cells, randomness).reshape(counts.grid.shape)
-
-
-def estimate(noisy: Integers, counts: Counts) -> Estimate:
-    """Make the estimate from noisy cells: negative cells become zero, and the map is divided by its sum.
-
-    Args:
-        noisy: Noisy mass of every cell.
-        counts: The counts. Only their grid and the mass of one unit are used, and both are public.
-    """
-    mass = np.maximum(noisy, 0)
-    return Estimate(Density.from_mass(counts.grid, mass), total=float(mass.sum(dtype=np.float64)) / counts.one)
 
 
 @dataclass(frozen=True, init=False)
@@ -128,6 +120,8 @@ class FlatTop:
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
         """Add noise to every cell, and keep only the largest noisy cells; the first of equal cells is kept.
 
+        Kept cells that are negative become zero. The total is the sum of all noisy cells, which has no bias.
+
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
@@ -136,7 +130,8 @@ class FlatTop:
         kept = np.argsort(-noisy, axis=None, kind="stable")[: math.ceil(self.share * counts.grid.cells)]
         top = np.zeros_like(noisy)
         top.flat[kept] = noisy.flat[kept]
-        return estimate(top, counts)
+        total = max(0.0, float(noisy.sum(dtype=np.float64)))
+        return Estimate(Density.from_mass(self.grid, np.maximum(top, 0)), total=total / counts.one)
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""

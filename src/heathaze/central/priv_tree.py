@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from heathaze.central.nonnegative import nonnegative_leaves
 from heathaze.checks import assign
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
@@ -82,7 +83,7 @@ class PrivTree:
         return Composition((self.splits(bound), DiscreteLaplace(bound, counted)))
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Find the squares, count each once with noise, clip at zero, and spread each square's mass evenly.
+        """Find the squares, count each once with noise, make the counts non-negative, and spread each over its square.
 
         Args:
             counts: The secret counts.
@@ -90,13 +91,15 @@ class PrivTree:
         """
         leaves = self.grow(counts, randomness)
         scale = laplace_scale(counts.bound, self.epsilon * (1 - self.share))
-        noisy = [
-            counts.at(level, nodes) + discrete_laplace(scale, len(nodes), randomness) for level, nodes in leaves.items()
-        ]
+        noisy = {
+            level: (nodes, (counts.at(level, nodes) + discrete_laplace(scale, len(nodes), randomness)).astype(float))
+            for level, nodes in leaves.items()
+        }
         levels = np.concatenate([np.full(len(nodes), level) for level, nodes in leaves.items()])
-        mass = np.maximum(np.concatenate(noisy), 0)
+        kept = nonnegative_leaves(noisy)
+        mass = np.concatenate([kept[level] for level in leaves])
         density = TreeDensity.from_mass(self.grid, levels, np.concatenate(list(leaves.values())), mass)
-        return Estimate(density, total=float(mass.sum(dtype=np.float64)) / counts.one)
+        return Estimate(density, total=float(mass.sum()) / counts.one)
 
     def grow(self, counts: Counts, randomness: Randomness) -> dict[int, Integers]:
         """Grow the tree by noisy splits (Algorithm 2 of the paper with threshold θ = 0).

@@ -54,8 +54,8 @@ def fit_tree(grid: Grid, top: int, measured: list[Level]) -> TreeFit:
         measured: The selected nodes of the levels top, top + 1, …; the parent of a selected node is selected too.
 
     Returns:
-        The optimal masses. If there are several optima, the one with the smallest total mass is returned. Ties between
-        children go to the first child.
+        The optimal masses. If there are several optima, the one with the smallest total mass is returned. Mass
+        that could go to several children at the same cost is divided evenly among them (errata E0-8).
 
     Cost: O(N · depth) for N selected nodes, whatever the number of cells.
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.central.mechanism import check_every_cell, check_people
+from heathaze.central.nonnegative import nonnegative_cells
 from heathaze.checks import assign
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
@@ -72,7 +73,7 @@ class UniformGrid:
         )
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
-        """Add noise to every block, clip at zero, and spread each block evenly over its cells.
+        """Add noise to every block, spread each block evenly over its cells, and make the cells non-negative.
 
         Args:
             counts: The secret counts.
@@ -85,11 +86,14 @@ class UniformGrid:
         down, across = borders(self.grid.rows, blocks), borders(self.grid.cols, blocks)
         exact = masses(sums, down[:-1, None], down[1:, None], across[:-1], across[1:])
         noise = discrete_laplace(laplace_scale(counts.bound, rest), exact.size, randomness).reshape(exact.shape)
-        mass = np.maximum(exact + noise, 0)
+        noisy = (exact + noise).astype(np.float64)
+        if total:
+            # in units of 2 B²/ε², the noise of the sum of all blocks has variance (number of blocks) / (1 − s)²
+            noisy += missing(units * counts.bound, noisy, noisy.size / (1 - TOTAL_SHARE) ** 2) / noisy.size
         heights, widths = np.diff(down), np.diff(across)
-        even = mass / (heights[:, None] * widths)
-        density = Density.from_mass(self.grid, np.repeat(np.repeat(even, heights, axis=0), widths, axis=1))
-        return Estimate(density, total=float(mass.sum(dtype=np.float64)) / counts.one)
+        even = noisy / (heights[:, None] * widths)
+        mass = nonnegative_cells(self.grid, np.repeat(np.repeat(even, heights, axis=0), widths, axis=1))
+        return Estimate(Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one)
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""
@@ -106,7 +110,7 @@ def budgets(epsilon: Fraction, people: int | None) -> tuple[Fraction, Fraction]:
 
 
 def noisy_units(sums: Integers, bound: int, epsilon: Fraction, randomness: Randomness) -> float:
-    """Count all units with noise, to set the size of the blocks: (total mass + noise) / ``bound``, at least 0.
+    """Count all units with noise, to set the size of the blocks: (total mass + noise) / ``bound``.
 
     Args:
         sums: Running sums of the secret mass.
@@ -115,7 +119,25 @@ def noisy_units(sums: Integers, bound: int, epsilon: Fraction, randomness: Rando
         randomness: The source of the noise.
     """
     noise = discrete_laplace(laplace_scale(bound, epsilon), 1, randomness)
-    return max(0.0, float(sums[-1, -1] + noise[0]) / bound)
+    return float(sums[-1, -1] + noise[0]) / bound
+
+
+def missing(total: float, noisy: Floats, variance: Fraction | float) -> float:
+    """Compute how much mass to add to noisy counts so that they sum to the best estimate of the total.
+
+    The best estimate is the average of the noisy total and the sum of the counts, with weights inverse to their
+    variances. In units of 2 B²/ε², the noisy total has variance 1/s², with s = TOTAL_SHARE.
+
+    Args:
+        total: The noisy total, which cost the share s of ε.
+        noisy: The noisy counts.
+        variance: The variance of their sum, in units of 2 B²/ε².
+
+    >>> missing(130.0, np.array([60.0, 40.0]), 2500)    # both have variance 2500, so the best estimate is 115
+    15.0
+    """
+    weight = float(variance / (variance + 1 / TOTAL_SHARE**2))
+    return weight * (total - float(noisy.sum()))
 
 
 def blocks_a_side(units: npt.ArrayLike, epsilon: Fraction | float, units_a_block: float) -> Floats:
@@ -136,7 +158,7 @@ def blocks_a_side(units: npt.ArrayLike, epsilon: Fraction | float, units_a_block
 
 
 def borders(length: int, parts: float) -> Integers:
-    """Cut a side of the map into ⌈parts⌉ nearly equal parts of whole cells, but into no more parts than cells.
+    """Cut a side of the map into nearly equal parts of whole cells, see :func:`whole_parts`.
 
     Args:
         length: The number of cells along the side.
@@ -145,11 +167,28 @@ def borders(length: int, parts: float) -> Integers:
     Returns:
         The borders of the parts, from 0 to ``length``.
 
-    >>> borders(10, 3.0).tolist(), borders(2, 3.0).tolist()
-    ([0, 3, 7, 10], [0, 1, 2])
+    >>> borders(12, 3.0).tolist(), borders(10, 3.0).tolist(), borders(2, 3.0).tolist()
+    ([0, 4, 8, 12], [0, 3, 5, 8, 10], [0, 1, 2])
     """
-    count = math.ceil(min(parts, length))
-    return border(np.arange(count + 1), np.int64(length), np.int64(count))
+    count = whole_parts(np.int64(length), np.float64(parts))
+    return border(np.arange(int(count) + 1), np.int64(length), np.int64(count))
+
+
+def whole_parts(length: Integers | np.int64, parts: Floats | np.float64) -> Integers:
+    """Compute into how many parts a side of whole cells is cut: the fewest of at most ⌊length / parts⌋ cells each.
+
+    Cutting 128 cells into 100 parts would make parts of one and of two cells. The larger parts would lose detail that
+    the noise does not hide, so the side is cut into 128 parts instead. A part has at least one cell.
+
+    Args:
+        length: The number of cells along the side.
+        parts: The wanted number of parts, at least 1.
+
+    >>> int(whole_parts(np.int64(128), np.float64(32))), int(whole_parts(np.int64(128), np.float64(100)))
+    (32, 128)
+    """
+    most = np.maximum(1, np.floor(length / parts)).astype(np.int64)
+    return np.asarray(-(-length // most), dtype=np.int64)
 
 
 def border(k: Integers, length: Integers | np.int64, parts: Integers | np.int64) -> Integers:
