@@ -11,6 +11,7 @@ ADAPTIVE_GRID = "src/heathaze/central/adaptive_grid.py"
 FLAT = "src/heathaze/central/flat.py"
 FLAT_TOP = "src/heathaze/central/flat.py"
 DENSE = "src/heathaze/central/dense.py"
+DAWA = "src/heathaze/central/dawa.py"
 
 BUGS = (
     # ── the adaptive tree ───────────────────────────────────────────────────────────────────────────────────────────
@@ -177,6 +178,30 @@ BUGS = (
         'kept = np.argsort(-noisy, axis=None, kind="stable")',
         'kept = np.argsort(-counts.dense(), axis=None, kind="stable")',
         "tests/central/test_noisy_decisions.py::test_what_is_kept_is_chosen_by_noisy_counts[FlatTop]",
+    ),
+    Bug(
+        "dawa-priced-for-one-sided-changes",
+        "A unit changes the energies of partitions by a range of 4: some rise by 3 while others fall by 1.",
+        DAWA,
+        "sensitivity = bound * (4 * 2**UNITS + 4 * _height(self.grid.cells))",
+        "sensitivity = bound * (1 * 2**UNITS + 4 * _height(self.grid.cells))",
+        "tests/central/test_dawa.py::test_no_partition_betrays_a_person_beyond_the_price",
+    ),
+    Bug(
+        "dawa-splits-without-noise",
+        "The partition is drawn with exact coins, not taken from the true counts.",
+        DAWA,
+        "if rate is None or (exponents == _ALWAYS).all():",
+        "if True:",
+        "tests/central/test_dawa.py::test_partitions_are_drawn_by_the_enumerated_law",
+    ),
+    Bug(
+        "dawa-buckets-paid-with-all-of-epsilon",
+        "The buckets are counted with what the partition and the total leave of epsilon.",
+        DAWA,
+        "scales = [laplace_scale(counts.bound, self.epsilon * share) for share in (TOTAL_SHARE, counted)]",
+        "scales = [laplace_scale(counts.bound, self.epsilon * share) for share in (TOTAL_SHARE, Fraction(1))]",
+        "tests/central/test_noisy_decisions.py::test_the_noise_that_is_drawn_is_the_noise_that_is_declared[Dawa]",
     ),
     Bug(
         "dense-level-from-the-data",

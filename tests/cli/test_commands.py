@@ -108,6 +108,7 @@ def test_units_and_weights(heathaze: Heathaze, visits: Path) -> None:
         (("--mechanism", "adaptive-tree"), "AdaptiveTree"),
         (("--mechanism", "pyramid"), "Pyramid"),
         (("--mechanism", "Priv_Tree"), "PrivTree"),
+        (("--mechanism", "dawa"), "Dawa"),
         (("--mechanism", "adaptive-grid"), "AdaptiveGrid"),
         (("--mechanism", "adaptive-grid", "--people", 300), "AdaptiveGrid"),
         (("--mechanism", "uniform-grid"), "UniformGrid"),
@@ -131,7 +132,7 @@ def test_every_mechanism(heathaze: Heathaze, visits: Path, words: tuple[object, 
 def test_mechanisms_lists_each_with_a_page(heathaze: Heathaze) -> None:
     listed = json.loads(heathaze("mechanisms", "--json").out)["mechanisms"]
     assert [mechanism["name"] for mechanism in listed] == [
-        "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dense", "flat", "flat-top",
+        "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dawa", "dense", "flat", "flat-top",
         "adaptive-quadtree", "flat-sum", "hierarchical", "count-min", "adaptive-grid-sum", "spatial-decomposition",
         "disk-area", "hybrid-uniform-exponential", "square-wave", "randomized-response", "unary-encoding",
         "local-hashing", "planar-laplace", "subset-exponential", "readings", "escrow", "herding",

@@ -41,6 +41,7 @@ MECHANISMS: dict[str, tuple[Factory, int]] = {
     "AdaptiveTree": (central.AdaptiveTree, 2**20),
     "Pyramid": (central.Pyramid, 2**20),
     "Pyramid, narrow": (lambda grid, epsilon: central.Pyramid(grid, epsilon, w=9, gamma=0.5), 2**20),
+    "Dawa": (central.Dawa, 2**10),
     "Dense": (lambda grid, epsilon: central.Dense(grid, epsilon, people=1000), 2**11),
     "Flat": (central.Flat, 2**12),
     "FlatTop": (lambda grid, epsilon: central.FlatTop(grid, epsilon, share=1.0), 2**12),

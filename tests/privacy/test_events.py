@@ -19,6 +19,7 @@ from heathaze.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
+    ExponentialChoice,
     FineGaussian,
     LaplaceOnPaths,
     NoiseShares,
@@ -33,12 +34,13 @@ RATIONALS = st.fractions(min_value=Fraction(1, 1000), max_value=1000)
 LAPLACE = st.builds(DiscreteLaplace, st.integers(1, 2**20), RATIONALS)
 GAUSSIAN = st.builds(DiscreteGaussian, st.integers(1, 2**20), RATIONALS)
 FINE = st.builds(FineGaussian, st.integers(1, 2**20), st.integers(2**16, 2**24), st.integers(1, 10**5))
+CHOICE = st.builds(ExponentialChoice, st.integers(1, 2**40), RATIONALS)
 SPLITS = st.builds(BiasedSplits, st.integers(1, 2**20), RATIONALS, st.integers(1, 2**30))
 PATHS = st.builds(LaplaceOnPaths, st.integers(1, 2**20), RATIONALS)
 REPORT = st.builds(RandomizedReport, RATIONALS, st.sampled_from([None, "metre", "unit of length"]))
 SHARES = st.builds(NoiseShares, st.integers(1, 2**20), RATIONALS, RATIONALS)
 EVENTS = st.recursive(
-    LAPLACE | GAUSSIAN | FINE | SPLITS | PATHS | REPORT | SHARES,
+    LAPLACE | GAUSSIAN | FINE | SPLITS | CHOICE | PATHS | REPORT | SHARES,
     lambda inner: st.builds(Composition, st.lists(inner, max_size=3).map(tuple)),
 )
 DELTA = Fraction(1, 10**6)
@@ -293,6 +295,7 @@ GOOD: list[Any] = [
     FineGaussian(1, 2**16, 1),
     LaplaceOnPaths(1, ONE),
     BiasedSplits(1, ONE, 1),
+    ExponentialChoice(1, ONE),
     RandomizedReport(ONE),
     NoiseShares(1, ONE, ONE),
     PureSteps(ONE, 1, True),

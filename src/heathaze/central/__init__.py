@@ -2,6 +2,7 @@
 
 from heathaze.central.adaptive_grid import AdaptiveGrid
 from heathaze.central.adaptive_tree import AdaptiveTree
+from heathaze.central.dawa import Dawa
 from heathaze.central.dense import Dense
 from heathaze.central.flat import Flat, FlatTop
 from heathaze.central.priv_tree import PrivTree
@@ -10,7 +11,18 @@ from heathaze.central.uniform_grid import UniformGrid
 from heathaze.domain.grid import Grid
 from heathaze.privacy.loss import Number
 
-__all__ = ["AdaptiveGrid", "AdaptiveTree", "Dense", "Flat", "FlatTop", "PrivTree", "Pyramid", "UniformGrid", "default"]
+__all__ = [
+    "AdaptiveGrid",
+    "AdaptiveTree",
+    "Dawa",
+    "Dense",
+    "Flat",
+    "FlatTop",
+    "PrivTree",
+    "Pyramid",
+    "UniformGrid",
+    "default",
+]
 
 
 def default(grid: Grid, epsilon: Number) -> AdaptiveTree:

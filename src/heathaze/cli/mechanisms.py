@@ -23,6 +23,7 @@ _MECHANISMS = {
         "priv-tree": "squares are split where their noisy counts are large; each is counted once; for comparison",
         "adaptive-grid": "coarse blocks, each divided further by its noisy count; --people if known; for comparison",
         "uniform-grid": "equal blocks, as coarse as the noise requires; --people if known; for comparison",
+        "dawa": "buckets of similar cells along a curve, chosen privately and counted; for comparison",
         "dense": "one level of squares, for many people who are spread out; needs --people, a public guess",
         "flat": "noise on every cell; a baseline",
         "flat-top": "noise on every cell, and only the largest kept; needs --share; a baseline",

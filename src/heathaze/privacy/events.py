@@ -177,6 +177,31 @@ class BiasedSplits(_Checked):
         return self.sensitivity / self.scale * (1 + 1 / (1 - decay))
 
 
+@dataclass(frozen=True)
+class ExponentialChoice(_Checked):
+    """One choice among alternatives, each with probability ∝ (public weight) · exp(−rate · energy) (McSherry 2007).
+
+    Adding or removing one unit changes the energy of each alternative by a number between −a and b. Dividing by the sum
+    of all weights changes every probability by a factor between exp(−rate · b) and exp(rate · a), so the logarithm of a
+    probability changes by at most rate · (a + b).
+
+    Args:
+        sensitivity: The length a + b of the range of the changes, at least 1.
+        rate: The rate, above 0.
+
+    >>> ExponentialChoice(4, Fraction(1, 8)).epsilon
+    Fraction(1, 2)
+    """
+
+    sensitivity: int
+    rate: Fraction
+
+    @property
+    def epsilon(self) -> Fraction:
+        """ε = rate · sensitivity."""
+        return self.rate * self.sensitivity
+
+
 def _exp_of_minus(exponent: Fraction) -> Fraction:
     """Compute exp(−exponent), rounded up to a multiple of 2^−60. Unlike floats, the result is equal on all machines.
 
@@ -315,7 +340,7 @@ def _check_nested(nested: int) -> None:
 
 
 Gaussian = DiscreteGaussian | FineGaussian
-Pure = DiscreteLaplace | LaplaceOnPaths | BiasedSplits | RandomizedReport | NoiseShares
+Pure = DiscreteLaplace | LaplaceOnPaths | BiasedSplits | ExponentialChoice | RandomizedReport | NoiseShares
 Concentrated = Gaussian | PureSteps
 Elementary = Concentrated | Pure
 Event = Elementary | Composition
@@ -341,6 +366,7 @@ _KINDS: dict[str, type[Elementary]] = {
     "fine-gaussian": FineGaussian,
     "laplace-on-paths": LaplaceOnPaths,
     "biased-splits": BiasedSplits,
+    "exponential-choice": ExponentialChoice,
     "randomized-report": RandomizedReport,
     "noise-shares": NoiseShares,
     "pure-steps": PureSteps,
