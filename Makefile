@@ -74,6 +74,7 @@ bench: $(DEV)
 papers: $(DEV)
 	$(BIN)/python papers/central_heatmaps/run.py
 	$(BIN)/python papers/central_heatmaps/better.py
+	$(BIN)/python papers/range_queries/run.py
 	$(BIN)/python papers/local_disk_area/run.py
 	$(BIN)/python papers/local_disk_area/price_of_trust.py
 	$(BIN)/python papers/distributed_heatmaps/run.py

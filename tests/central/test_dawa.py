@@ -178,7 +178,7 @@ def test_dawa_keeps_its_promise_under_attack() -> None:
     """On one cell, where all of one person's mass meets the noise of the total and of the only bucket."""
     grid = plane(1, 1)
     pair = neighbouring_counts(grid)[3]
-    found = audit(Dawa(grid, 1), pair.first, pair.second, _corner, runs=1500, randomness=Simulation(1))
+    found = audit(Dawa(grid, 1), pair.first, pair.second, _corner, runs=3000, randomness=Simulation(1))
     assert not found.violated
     assert found.lower_bound > 0.2  # the attack looks in the right place
 

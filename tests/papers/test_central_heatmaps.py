@@ -28,9 +28,9 @@ def swapped(tmp_path):
     """The flat baseline under the pyramid's name and the other way round, on very few runs."""
     changes = (
         ('pyramid = { mechanism = "Pyramid" }', 'pyramid = { mechanism = "Flat" }'),
-        ('\nflat = { mechanism = "Flat" }', '\nflat = { mechanism = "Pyramid" }'),
+        ('\nflat = { mechanism = "FlatTop", share = 1 }', '\nflat = { mechanism = "Pyramid" }'),
         ("runs = 6", "runs = 2"),
-        ("runs = 4", "runs = 2"),
+        ("runs = 8", "runs = 2"),
     )
     return replaced_config(PAPER, changes, tmp_path / "config.toml")
 
