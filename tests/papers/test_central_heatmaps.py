@@ -30,7 +30,7 @@ def swapped(tmp_path):
         ('pyramid = { mechanism = "Pyramid" }', 'pyramid = { mechanism = "Flat" }'),
         ('\nflat = { mechanism = "FlatTop", share = 1 }', '\nflat = { mechanism = "Pyramid" }'),
         ("runs = 6", "runs = 2"),
-        ("runs = 8", "runs = 2"),
+        ("runs = 24", "runs = 2"),
     )
     return replaced_config(PAPER, changes, tmp_path / "config.toml")
 
