@@ -1,15 +1,18 @@
 """Belief propagation on the tree of halvings (see noisy_counts.py), from noisy counts to the posterior of every mass.
 
-A rough estimate centres the prior, the smoothness is learned by maximising the evidence, messages go from the leaves to
-the root, and beliefs (posterior probabilities) come back down.
+A rough estimate gives the surface on which the prior is centred (prior.py). The prior is learned on a part of the tree.
+Messages go from the leaves to the root, and beliefs (posterior probabilities) come back down. Then the surface is
+computed again, from the posterior means, and everything is repeated once.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,22 +21,31 @@ import numpy.typing as npt
 from heathaze.inference import prior
 from heathaze.inference.noisy_counts import NONE, NoisyCounts, SplitTree, build
 from heathaze.privacy.randomness import Randomness
-from heathaze.types import Floats
+from heathaze.types import Floats, Integers
 
-_ENOUGH_NODES = 512
-"""The smoothness is learned from at most this many nodes of each level, taken at equal distances."""
+_ENOUGH_NODES = 96
+"""The prior is learned from at most this many divided nodes of each level, taken at equal distances."""
+
+_STEPS, _LAST_STEPS = 4, 2
+"""The steps of learning with the first surface, and with the second."""
+
+_LUMP_DEVIATION = 0.7
+"""Prior deviation of the logarithm of the lump: a person is at one place, unless the counts say otherwise."""
 
 _WORTH_A_THREAD = 256
 """The least number of nodes for a thread: they take about 4 ms, and the start of a thread takes 0.1 ms."""
+
+BATCHES = 8
+"""Samples are drawn in this many batches, each with other parameters of the prior."""
 
 
 class Beliefs:
     """The posterior of the mass of every node and pair of a tree of halvings, given noisy counts.
 
-    ``first`` and ``second`` are the first and second moments of the masses; :meth:`draw` samples the masses.
+    ``first`` and ``second`` are the first and second moments of the masses; :meth:`draws` samples the masses.
     """
 
-    def __init__(self, tree: SplitTree) -> None:
+    def __init__(self, tree: SplitTree, surface_odds: Floats | None = None) -> None:
         from heathaze.inference import _messages
 
         count = len(tree.left)
@@ -42,115 +54,171 @@ class Beliefs:
         _messages.combine(tree.left, tree.right, tree.value, tree.scale, self.combined, self.variance)
         self._low, self._step = np.zeros(count), np.zeros(count)
         _messages.place_grids(tree.left, tree.right, self.combined, self.variance, self._low, self._step)
-        self._messages = np.zeros((count, _messages.POINTS))
-        self._log_odds, self._expected = _expectations(tree, self.combined, self.variance)
-        self._sharpness = np.ones(count)
-        self.smoothness = prior.Smoothness()
+        self._messages, self._weights = np.zeros((count, _messages.POINTS)), np.zeros((count, _messages.POINTS))
         self.first, self.second = np.zeros(count), np.zeros(count)
-        self._weights = np.zeros((count, _messages.POINTS))
+        self.group = 2 * tree.level + (tree.kind > 0)
+        self.surface_odds = self._rough_surface() if surface_odds is None else surface_odds
+        self.learned: prior.Learned | None = None
+        self._learner = self
+        self.use(prior.SharePrior.typical(tree.depth))
 
     @classmethod
     def infer(cls, noisy: NoisyCounts) -> Beliefs:
-        """Infer the posterior of noisy counts; if the tree is large, the smoothness is learned from a part of it."""
+        """Infer the posterior of noisy counts; if the tree is large, the prior is learned from a part of it."""
         whole = cls(build(noisy))
-        part = whole._thinned()
-        learner = whole if part is None else cls(build(part))
-        whole.settle(prior.learn(learner.evidence))
+        part, where = whole._thinned()
+        learner = whole if part is whole.tree else cls(part, whole.surface_odds[where])
+        learner.learn(_STEPS, lump=True)
+        whole.use(learner.prior)
+        whole.settle()
+        whole.surface_odds = _surface_odds(whole.tree, lambda level, _: np.maximum(whole.at(level, whole.first), 1e-9))
+        learner.surface_odds = whole.surface_odds if learner is whole else whole.surface_odds[where]
+        learner.use(learner.prior)
+        learner.learn(_LAST_STEPS)
+        whole.use(learner.prior)
+        whole.settle()
+        whole.learned, whole._learner = learner.learned, learner
         return whole
 
-    def evidence(self, smoothness: prior.Smoothness) -> float:
-        """Compute the evidence: the log-probability (density) of the noisy counts, given the smoothness."""
+    def use(self, chosen: prior.SharePrior) -> None:
+        """Change the prior. Messages and moments are out of date until :meth:`settle` is called."""
+        self.prior = chosen
+        self.centre = chosen.centre(self.group, self.surface_odds)
+
+    def learn(self, steps: int, lump: bool = False) -> None:
+        """Improve the prior by some steps; with ``lump``, also choose the lump, after half of the steps."""
+        halvings = self.tree.right != NONE
+        for step in range(steps):
+            used, gradient = np.zeros((len(halvings), len(prior.SLABS) + 1)), np.zeros(len(halvings))
+            self.settle(used, gradient)
+            # If a few people are divided, all slabs predict the same.
+            informed = np.flatnonzero(halvings & (self.first > 3 * self.prior.lump))
+            facts = (self.group[informed], self.surface_odds[informed], used[informed], gradient[informed])
+            self.learned = prior.improve(self.prior, *facts, over_relax=step < steps - 1)
+            self.use(self.learned.prior)
+            if lump and step == steps // 2:
+                self._learn_lump()
+
+    def _learn_lump(self) -> None:
+        """Choose the lump, a power of two, by its evidence and prior."""
+
+        def value(lump: float) -> float:
+            self.use(replace(self.prior, lump=lump))
+            return self.evidence() - 0.5 * (math.log(lump) / _LUMP_DEVIATION) ** 2
+
+        best, most = 1.0, value(1.0)
+        for factor in (2.0, 0.5):
+            while 2**-6 <= best * factor <= 2**10:
+                tried = value(best * factor)
+                if tried <= most:
+                    break
+                best, most = best * factor, tried
+            if best != 1:
+                break
+        self.use(replace(self.prior, lump=best))
+
+    def evidence(self) -> float:
+        """Send messages up; return the evidence: the log-probability (density) of the noisy counts, given the prior."""
         from heathaze.inference import _messages
 
-        tree = self.tree
-        concentration = smoothness.concentration(tree.level, self._expected)
-        self._sharpness = np.where(tree.kind == 0, concentration / 2, concentration / 4)
-        arrays = (tree.left, tree.right, tree.value, tree.scale, self._sharpness, self._log_odds)
+        tree, arrays = self.tree, (self._low, self._step, self._messages)
+        counts = (tree.left, tree.right, tree.value, tree.scale)
         for start, stop in reversed(tree.stages):
-            _in_pieces(_messages.upward, start, stop, *arrays, self._low, self._step, self._messages)
-        return float(_messages.root(self._low, self._step, self._messages, self._weights, self.first, self.second))
+            _in_pieces(_messages.upward, start, stop, *counts, *self._parameters, *arrays)
+        return float(_messages.root(*arrays, self._weights, self.first, self.second))
+
+    def settle(self, used: Floats | None = None, gradient: Floats | None = None) -> None:
+        """Compute the moments of all masses by belief propagation, given the prior.
+
+        Args:
+            used: If given, receives the posterior probability that each halving used each slab, or a spike.
+            gradient: If given, receives the derivative of the log-evidence by the centre of each halving.
+        """
+        from heathaze.inference import _messages
+
+        for moments in (self._weights, self.first, self.second):
+            moments[:] = 0
+        self.evidence()
+        tree, arrays = self.tree, (self._low, self._step, self._messages, self._weights, self.first, self.second)
+        learning = (np.zeros((0, 0)), np.zeros(0)) if used is None or gradient is None else (used, gradient)
+        for start, stop in tree.stages:
+            halves = (tree.left, tree.right)
+            _in_pieces(_messages.downward, start, stop, *halves, *self._parameters, *arrays, *learning)
 
     def at(self, level: int, numbers: Floats) -> Floats:
         """Select the values of the quadtree nodes of one level from an array with values of all nodes and pairs."""
         return numbers[self.tree.place[level]]
 
+    def group_below(self, level: int) -> int:
+        """Return the group of the first halving of nodes of a level; below the tree, that of its deepest level."""
+        return 2 * max(0, min(level, self.tree.depth - 1))
+
     def draw(self, randomness: Randomness) -> Floats:
-        """Draw one sample of the masses of all nodes and pairs from the posterior."""
+        """Draw one sample of the masses of all nodes and pairs from the posterior, given the prior."""
         from heathaze.inference import _messages
 
         tree, mass = self.tree, np.zeros(len(self.tree.left))
-        _messages.draw(
-            tree.left,
-            tree.right,
-            self._sharpness,
-            self._log_odds,
-            self._low,
-            self._step,
-            self._messages,
-            self._weights,
-            randomness.uniforms(len(mass)),
-            mass,
-        )
+        arrays = (self._low, self._step, self._messages, self._weights)
+        _messages.draw(tree.left, tree.right, *self._parameters, *arrays, randomness.uniforms(len(mass)), mass)
         return mass
 
-    def concentration(self, level: int, mass: Floats) -> Floats:
-        """Compute the concentration A of nodes of a level with the learned smoothness (see prior.py)."""
-        return self.smoothness.concentration(level, mass)
+    def draws(self, count: int, randomness: Randomness) -> tuple[Floats, list[prior.SharePrior]]:
+        """Draw samples of all masses; every batch of samples has its own parameters of the prior.
 
-    def second_moment_ratio(self, level: int, shares: Floats, mass: Floats) -> Floats:
-        """Compute E[s²] / E[s]² under the prior for the share s of each child of a node below the measured leaves."""
-        first, north, south = prior.log_odds(shares)
-        concentration = self.concentration(level, mass)
-        whole = shares[:, 3] > 0
-        ratio = np.empty(shares.shape)
-        rows = prior.squared_share_ratio(first, concentration / 2), prior.squared_share_ratio(-first, concentration / 2)
-        for child in range(4):
-            pair, sign = (north, south)[child // 2], 1 if child % 2 == 0 else -1
-            within = np.where(whole, prior.squared_share_ratio(sign * pair, concentration / 4), 1.0)
-            ratio[:, child] = np.where(whole, rows[child // 2], rows[min(child, 1)]) * within
-        return np.where((shares > 0).sum(axis=1, keepdims=True) == 1, 1.0, ratio)
+        Args:
+            count: The number of samples, a multiple of :data:`BATCHES`.
+            randomness: The source of random bits.
 
-    def random_shares(self, level: int, expected: Floats, randomness: Randomness) -> Floats:
-        """Draw the shares of the four children of each node from the prior, centred on the expected masses."""
-        whole = expected.sum(axis=1, keepdims=True)
-        shares = np.divide(expected, whole, out=np.full(expected.shape, 0.25), where=whole > 0)
-        first, north, south = prior.log_odds(shares)
-        concentration = self.concentration(level, whole[:, 0])
-        uniforms = np.clip(randomness.uniforms(3 * len(shares)).reshape(3, -1), 1e-12, 1 - 1e-12)
-        logits = np.log(uniforms / (1 - uniforms))
-        upper = _logistic(logits[0] / (concentration / 2) + first)
-        west_north = _logistic(logits[1] / (concentration / 4) + north)
-        west_south = _logistic(logits[2] / (concentration / 4) + south)
-        drawn = np.stack(
-            [upper * west_north, upper * (1 - west_north), (1 - upper) * west_south, (1 - upper) * (1 - west_south)],
-            axis=1,
-        )
-        # If a node has two children, the first halving divides them. A single child takes all the mass.
-        narrow = shares[:, 3] == 0
-        drawn[narrow] = np.stack([upper, 1 - upper, 1 - upper, np.zeros(len(upper))], axis=1)[narrow]
-        drawn = np.where(shares > 0, drawn, 0.0)
-        return np.asarray(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-300))
+        Returns:
+            (count, nodes) masses, and the prior of each batch.
+        """
+        assert self.learned is not None
+        kept, found, priors = self.prior, [], []
+        mean, deviation = self._learner._common_changes()
+        size = self.learned.counts.size + len(self.learned.precision)
+        for _ in range(BATCHES):
+            change = mean + deviation * _normals(randomness, len(mean))
+            self.use(self.learned.drawn(randomness.uniforms(size), change))
+            self.evidence()
+            priors.append(self.prior)
+            found += [self.draw(randomness) for _ in range(count // BATCHES)]
+        self.use(kept)
+        self.settle()
+        return np.stack(found), priors
 
-    def settle(self, smoothness: prior.Smoothness) -> None:
-        """Compute the moments of all masses by belief propagation, given the smoothness."""
-        from heathaze.inference import _messages
+    def _common_changes(self) -> tuple[Floats, Floats]:
+        """Find mean and deviation of changes of the whole prior: a parabola through the evidence along each axis."""
+        kept = self.prior
 
-        self.smoothness = smoothness
-        tree, arrays = self.tree, (self._low, self._step, self._messages, self._weights, self.first, self.second)
-        for moments in (self._weights, self.first, self.second):
-            moments[:] = 0
-        self.evidence(smoothness)
-        for start, stop in tree.stages:
-            _in_pieces(_messages.downward, start, stop, tree.left, tree.right, self._sharpness, self._log_odds, *arrays)
+        def value(axis: int, change: float) -> float:
+            self.use(kept.changed(*(change if k == axis else 0.0 for k in range(len(prior.COMMON)))))
+            return self.evidence() - 0.5 * (change / float(prior.COMMON[axis])) ** 2
 
-    def _thinned(self) -> NoisyCounts | None:
-        """Select a part of a large tree, to learn the smoothness from; None if the tree is small.
+        here, mean, deviation = value(0, 0.0), [], []
+        for axis, wide in enumerate(prior.COMMON):
+            for step in (0.7 * wide, 0.28 * wide, 0.11 * wide):
+                up, down = value(axis, step) - here, value(axis, -step) - here
+                if min(up, down) > -4:  # near enough for a parabola
+                    break
+            curvature = max(-(up + down) / step**2, wide**-2)
+            mean.append(min(max((up - down) / (2 * step * curvature), -step), step))
+            deviation.append(min(math.sqrt(prior.TEMPERATURE / curvature), wide))
+        self.use(kept)
+        self.settle()
+        return np.array(mean), np.array(deviation)
+
+    @property
+    def _parameters(self) -> tuple[Any, ...]:
+        return self.group, self.centre, self.prior.weights, self.prior.spikes, self.prior.lump
+
+    def _thinned(self) -> tuple[SplitTree, Integers]:
+        """Select a part of a large tree, to learn the prior from, and the index of each of its nodes in the whole tree.
 
         Where a branch is cut off, the best linear estimate of its mass replaces the counts below.
         """
         tree = self.tree
         if sum(len(codes) for codes in tree.codes) <= 4 * _ENOUGH_NODES:
-            return None
+            return tree, np.arange(len(tree.left))
         levels, codes, values, scales = [], [], [], []
         kept = np.zeros(1, np.int64)
         for level, nodes in enumerate(tree.codes):
@@ -169,7 +237,29 @@ class Beliefs:
             codes.append(nodes[here][known])
             values.append(value[known])
             scales.append(scale[known])
-        return NoisyCounts(tree.grid, *(np.concatenate(parts) for parts in (levels, codes, values, scales)))
+        part = build(NoisyCounts(tree.grid, *(np.concatenate(parts) for parts in (levels, codes, values, scales))))
+        where = np.zeros(len(part.left), np.int64)
+        for level, nodes in enumerate(part.codes):
+            where[part.place[level]] = tree.place[level][np.searchsorted(tree.codes[level], nodes)]
+        for kind, halves in ((1, tree.left), (2, tree.right)):
+            pairs = part.kind == kind
+            where[pairs] = halves[where[part.owner[pairs]]]
+        return part, where
+
+    def _rough_surface(self) -> Floats:
+        """Compute the surface's log-odds from a rough estimate: positive masses, children summing to their parents."""
+        tree, combined, variance = self.tree, self.combined, self.variance
+
+        def masses(level: int, above: Floats) -> Floats:
+            return _rough(tree, level - 1, above, combined, variance) if level else np.maximum(combined[:1], 1e-3)
+
+        return _surface_odds(tree, masses)
+
+
+def _normals(randomness: Randomness, count: int) -> Floats:
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(np.clip(randomness.uniforms(count), 1e-12, 1 - 1e-12)))
 
 
 def _in_pieces(kernel: Callable[..., None], start: int, stop: int, *arrays: npt.NDArray[Any]) -> None:
@@ -190,32 +280,27 @@ def _in_pieces(kernel: Callable[..., None], start: int, stop: int, *arrays: npt.
             piece.result()
 
 
-def _expectations(tree: SplitTree, combined: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Compute the prior's log-odds of every halving, and the expected mass that it divides.
+def _surface_odds(tree: SplitTree, masses: Callable[[int, Floats], Floats]) -> Floats:
+    """Compute the log-odds of every halving under a surface (prior.py).
 
-    Both come from a rough estimate, in which masses are positive and children sum to their parents.
+    Args:
+        tree: The tree of halvings.
+        masses: Gives the masses of the nodes of a level, from the level and the masses of the level above.
     """
-    odds, expected = np.zeros(len(tree.left)), np.zeros(len(tree.left))
-    surface = prior.Surface(tree.grid)
-    mass = np.maximum(combined[:1], 1e-3)
+    odds, surface, mass = np.zeros(len(tree.left)), prior.Surface(tree.grid), np.zeros(0)
     for level in range(tree.depth + 1):
+        mass = masses(level, mass)
         surface.add(tree.codes[level], mass)
-        place = tree.place[level]
-        expected[place] = mass
         if level == tree.depth:
             break
-        inner = np.flatnonzero(tree.left[place] != NONE)
-        first, north, south = prior.log_odds(surface.expected_shares(tree.codes[level][inner]))
-        odds[place[inner]] = first
-        left, right = tree.left[place[inner]], tree.right[place[inner]]
-        whole = (left < len(tree.kind)) & (tree.kind[left] == 1)
+        place = tree.place[level]
+        node = place[tree.left[place] != NONE]
+        first, north, south = prior.log_odds(surface.expected_shares(tree.codes[level][tree.left[place] != NONE]))
+        odds[node] = first
+        left, right = tree.left[node], tree.right[node]
+        whole = tree.kind[left] == 1
         odds[left[whole]], odds[right[whole]] = north[whole], south[whole]
-        mass = _rough(tree, level, mass, combined, variance)
-    return odds, expected[tree.owner]
-
-
-def _logistic(numbers: Floats) -> Floats:
-    return 1 / (1 + np.exp(-np.clip(numbers, -700, 700)))
+    return odds
 
 
 def _rough(tree: SplitTree, level: int, above: Floats, combined: Floats, variance: Floats) -> Floats:

@@ -4,11 +4,12 @@ The message of a node is the log-likelihood of all counts at and below the node,
 stored at POINTS evenly spaced masses and is linear in between. A halving divides the mass x of a node into y for the
 left half and x − y for the right half, and the message integrates over y:
 
-    message(x) = noise(x) + log ∫ exp(left(y) + right(x − y)) dF(y / x)
+    message(x) = noise(x) + log ∫ exp(left(y) + right(x − y)) dF(y)
 
 Here noise(x) is the log-likelihood of the node's own count, left and right are the messages of the halves, and F is the
-prior of the share (see prior.py). The integral is evaluated at the stored masses of the half with the sharper message,
-and at QUANTILES quantiles of the prior. So neither a narrow likelihood nor a narrow prior is missed.
+prior of the share (see prior.py): slabs, and the two spikes y = 0 and y = x. The integral is evaluated at the stored
+masses of the half with the sharper message, and at fixed distances from the centre of the prior. So neither a narrow
+likelihood nor a narrow prior is missed.
 """
 
 from __future__ import annotations
@@ -18,13 +19,11 @@ import math
 import numba as nb
 import numpy as np
 
+from heathaze.inference.prior import SLABS
 from heathaze.types import Floats, Integers
 
 POINTS = 21
 """The number of masses at which a message is stored."""
-
-QUANTILES = 5
-"""The number of quantiles of the prior at which the integral of a halving is evaluated."""
 
 SPAN = 6.0
 """A message covers this many standard deviations on either side of the best linear estimate of the node's mass."""
@@ -32,7 +31,14 @@ SPAN = 6.0
 NEGLIGIBLE = 15.0
 """The integral leaves out a division whose log-likelihood is lower than the largest one by more than this."""
 
-_ROOM = POINTS + QUANTILES + 2
+_AWAY = np.array([0.12, 0.35, 0.8, 1.5, 2.6, 4.2, 6.5])
+AROUND = np.concatenate([-_AWAY[::-1], [0.0], _AWAY])
+"""The distances from the centre of the prior, in log-odds, at which the integral of a halving is evaluated."""
+
+_SLABS = len(SLABS)
+_CONCENTRATIONS = np.array(SLABS)
+_NEAR = len(AROUND)
+_ROOM = POINTS + _NEAR + 4
 
 
 @nb.njit(cache=True)
@@ -99,123 +105,157 @@ def _between(low: float, step: float, message: Floats, x: float) -> float:
 
 
 @nb.njit(cache=True, inline="always")
-def _weight_between(l0: float, e0: float, l1: float, e1: float) -> float:
-    """Compute the prior's weight F(l1) − F(l0) between two logits without cancellation.
-
-    F is the logistic distribution function; e0 = exp(−|l0|) and e1 = exp(−|l1|).
-    """
-    if l1 <= 0:
-        return (e1 - e0) / ((1 + e0) * (1 + e1))
-    if l0 >= 0:
-        return (e0 - e1) / ((1 + e0) * (1 + e1))
-    return 1 - e0 / (1 + e0) - e1 / (1 + e1)
+def _tail(logit: float, sharps: Floats, weights: Floats) -> float:
+    """Compute the weight of all slabs beyond a logit, on the side away from the centre."""
+    away = -abs(logit)
+    beyond = 0.0
+    for slab in range(_SLABS):
+        if weights[slab] > 0:
+            e = math.exp(sharps[slab] * away)
+            beyond += weights[slab] * e / (1 + e)
+    return beyond
 
 
 @nb.njit(cache=True)
 def _divide(
     x: float,
-    node: int,
     a: int,
     b: int,
-    sharpness: Floats,
-    log_odds: Floats,
+    group: int,
+    mu: float,
+    weights: Floats,
+    spike: float,
+    lump: float,
     ratios: Floats,
-    logits: Floats,
     low: Floats,
     step: Floats,
     messages: Floats,
-    ys: Floats,
-    ws: Floats,
     scratch: Floats,
-    weigh: bool,
 ) -> tuple[int, float]:
     """Integrate over the divisions of mass x of a node into y for half ``a`` and x − y for half ``b``.
 
-    The values of y are written to ``ys`` and, if ``weigh``, their posterior weights to ``ws``. Returned are the number
-    of values and the logarithm of the integral.
+    ``scratch`` is filled with one column for each y: 0 y itself, 1 its logit minus the centre, 2 the weight of the
+    slabs beyond it, 3 its log-likelihood, 4 its likelihood as a part of the largest, 5 the posterior weight between the
+    y before and this one, 6 the part of that weight that belongs to this y. The first and the last column are the two
+    spikes, and 5 holds their whole weight. Row 7 holds the sharpness of the slabs, and 8 the mean likelihood between
+    the y before and this one. Returned are the number of columns and the logarithm of the integral.
     """
-    sharp, odds = sharpness[node], log_odds[node]
-    left_is_sharper = step[a] <= step[b]
-    ls, es, heights, likelihoods = scratch[0], scratch[1], scratch[2], scratch[3]
-    # 1. Collect the values of y in ascending order: zero, the stored masses of the sharper half merged with the
-    # quantiles of the prior, and x.
+    ys, ls, tails, heights, likelihoods = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
+    between, far, sharps, means = scratch[5], scratch[6], scratch[7], scratch[8]
+    slab_weight = 0.0
+    for slab in range(_SLABS):
+        sharps[slab] = (0.5 if group % 2 == 0 else 0.25) / (1.0 / _CONCENTRATIONS[slab] + lump / x)
+        slab_weight += weights[slab]
+    half = 0.5 * lump
+    share = 1.0 / (1.0 + math.exp(-mu))
+    # 1. Collect the values of y in ascending order.
+    ys[0] = 0.0
     count = 1
-    ys[0], ls[0] = 0.0, -np.inf
-    k = 0
-    j = 0
-    if left_is_sharper:
-        while k < POINTS and low[a] + k * step[a] <= 0:
-            k += 1
+    if x <= lump:
+        ys[1] = 0.5 * x
+        ls[1] = -mu
+        count = 2
     else:
-        while k < POINTS and low[b] + (POINTS - 1 - k) * step[b] >= x:
-            k += 1
-    while True:
-        y = np.inf
-        if k < POINTS:
-            y = low[a] + k * step[a] if left_is_sharper else x - (low[b] + (POINTS - 1 - k) * step[b])
-            if y >= x:
-                y = np.inf
-        quantile = ratios[j] * x if j < QUANTILES else np.inf
-        if y < quantile:
-            ys[count], ls[count] = y, np.nan
-            k += 1
-        elif quantile < np.inf:
-            ys[count], ls[count] = quantile, logits[j]
-            j += 1
+        ys[1], ls[1] = half, math.log(half / (x - half)) - mu
+        count = 2
+        left_is_sharper = step[a] <= step[b]
+        k = 0
+        j = 0
+        if left_is_sharper:
+            if low[a] <= half:
+                k = int((half - low[a]) / step[a]) + 1
         else:
-            break
+            top = low[b] + (POINTS - 1) * step[b]
+            if top >= x - half:
+                k = int((top - (x - half)) / step[b]) + 1
+        while j < _NEAR and ratios[j] * x <= half:
+            j += 1
+        end = x - half
+        while True:
+            y = np.inf
+            if k < POINTS:
+                y = low[a] + k * step[a] if left_is_sharper else x - (low[b] + (POINTS - 1 - k) * step[b])
+                if y <= half:
+                    k += 1
+                    continue
+            near = ratios[j] * x if j < _NEAR else np.inf
+            if min(y, near) >= end:
+                break
+            if y < near:
+                ys[count], ls[count] = y, np.nan
+                k += 1
+            else:
+                ys[count], ls[count] = near, AROUND[j]
+                j += 1
+            count += 1
+        ys[count], ls[count] = end, math.log(end / half) - mu
         count += 1
-    ys[count], ls[count] = x, np.inf
+    ys[count] = x
     count += 1
+    last = count - 1
     # 2. Add the messages of both halves at each y. Values of y with a negligible likelihood at either end are left out
     # before anything costly is computed.
     most = -np.inf
     for q in range(count):
         heights[q] = _between(low[a], step[a], messages[a], ys[q]) + _between(low[b], step[b], messages[b], x - ys[q])
         most = max(most, heights[q])
-        ws[q] = 0.0
-    first, last = 0, count - 1
-    while heights[first] < most - NEGLIGIBLE and heights[first + 1] < most - NEGLIGIBLE:
-        first += 1
-    while heights[last] < most - NEGLIGIBLE and heights[last - 1] < most - NEGLIGIBLE:
-        last -= 1
+        between[q] = 0.0
+        far[q] = 0.0
+        means[q] = 0.0
+    begin, stop = 1, last - 1
+    while begin < stop and heights[begin] < most - NEGLIGIBLE and heights[begin + 1] < most - NEGLIGIBLE:
+        begin += 1
+    while stop > begin and heights[stop] < most - NEGLIGIBLE and heights[stop - 1] < most - NEGLIGIBLE:
+        stop -= 1
     # 3. Between two values of y the likelihood is taken as exponential, like the tails of Laplace noise. With linear
-    # interpolation, the long stretch between a sharp peak and the next quantile would get far too much weight.
-    for q in range(first, last + 1):
+    # interpolation, the long stretch between a sharp peak and the next point would get far too much weight.
+    for q in range(begin, stop + 1):
         if math.isnan(ls[q]):
-            ls[q] = sharp * (math.log(ys[q] / (x - ys[q])) - odds)
-        es[q] = math.exp(-abs(ls[q]))
+            ls[q] = math.log(ys[q] / (x - ys[q])) - mu
+        tails[q] = _tail(ls[q], sharps, weights)
         likelihoods[q] = math.exp(heights[q] - most)
+    if begin > 1:
+        tails[1] = _tail(ls[1], sharps, weights)
+    if stop < last - 1:
+        tails[last - 1] = _tail(ls[last - 1], sharps, weights)
     total = 0.0
-    for q in range(first + 1, last + 1):
-        weight = _weight_between(ls[q - 1], es[q - 1], ls[q], es[q])
+    for q in range(begin + 1, stop + 1):
+        weight = slab_weight - tails[q - 1] - tails[q]
+        if ls[q] <= 0:
+            weight = tails[q] - tails[q - 1]
+        elif ls[q - 1] >= 0:
+            weight = tails[q - 1] - tails[q]
         rise = heights[q] - heights[q - 1]
         flat = abs(rise) < 1e-3
         mean = 0.5 * (likelihoods[q - 1] + likelihoods[q]) if flat else (likelihoods[q] - likelihoods[q - 1]) / rise
-        total += weight * mean
-        if weigh:
-            far = 0.5 if flat else 0.0
-            if not flat and rise > -700:
-                far = 1.0 / (1.0 - math.exp(-rise)) - 1.0 / rise
-            ws[q - 1] += weight * mean * (1.0 - far)
-            ws[q] += weight * mean * far
-    if total <= 0:  # the prior underflows where the likelihood is large: use the likelihood without the prior
-        for q in range(first, last + 1):
-            ws[q] = likelihoods[q]
+        means[q] = mean
+        between[q] = weight * mean
+        total += between[q]
+        far[q] = 0.5
+        if not flat:
+            far[q] = 1.0 / (1.0 - math.exp(-rise)) - 1.0 / rise if rise > -700 else 0.0
+    # 4. The spikes: one half is empty, or has less than half a person.
+    below = tails[1] if ls[1] <= 0 else slab_weight - tails[1]
+    above = tails[last - 1] if ls[last - 1] >= 0 else slab_weight - tails[last - 1]
+    means[0], means[last] = math.exp(heights[0] - most), math.exp(heights[last] - most)
+    between[0] = (spike * (1 - share) + below) * means[0]
+    between[last] = (spike * share + above) * means[last]
+    total += between[0] + between[last]
+    if not total > 0:  # the prior underflows where the likelihood is large: take the most likely division
+        best = 0
+        for q in range(count):
+            between[q] = 0.0
+            if heights[q] > heights[best]:
+                best = q
+        between[best], far[best] = 1.0, 1.0
         return count, most - 745.0
     return count, most + math.log(total)
 
 
-@nb.njit(cache=True)
-def _fill_ratios(sharp: float, odds: float, logits: Floats, ratios: Floats) -> None:
-    for j in range(QUANTILES):
-        ratios[j] = 1.0 / (1.0 + math.exp(-min(max(logits[j] / sharp + odds, -700.0), 700.0)))
-
-
-@nb.njit(cache=True)
-def _logits() -> Floats:
-    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    return np.log(places / (1 - places))
+@nb.njit(cache=True, inline="always")
+def _fill_ratios(mu: float, ratios: Floats) -> None:
+    for j in range(_NEAR):
+        ratios[j] = 1.0 / (1.0 + math.exp(-(AROUND[j] + mu)))
 
 
 @nb.njit(cache=True, nogil=True)
@@ -226,8 +266,11 @@ def upward(
     right: Integers,
     value: Floats,
     scale: Floats,
-    sharpness: Floats,
-    log_odds: Floats,
+    group: Integers,
+    centre: Floats,
+    weights: Floats,
+    spikes: Floats,
+    lump: float,
     low: Floats,
     step: Floats,
     messages: Floats,
@@ -236,18 +279,29 @@ def upward(
 
     The messages of all later stages must have been computed before.
     """
-    logits, ratios = _logits(), np.empty(QUANTILES)
-    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
+    ratios, scratch = np.empty(_NEAR), np.empty((9, _ROOM))
     for node in range(start, stop):
-        a, b = left[node], right[node]
+        a, b, kind = left[node], right[node], group[node]
         if b >= 0:
-            _fill_ratios(sharpness[node], log_odds[node], logits, ratios)
+            _fill_ratios(centre[node], ratios)
         for k in range(POINTS):
             x = low[node] + k * step[node]
             height = -abs(value[node] - x) / scale[node] if scale[node] < np.inf else 0.0
             if b >= 0 and x > 0:
                 height += _divide(
-                    x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch, False
+                    x,
+                    a,
+                    b,
+                    kind,
+                    centre[node],
+                    weights[kind],
+                    spikes[kind],
+                    lump,
+                    ratios,
+                    low,
+                    step,
+                    messages,
+                    scratch,
                 )[1]
             elif b >= 0:
                 height += _between(low[a], step[a], messages[a], 0.0) + _between(low[b], step[b], messages[b], 0.0)
@@ -287,33 +341,50 @@ def _deposit(low: float, step: float, belief: Floats, y: float, weight: float) -
         belief[k + 1] += weight * (at - k)
 
 
+@nb.njit(cache=True, inline="always")
+def _variance(rise: float) -> float:
+    """Compute the variance of a number between 0 and 1 whose log-density rises by ``rise``."""
+    if abs(rise) < 0.05:
+        return 1.0 / 12.0
+    if abs(rise) > 40:
+        return 1.0 / rise**2
+    return 1.0 / rise**2 - 0.25 / math.sinh(0.5 * rise) ** 2
+
+
 @nb.njit(cache=True, nogil=True)
 def downward(
     start: int,
     stop: int,
     left: Integers,
     right: Integers,
-    sharpness: Floats,
-    log_odds: Floats,
+    group: Integers,
+    centre: Floats,
+    weights: Floats,
+    spikes: Floats,
+    lump: float,
     low: Floats,
     step: Floats,
     messages: Floats,
     beliefs: Floats,
     first: Floats,
     second: Floats,
+    used: Floats,
+    slope: Floats,
 ) -> None:
     """Compute the beliefs and both moments of the halves of the nodes from ``start`` to ``stop``, which form one stage.
 
-    A belief is the posterior probability of each stored mass of a node.
+    A belief is the posterior probability of each stored mass of a node. If ``used`` has a row for each node, it
+    receives the posterior probability of each slab and of the spikes (last column), and ``slope`` the derivative of the
+    log-evidence with respect to the node's centre.
     """
-    logits, ratios = _logits(), np.empty(QUANTILES)
-    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
+    ratios, scratch = np.empty(_NEAR), np.empty((9, _ROOM))
+    ys, heights, between, far = scratch[0], scratch[3], scratch[5], scratch[6]
     for node in range(start, stop):
-        a, b = left[node], right[node]
+        a, b, kind = left[node], right[node], group[node]
         if a < 0:
             continue
         if b >= 0:
-            _fill_ratios(sharpness[node], log_odds[node], logits, ratios)
+            _fill_ratios(centre[node], ratios)
         for k in range(POINTS):
             belief = beliefs[node, k]
             if belief < 1e-9:
@@ -327,27 +398,105 @@ def downward(
                         second[half] += belief * x * x
                 continue
             count, _ = _divide(
-                x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch, True
+                x,
+                a,
+                b,
+                kind,
+                centre[node],
+                weights[kind],
+                spikes[kind],
+                lump,
+                ratios,
+                low,
+                step,
+                messages,
+                scratch,
             )
-            total = ws[:count].sum()
+            total = between[:count].sum()
             for q in range(count):
-                weight = belief * ws[q] / total
-                if weight > 1e-12:
-                    y, z = ys[q], x - ys[q]
+                weight = belief * between[q] / total
+                if weight <= 1e-12:
+                    continue
+                y, within = ys[q], 0.0
+                if 0 < q < count - 1:
+                    # The mass between two values of y: the belief goes to both, and the moments are those of an
+                    # exponential density between them.
+                    y = ys[q - 1] + far[q] * (ys[q] - ys[q - 1])
+                    within = (ys[q] - ys[q - 1]) ** 2 * _variance(heights[q] - heights[q - 1])
+                    for end, part in ((ys[q - 1], weight * (1 - far[q])), (ys[q], weight * far[q])):
+                        _deposit(low[a], step[a], beliefs[a], end, part)
+                        _deposit(low[b], step[b], beliefs[b], x - end, part)
+                else:
                     _deposit(low[a], step[a], beliefs[a], y, weight)
-                    _deposit(low[b], step[b], beliefs[b], z, weight)
-                    first[a] += weight * y
-                    second[a] += weight * y * y
-                    first[b] += weight * z
-                    second[b] += weight * z * z
+                    _deposit(low[b], step[b], beliefs[b], x - y, weight)
+                first[a] += weight * y
+                second[a] += weight * (y * y + within)
+                first[b] += weight * (x - y)
+                second[b] += weight * ((x - y) ** 2 + within)
+            if len(used):
+                slope[node] += belief * _attribute(
+                    count, centre[node], weights[kind], spikes[kind], scratch, belief, used[node]
+                )
+
+
+@nb.njit(cache=True)
+def _attribute(
+    count: int, mu: float, weights: Floats, spike: float, scratch: Floats, belief: float, used: Floats
+) -> float:
+    """Divide the posterior weight of a halving among slabs and spikes; return the slope in the centre."""
+    ls, between, sharps, means = scratch[1], scratch[5], scratch[7], scratch[8]
+    last = count - 1
+    total = between[:count].sum()
+    share = 1.0 / (1.0 + math.exp(-mu))
+    slope = 0.0
+    for slab in range(_SLABS):
+        w, sharp = weights[slab], sharps[slab]
+        before, density_before = 0.0, 0.0
+        part = 0.0
+        for q in range(1, last + 1):
+            cdf, density = 1.0, 0.0
+            if q < last:
+                if math.isnan(ls[q]):  # left out, as negligible
+                    continue
+                cdf = 1.0 / (1.0 + math.exp(-min(max(sharp * ls[q], -700.0), 700.0)))
+                density = sharp * cdf * (1 - cdf)
+            mean = means[0] if q == 1 else means[q]
+            part += (cdf - before) * mean
+            slope += w * mean * (density_before - density)
+            before, density_before = cdf, density
+        used[slab] += belief * w * part / total
+    used[_SLABS] += belief * spike * ((1 - share) * means[0] + share * means[last]) / total
+    return slope / total
+
+
+@nb.njit(cache=True)
+def _inside(q: int, count: int, weights: Floats, sharps: Floats, ls: Floats) -> float:
+    """Compute the weight of all slabs in column q of a division."""
+    last = count - 1
+    weight = 0.0
+    for slab in range(_SLABS):
+        if weights[slab] > 0:
+            low = 0.0
+            high = 1.0
+            if q > 1:
+                low = 1.0 / (1.0 + math.exp(-min(max(sharps[slab] * ls[q - 1], -700.0), 700.0)))
+            if q == 0:
+                high = 1.0 / (1.0 + math.exp(-min(max(sharps[slab] * ls[1], -700.0), 700.0)))
+            elif q < last:
+                high = 1.0 / (1.0 + math.exp(-min(max(sharps[slab] * ls[q], -700.0), 700.0)))
+            weight += weights[slab] * (high - low)
+    return weight
 
 
 @nb.njit(cache=True)
 def draw(
     left: Integers,
     right: Integers,
-    sharpness: Floats,
-    log_odds: Floats,
+    group: Integers,
+    centre: Floats,
+    weights: Floats,
+    spikes: Floats,
+    lump: float,
     low: Floats,
     step: Floats,
     messages: Floats,
@@ -359,36 +508,78 @@ def draw(
 
     ``uniforms`` holds one uniform random number for each node.
     """
-    logits, ratios = _logits(), np.empty(QUANTILES)
-    ys, ws, scratch = np.empty(_ROOM), np.empty(_ROOM), np.empty((4, _ROOM))
-    grid = np.empty(POINTS)
+    ratios, scratch = np.empty(_NEAR), np.empty((9, _ROOM))
+    target = uniforms[0]
+    mass[0] = low[0]
     for k in range(POINTS):
-        grid[k] = low[0] + k * step[0]
-    mass[0] = _pick(grid, beliefs[0], POINTS, uniforms[0])
+        if target < beliefs[0, k]:
+            mass[0] = max(low[0] + (k + target / beliefs[0, k] - 0.5) * step[0], low[0])
+            break
+        target -= beliefs[0, k]
     for node in range(len(left)):
-        a, b = left[node], right[node]
+        a, b, kind = left[node], right[node], group[node]
         x = mass[node]
         if a >= 0 and (b < 0 or x <= 0):
             mass[a] = x
             if b >= 0:
                 mass[b] = 0.0
         elif a >= 0:
-            _fill_ratios(sharpness[node], log_odds[node], logits, ratios)
+            _fill_ratios(centre[node], ratios)
             count, _ = _divide(
-                x, node, a, b, sharpness, log_odds, ratios, logits, low, step, messages, ys, ws, scratch, True
+                x,
+                a,
+                b,
+                kind,
+                centre[node],
+                weights[kind],
+                spikes[kind],
+                lump,
+                ratios,
+                low,
+                step,
+                messages,
+                scratch,
             )
-            mass[a] = _pick(ys, ws, count, uniforms[a])
+            mass[a] = _pick(x, count, centre[node], weights[kind], scratch, uniforms[a])
             mass[b] = x - mass[a]
 
 
 @nb.njit(cache=True)
-def _pick(ys: Floats, ws: Floats, count: int, uniform: float) -> float:
-    """Draw a mass: one of the points ``ys`` with weights ``ws``, then a mass between the midpoints on either side."""
-    target = uniform * ws[:count].sum()
+def _pick(x: float, count: int, mu: float, weights: Floats, scratch: Floats, uniform: float) -> float:
+    """Draw one division: a spike, or a slab between two neighbouring values of y."""
+    ys, ls, heights, between, sharps = scratch[0], scratch[1], scratch[3], scratch[5], scratch[7]
+    target = uniform * between[:count].sum()
+    chosen = count - 1
     for q in range(count):
-        if target < ws[q]:
-            start = 0.5 * (ys[max(q - 1, 0)] + ys[q])
-            stop = 0.5 * (ys[q] + ys[min(q + 1, count - 1)])
-            return start + (stop - start) * target / ws[q]
-        target -= ws[q]
-    return ys[count - 1]
+        if target < between[q]:
+            chosen = q
+            break
+        target -= between[q]
+    if chosen in (0, count - 1):
+        return ys[chosen]
+    at = min(target / between[chosen], 1.0)
+    # The slab, by its weight between the two values of y; then the place between them, where the likelihood is
+    # exponential in the slab's distribution function.
+    whole = _inside(chosen, count, weights, sharps, ls)
+    at *= whole
+    for slab in range(_SLABS):
+        if weights[slab] > 0:
+            low = 1.0 / (1.0 + math.exp(-min(max(sharps[slab] * ls[chosen - 1], -700.0), 700.0)))
+            high = 1.0 / (1.0 + math.exp(-min(max(sharps[slab] * ls[chosen], -700.0), 700.0)))
+            here = weights[slab] * (high - low)
+            if at < here:
+                part = at / here
+                rise = heights[chosen] - heights[chosen - 1]
+                if abs(rise) > 1e-3:
+                    if rise > 0:
+                        part = 1 + math.log(part + (1 - part) * math.exp(-rise)) / rise
+                    else:
+                        part = math.log(1 - part + part * math.exp(rise)) / rise
+                cdf = low + part * (high - low)
+                if 0 < cdf < 1:
+                    logit = math.log(cdf / (1 - cdf)) / sharps[slab] + mu
+                    y = x / (1.0 + math.exp(-min(max(logit, -700.0), 700.0)))
+                    return min(max(y, ys[chosen - 1]), ys[chosen])
+                return ys[chosen]
+            at -= here
+    return ys[chosen]

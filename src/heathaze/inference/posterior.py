@@ -18,7 +18,7 @@ from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity, part_
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import children, deinterleave, exists
 from heathaze.inference import prior
-from heathaze.inference._beliefs import Beliefs
+from heathaze.inference._beliefs import BATCHES, Beliefs
 from heathaze.inference.noisy_counts import NONE, NoisyCounts
 from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.types import Booleans, Floats, Integers
@@ -29,11 +29,21 @@ MOST_CELLS = 2**20
 MOST_SQUARES = 2**17
 """On a larger grid, leaves are divided and shaded only until the map has this many squares."""
 
-SHADED_WIDENING = 1.05
-"""Deviations below the measured leaves are widened by this factor, since the prior ignores errors of its surface."""
+WIDENING = 1.2
+"""Deviations and intervals are widened by this factor, since real maps differ from the prior: neighbouring divisions
+are alike, and the surface has errors. It was fixed on public data (papers/range_queries shows the coverage)."""
 
 DRAWS = 128
 """The number of samples from which an interval is computed; the error of its ends is about a tenth of its width."""
+
+_MOST_DRAWN = 2**24
+"""The most masses that are kept of all samples; a tree of more than 2^17 nodes gets fewer samples."""
+
+_MOST_CUT = 4096
+"""If a box cuts more squares than this, they are divided by area: the errors of so many squares cancel out."""
+
+_BY_CHANCE = 0.005
+"""The probability that a map of nobody has a count that stands out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,43 +116,74 @@ class Posterior:
         """Return 0: the prior covers every place, so no mass remains that may lie inside or outside of a box."""
         return 0.0
 
-    def belief(self, box: Box, share: float) -> tuple[float, float]:
-        """Mean and standard deviation of the share of the mass that lies in a box.
+    def interval(self, box: Box, share: float, confidence: float) -> tuple[float, float]:
+        """Compute an interval for the share of the mass that lies in a box.
 
         Args:
             box: The box.
-            share: The share in the estimated density, which is the mean.
+            share: The share in the estimated density. The interval contains it.
+            confidence: Probability of the interval, between 0 and 1.
         """
-        return share, self.share_deviation(box)
+        from scipy.special import ndtri
 
-    def share_deviation(self, box: Box) -> float:
-        """Standard deviation of the share of the mass that lies in a box.
+        drawn = self.shares(box)
+        # Quantiles beyond the outermost samples are extrapolated like those of a normal distribution.
+        tail = max((1 - confidence) / 2, 4 / len(drawn))
+        stretch = WIDENING * float(ndtri((1 - confidence) / 2) / ndtri(tail))
+        low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
+        return share - stretch * max(share - low, 0.0), share + stretch * max(high - share, 0.0)
+
+    def shares(self, box: Box) -> Floats:
+        """Draw the share of the mass that lies in a box, from the posterior.
+
+        A square that the border of the box cuts is divided at random, as the prior says, down to single cells. The seed
+        is fixed, so that an answer can be repeated.
 
         Args:
             box: The box.
+
+        Returns:
+            The share in each of the drawn maps.
         """
         if self._beliefs is None:
-            return 0.0
-        tree, parts, cut = self._beliefs.tree, [], 0.0
-        for level, place in enumerate(tree.place):
-            leaf = tree.left[place] == NONE
-            part = part_inside(self.grid, level, tree.codes[level][leaf], box)
-            parts.append(part)
-            # If the border of the box cuts a leaf, only the prior says how the leaf's mass is divided.
-            second = self._beliefs.second[place[leaf]]
-            concentration = self._beliefs.concentration(level, self._beliefs.first[place[leaf]])
-            cut += float((second * part * (1 - part) / (concentration + 1)).sum())
-        shares = self._leaf_draws @ np.concatenate(parts) / np.maximum(self._leaf_draws.sum(axis=1), 1e-300)
-        return math.sqrt(float(shares.var()) + cut / max(self.total, 1e-300) ** 2)
+            return np.full(2, self.density.mass_in(box))
+        tree, bits, (masses, priors) = self._beliefs.tree, Simulation(1), self._samples
+        inside = np.zeros(len(masses))
+        codes, mass = np.zeros(0, np.int64), np.zeros((len(masses), 0))
+        for level in range(self.grid.depth + 1):
+            if level <= tree.depth:
+                leaves = tree.left[tree.place[level]] == NONE
+                codes = np.concatenate([codes, tree.codes[level][leaves]])
+                mass = np.concatenate([mass, masses[:, tree.place[level][leaves]]], axis=1)
+            part = part_inside(self.grid, level, codes, box)
+            cut = (part > 0) & (part < 1)
+            if level == self.grid.depth or level + 1 == len(self.levels) or cut.sum() > _MOST_CUT:
+                # Inside a cell, or among very many squares, mass counts by area.
+                inside += mass @ part
+                codes, mass = codes[:0], mass[:, :0]
+                continue
+            inside += mass[:, part == 1].sum(axis=1)
+            codes, mass = self._divided(level, codes[cut], mass[:, cut], priors, bits)
+        return np.asarray(inside / np.maximum(masses[:, 0], 1e-300))
 
     @functools.cached_property
-    def _leaf_draws(self) -> Floats:
-        """Masses of the measured leaves in DRAWS samples. The seed is fixed, so that an answer can be repeated."""
+    def _samples(self) -> tuple[Floats, list[prior.SharePrior]]:
+        """Masses of all nodes in the drawn maps, and the prior of each batch of them. The seed is fixed."""
         assert self._beliefs is not None
-        tree = self._beliefs.tree
-        leaves = np.concatenate([place[tree.left[place] == NONE] for place in tree.place])
-        bits = Simulation(0)
-        return np.stack([self._beliefs.draw(bits)[leaves] for _ in range(DRAWS)])
+        count = min(DRAWS, max(BATCHES, _MOST_DRAWN // len(self._beliefs.tree.left) // BATCHES * BATCHES))
+        return self._beliefs.draws(count, Simulation(0))
+
+    @functools.cached_property
+    def stands_out(self) -> bool:
+        """Whether any noisy count is larger than noise alone makes it, except with a probability of _BY_CHANCE.
+
+        Discrete Laplace noise of scale b exceeds b · ln(1 / 2p) with probability at most p.
+        """
+        if self._beliefs is None:
+            return True
+        measured = np.isfinite(self._beliefs.tree.scale)
+        value, scale = self._beliefs.tree.value[measured], self._beliefs.tree.scale[measured]
+        return bool((value > scale * math.log(len(value) / (2 * _BY_CHANCE))).any())
 
     def sample(self, randomness: Randomness) -> Density | TreeDensity:
         """Draw one map from the posterior.
@@ -160,22 +201,49 @@ class Posterior:
                 here[belief.measured] = self._beliefs.at(level, mass)
             shaded = np.flatnonzero(~belief.measured)
             if len(shaded):
-                here[shaded] = self._shares(level, belief.codes[shaded], drawn[-1], randomness)
+                parents = np.unique(belief.codes[shaded] >> 2)
+                above = drawn[-1][np.searchsorted(self.levels[level - 1].codes, parents)]
+                codes, divided = self._divided(level - 1, parents, above[None], [self._beliefs.prior], randomness)
+                here[shaded] = divided[0, np.searchsorted(codes, belief.codes[shaded])]
             drawn.append(here)
         return self._drawn(drawn)
 
-    def _shares(self, level: int, codes: Integers, above: Floats, randomness: Randomness) -> Floats:
-        """Draw the masses of nodes below the measured leaves: their parents' masses, divided by random shares."""
+    def _divided(
+        self, level: int, codes: Integers, mass: Floats, priors: list[prior.SharePrior], randomness: Randomness
+    ) -> tuple[Integers, Floats]:
+        """Divide nodes below the measured leaves at random, as the prior says.
+
+        Args:
+            level: The level of the nodes.
+            codes: The nodes.
+            mass: (draws, nodes) masses.
+            priors: The prior of each batch of draws.
+            randomness: The source of random bits.
+
+        Returns:
+            The children that exist, and their (draws, children) masses.
+        """
         assert self._beliefs is not None
-        coarse = self.levels[level - 1]
-        parents = np.unique(codes >> 2)
-        at = np.searchsorted(coarse.codes, parents)
-        position = np.searchsorted(self.levels[level].codes, codes)
-        expected = np.zeros((len(parents), 4))
-        expected[np.searchsorted(parents, codes >> 2), codes & 3] = self.levels[level].mean[position]
-        shares = self._beliefs.random_shares(level - 1, expected, randomness)
-        mass = above[at][:, None] * shares
-        return np.asarray(mass[np.searchsorted(parents, codes >> 2), codes & 3])
+        group, finer, below = self._beliefs.group_below(level), self.levels[level + 1], children(codes)
+        there = exists(self.grid, level + 1, below)
+        place = np.minimum(np.searchsorted(finer.codes, below), len(finer.codes) - 1)
+        expected = np.where(there & (finer.codes[place] == below), finer.mean[place] + 1e-300, 0.0).reshape(-1, 4)
+        first, north, south = prior.log_odds(expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300))
+        whole = there.reshape(-1, 4)[:, 3]
+        pair = there.reshape(-1, 4).sum(axis=1) == 2
+        found = np.zeros((*mass.shape, 4))
+        for batch, rows in zip(priors, np.array_split(np.arange(len(mass)), len(priors)), strict=True):
+            x = mass[rows]
+            uniforms = randomness.uniforms(6 * x.size).reshape(6, *x.shape)
+            upper = batch.halve(group, first, x, uniforms[:2])
+            north_west = batch.halve(group + 1, north, upper, uniforms[2:4])
+            south_west = batch.halve(group + 1, south, x - upper, uniforms[4:])
+            four = np.stack([north_west, upper - north_west, south_west, x - upper - south_west], axis=2)
+            # If a node has two children, the first halving divides them. A single child takes all the mass.
+            two = np.stack([upper, x - upper, x - upper, 0 * x], axis=2) * there.reshape(-1, 4)
+            one = x[:, :, None] * there.reshape(-1, 4)
+            found[rows] = np.where(whole[:, None], four, np.where(pair[:, None], two, one))
+        return below[there], found.reshape(len(mass), -1)[:, there]
 
     def _drawn(self, masses: list[Floats]) -> Density | TreeDensity:
         mass = np.concatenate([here[belief.leaf] for here, belief in zip(masses, self.levels, strict=True)])
@@ -233,7 +301,7 @@ def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
             inner[measured] = tree.left[tree.place[level]] != NONE
         until = np.where(measured & ~inner, min(level + further, grid.depth), until)
         shading = np.flatnonzero(~inner & (until > level))
-        deviation = np.sqrt(np.maximum(second - mean**2, 0)) * np.where(measured, 1.0, SHADED_WIDENING)
+        deviation = WIDENING * np.sqrt(np.maximum(second - mean**2, 0))
         leaf = ~inner
         leaf[shading] = False
         levels.append(LevelBelief(codes, mean, deviation, leaf, measured))
@@ -241,7 +309,7 @@ def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
             break
         # Below the measured leaves, the prior's surface divides the mass, and each halving adds variance.
         shares = surface.expected_shares(codes[shading])
-        ratio = beliefs.second_moment_ratio(level, shares, mean[shading])
+        ratio = _second_moment_ratio(beliefs, level, shares, mean[shading])
         below = children(codes[shading])
         there = exists(grid, level + 1, below)
         shaded = (
@@ -261,6 +329,26 @@ def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
         until = np.concatenate([np.zeros(len(counted), np.int64), shaded[3]])[order]
         measured = np.concatenate([np.ones(len(counted), np.bool_), np.zeros(there.sum(), np.bool_)])[order]
     return levels
+
+
+def _second_moment_ratio(beliefs: Beliefs, level: int, shares: Floats, mass: Floats) -> Floats:
+    """Compute E[s²] / E[s]² under the prior for the share s of each child of a node below the measured leaves."""
+    group = beliefs.group_below(level)
+    first, north, south = prior.log_odds(shares)
+    upper = 1 / (1 + np.exp(-first))
+
+    def ratios(kind: int, centre: Floats, x: Floats) -> tuple[Floats, Floats]:
+        share, variance = 1 / (1 + np.exp(-centre)), beliefs.prior.variance(group + kind, centre, x)
+        return 1 + variance / share**2, 1 + variance / (1 - share) ** 2
+
+    rows = ratios(0, first, mass)
+    pairs = ratios(1, north, mass * upper), ratios(1, south, mass * (1 - upper))
+    whole = shares[:, 3] > 0
+    ratio = np.empty(shares.shape)
+    for child in range(4):
+        within = pairs[child // 2][child % 2]
+        ratio[:, child] = np.where(whole, rows[child // 2] * within, rows[min(child, 1)])
+    return np.where((shares > 0).sum(axis=1, keepdims=True) == 1, 1.0, ratio)
 
 
 def _consistent(beliefs: Beliefs, level: int, codes: Integers, mean: Floats, inner: Booleans) -> Floats:

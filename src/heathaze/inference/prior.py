@@ -1,36 +1,41 @@
-"""The prior over maps: a Pólya tree whose smoothness is learned from the noisy counts.
+"""The prior over maps: a Pólya tree of spikes and slabs, whose parameters are learned from the noisy counts.
 
-**Shape.** A node divides its mass among its children by halvings (see noisy_counts.py). The share of the mass that goes
-to the left half has log-logistic odds:
+**Division.** A node divides its mass among its children by halvings (see noisy_counts.py). The share s of the mass x
+that goes to the first half has a mixture distribution with two kinds of parts.
 
-    Pr[share ≤ s] = 1 / (1 + (odds · (1 − s) / s)^sharpness).
+- *Slabs.* The log-odds of the share are logistic around a centre μ:  Pr[share ≤ s] = logistic(σ · (logit(s) − μ)).
+  This is similar to a Beta distribution, but the distribution function has a closed form. A slab with concentration A
+  has the sharpness
 
-This is a Pólya tree. Its splits are similar to Beta distributions, but their distribution function has a closed form.
-``odds`` is the median of share / (1 − share). ``sharpness`` says how certain the share is: it is large if neighbouring
-places are alike, and small if everyone is in one spot.
+      σ = f / (1/A + lump/x),   f = 1/2 for the first halving of a node, and 1/4 for the second,
 
-**Centre.** The odds come from the level above. The density of this level is interpolated bilinearly between the centres
-of its nodes, which gives a surface. The expected share of a child is the share of the volume under the surface that
-lies in the child. So the prior is smooth across the borders of nodes, and a leaf that is not divided by counts is
-shaded towards its denser neighbours.
+  as if A were the concentration of a Dirichlet distribution. Splits are uneven for two reasons, whose variances add up:
+  places differ (1/A), and people are discrete (lump/x). The five slabs of :data:`SLABS` go from "nearly everything is
+  in one half" to "both halves are almost equal".
+- *Spikes.* One half is empty: sea, forest, or a value that nobody has. A spike at s = 0 has the part 1 − logistic(μ) of
+  the weight, and a spike at s = 1 the rest.
 
-**Sharpness.** The sharpness is A/2 for the first halving of a node and A/4 for the second, as if A were the
-concentration of a Dirichlet distribution. Splits are uneven for two reasons, whose variances add up:
+**Whole people.** A half with less than half a lump is empty. So nobody is spread thinly over thousands of empty cells.
+``lump`` is 1 if each person is at one place, less if a person is spread over several places, and more if records are
+copies of each other.
 
-    1/A = 1/A_level + lump / mass,   log A_level = log 2 + shift + slope · (level − 3).
+**Centre.** The density of a level is interpolated bilinearly between the centres of its nodes, which gives a surface.
+Let b be the log-odds of the halves of a node under this surface. The centre is
 
-The first term says how much places differ on a level. The second term says that people are discrete: ten people never
-spread evenly over a hundred cells. ``lump`` is 1 if each person is at one place, and less if a person is spread over
-several places. The numbers shift, slope and lump are learned from the noisy counts by maximising the evidence. Their
-priors are shift ~ N(0, 1); slope ~ N(1/4, 0.3²), since cities get smoother at finer levels; and log lump ~ N(0, 0.7²),
-so a person is at one place unless the counts say otherwise. No number in this file was chosen by looking at private
-data.
+    μ = slope · clip(b, ±5) + shift,
+
+with one slope for each level, and one shift for each group, which is a level and a direction. A slope above 1 says that
+the map has more contrast than the surface; a shift says that one side tends to hold more.
+
+**Learning.** Weights, slopes and shifts are learned by a few steps of the EM algorithm and of Fisher scoring
+(:func:`improve`), and the lump by comparing the evidence. A group is pulled towards neighbouring levels and the other
+direction. The typical values at the top of this file were chosen on public maps: check-ins, taxis, accidents, crimes.
+No number was chosen by looking at private data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +43,32 @@ import numpy as np
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import children, deinterleave, interleave, node_extent
 from heathaze.types import Floats, Integers
+
+SLABS = (0.12, 0.5, 2.0, 10.0, 60.0)
+"""The concentrations of the slabs."""
+
+_TYPICAL = np.array([0.03, 0.1, 0.42, 0.33, 0.08, 0.04])
+"""Typical weights of the slabs, and of the spikes (last)."""
+
+_TYPICAL_SLOPE = 1.2
+"""The typical slope of the centre: maps have more contrast than their bilinear surface."""
+
+_PSEUDO_COUNTS = 4.0
+"""The weights of a group are pulled towards its neighbours as if by this many halvings."""
+
+_OVER_RELAXATION = 1.6
+"""A step of the EM algorithm is extended by this factor, because EM is slow where the counts say little."""
+
+_MOST_SURFACE_ODDS = 5.0
+
+TEMPERATURE = 8.0
+"""Parameters are drawn as if they had been learned from this many times fewer halvings, because neighbouring halvings
+are alike on real maps."""
+
+COMMON = np.array([1.5, 0.3, 0.7, 0.35])
+"""Prior deviations of four changes of the whole prior (see :meth:`SharePrior.changed`), about which counts say little:
+emptiness (logarithm of the spikes' weight), contrast (logarithm of the slopes), roughness, and the logarithm of the
+lump."""
 
 _SHARES_OF_SURFACE = (9 / 16, 3 / 16, 3 / 16, 1 / 16)
 """Weights of the bilinear interpolation at the centre of a child: its parent, two neighbours, and the diagonal one."""
@@ -136,70 +167,171 @@ def log_odds(shares: Floats) -> tuple[Floats, Floats, Floats]:
     return odds[0], odds[1], odds[2]
 
 
-@dataclass(frozen=True)
-class Smoothness:
-    """The three learned numbers of the prior: shift, slope and log lump; see the top of this file."""
+@dataclass(frozen=True, eq=False)
+class SharePrior:
+    """The learned parameters of the prior; see the top of this file. Group 2 · level + d is a level and a direction.
 
-    shift: float = 0.0
-    slope: float = 0.25
-    log_lump: float = 0.0
+    Attributes:
+        weights: (groups, slabs) weights of the slabs.
+        spikes: The weight of both spikes of each group; the weights of a group sum to 1.
+        slope: The slope of the centre on each level.
+        shift: The shift of the centre of each group.
+        lump: The mass of one person at one place.
+    """
 
-    def concentration(self, levels: Integers | int, mass: Floats) -> Floats:
-        """Compute the concentration A of some nodes: how evenly the prior expects their mass to be divided.
+    weights: Floats
+    spikes: Floats
+    slope: Floats
+    shift: Floats
+    lump: float = 1.0
+
+    @classmethod
+    def typical(cls, depth: int) -> SharePrior:
+        """Return the prior before anything was learned, for a tree of some depth."""
+        groups = 2 * (depth + 1)
+        weights, spikes = np.tile(_TYPICAL[:-1], (groups, 1)), np.full(groups, _TYPICAL[-1])
+        return cls(weights, spikes, np.full(depth + 1, _TYPICAL_SLOPE), np.zeros(groups))
+
+    def centre(self, groups: Integers, surface_odds: Floats) -> Floats:
+        """Compute the centre μ of halvings from the log-odds of the surface."""
+        odds = np.clip(surface_odds, -_MOST_SURFACE_ODDS, _MOST_SURFACE_ODDS)
+        return np.asarray(self.slope[groups // 2] * odds + self.shift[groups])
+
+    def changed(self, emptiness: float, contrast: float, roughness: float, log_lump: float) -> SharePrior:
+        """Change the whole prior: more empty halves, more contrast, less even slabs, larger lumps; 0 is no change."""
+        spikes = self.spikes * math.exp(emptiness)
+        weights = self.weights * np.exp(roughness * np.linspace(1, -1, len(SLABS)))
+        total = spikes + weights.sum(axis=1)
+        slope, lump = self.slope * math.exp(contrast), self.lump * math.exp(log_lump)
+        return SharePrior(weights / total[:, None], spikes / total, slope, self.shift, lump)
+
+    def variance(self, group: int, centre: Floats, mass: Floats) -> Floats:
+        """Compute the mean square of the distance between the share of a half and the centre.
 
         Args:
-            levels: The levels of the nodes.
-            mass: The masses of the nodes, in people.
+            group: The group of all halvings.
+            centre: The centre μ of each.
+            mass: The mass that each divides.
         """
-        smooth = np.exp(math.log(2) + self.shift + self.slope * (np.asarray(levels) - 3.0))
-        return np.asarray(1 / (1 / smooth + math.exp(self.log_lump) / np.maximum(mass, 1e-6)))
+        places = (np.arange(16) + 0.5) / 16
+        logits, share = np.log(places / (1 - places))[:, None], _logistic(centre)
+        total = self.spikes[group] * share * (1 - share)
+        for weight, concentration in zip(self.weights[group], SLABS, strict=True):
+            drawn = _logistic(logits / self._sharpness(group, concentration, mass) + centre)
+            total = total + weight * np.square(drawn - share).mean(axis=0)
+        return np.asarray(total)
 
-    def log_prior(self) -> float:
-        """Compute the logarithm of the prior density of the three numbers, up to a constant."""
-        return -0.5 * (self.shift**2 + ((self.slope - 0.25) / 0.3) ** 2 + (self.log_lump / 0.7) ** 2)
+    def halve(self, group: int, centre: Floats, mass: Floats, uniforms: Floats) -> Floats:
+        """Draw the mass of the first half of some nodes from the prior.
 
-    def moved(self, shift: float, slope: float, log_lump: float) -> Smoothness:
-        """Return a smoothness with each number changed by a step."""
-        return Smoothness(self.shift + shift, self.slope + slope, self.log_lump + log_lump)
+        Args:
+            group: The group of all halvings.
+            centre: The centre μ of each node.
+            mass: (draws, nodes) masses.
+            uniforms: (2, draws, nodes) uniform random numbers.
+        """
+        chosen = np.searchsorted(np.cumsum(self.weights[group]), uniforms[0])
+        place = np.clip(uniforms[1], 1e-15, 1 - 1e-15)
+        concentration = np.array([*SLABS, 1.0])[chosen]
+        slab = _logistic(np.log(place / (1 - place)) / self._sharpness(group, concentration, mass) + centre)
+        first = mass * np.where(chosen < len(SLABS), slab, place < _logistic(centre))
+        least = 0.5 * np.minimum(self.lump, mass)
+        return np.asarray(np.where(first < least, 0.0, np.where(mass - first < least, mass, first)))
+
+    def _sharpness(self, group: int, concentration: Floats | float, mass: Floats) -> Floats:
+        first = 0.25 if group % 2 else 0.5
+        return np.asarray(first / (1 / concentration + self.lump / np.maximum(mass, 1e-9)))
 
 
-_STEPS = ((0.8, 0.0, 0.0), (0.0, 0.3, 0.0), (0.0, 0.0, 0.7))
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A prior with what its parameters were learned from.
+
+    Attributes:
+        prior: The prior.
+        counts: (groups, slabs + 1) counts of halvings that used each slab and the spikes (last), pseudo-counts added.
+        precision: Precision matrix (inverse covariance) of the slopes and shifts, in this order.
+    """
+
+    prior: SharePrior
+    counts: Floats
+    precision: Floats
+
+    def drawn(self, uniforms: Floats, change: Floats) -> SharePrior:
+        """Draw the parameters: weights from Dirichlet distributions, slopes and shifts from a normal distribution.
+
+        Both distributions are wider than the counts say, by :data:`TEMPERATURE`.
+
+        Args:
+            uniforms: Uniform random numbers, as many as there are weights, slopes and shifts.
+            change: A change of the whole prior, as in :meth:`SharePrior.changed`.
+        """
+        from scipy.special import gammaincinv, ndtri
+
+        size, depth = self.counts.size, len(self.prior.slope) - 1
+        gammas = gammaincinv(self.counts / TEMPERATURE, uniforms[:size].reshape(self.counts.shape)) + 1e-9
+        weights = gammas / gammas.sum(axis=1, keepdims=True)
+        normal = ndtri(np.clip(uniforms[size:], 1e-12, 1 - 1e-12))
+        # If the precision is L Lᵀ, the covariance of L⁻ᵀ z is its inverse.
+        step = np.linalg.solve(np.linalg.cholesky(self.precision / TEMPERATURE).T, normal)
+        slope, shift = self.prior.slope + step[: depth + 1], self.prior.shift + step[depth + 1 :]
+        return SharePrior(weights[:, :-1], weights[:, -1], slope, shift, self.prior.lump).changed(*change)
 
 
-def learn(evidence: Callable[[Smoothness], float]) -> Smoothness:
-    """Learn the smoothness of the prior: maximise evidence × prior along each axis in turn, then again with half steps.
+def improve(
+    prior: SharePrior, groups: Integers, surface_odds: Floats, used: Floats, gradient: Floats, over_relax: bool = True
+) -> Learned:
+    """Improve a prior by one step of the EM algorithm (weights) and one of Fisher scoring (slopes and shifts).
 
     Args:
-        evidence: Logarithm of the probability of the noisy counts, given a smoothness.
+        prior: The prior so far.
+        groups: The group of each halving.
+        surface_odds: Log-odds of each halving under the surface.
+        used: (halvings, slabs + 1) posterior probability that a halving used each slab, or a spike.
+        gradient: Derivative of the log-evidence with respect to the centre of each halving.
+        over_relax: Whether to extend the step of the EM algorithm.
     """
-    best = Smoothness()
-    value = evidence(best) + best.log_prior()
-    for size in (1.0, 0.5):
-        for step in _STEPS:
-            for sign in (size, -size):
-                start = best
-                for _ in range(3):
-                    tried = best.moved(*(sign * part for part in step))
-                    found = evidence(tried) + tried.log_prior()
-                    if found <= value:
-                        break
-                    best, value = tried, found
-                if best != start:
-                    break
-    return best
+    counts = np.zeros((len(prior.spikes), len(SLABS) + 1))
+    np.add.at(counts, groups, used)
+    level = np.arange(len(counts)) // 2
+    pooled = 0.5 ** np.abs(level[:, None] - level) @ counts + _TYPICAL
+    counts += _PSEUDO_COUNTS * pooled / pooled.sum(axis=1, keepdims=True)
+    before = np.column_stack([prior.weights, prior.spikes])
+    weights = counts / counts.sum(axis=1, keepdims=True)
+    if over_relax:
+        weights = before * (weights / before) ** _OVER_RELAXATION
+        weights /= weights.sum(axis=1, keepdims=True)
+    levels = len(prior.slope)
+    features = np.zeros((len(groups), levels + len(counts)))
+    each = np.arange(len(groups))
+    features[each, groups // 2] = np.clip(surface_odds, -_MOST_SURFACE_ODDS, _MOST_SURFACE_ODDS)
+    features[each, levels + groups] = 1
+    # The Fisher information is estimated by the squares of the gradients.
+    scores = features * gradient[:, None]
+    parameters = np.concatenate([prior.slope, prior.shift])
+    typical = np.concatenate([np.full(levels, _TYPICAL_SLOPE), np.zeros(len(counts))])
+    pull = _precision(levels)
+    precision = scores.T @ scores + pull
+    step = np.linalg.solve(precision, scores.sum(axis=0) + pull @ (typical - parameters))
+    parameters = parameters + np.clip(step, -0.5, 0.5)
+    found = SharePrior(weights[:, :-1], weights[:, -1], parameters[:levels], parameters[levels:], prior.lump)
+    return Learned(found, counts, precision)
 
 
-def squared_share_ratio(odds: Floats, sharpness: Floats) -> Floats:
-    """Compute E[s²] / E[s]² for the share s of one half in a halving of the prior.
+def _precision(levels: int) -> Floats:
+    """Compute the prior precision of slopes and shifts: each is near its typical value and near the next level's."""
 
-    Args:
-        odds: Logarithm of the odds.
-        sharpness: Sharpness of the halving.
-    """
-    places = (np.arange(16) + 0.5) / 16
-    first, second = np.zeros_like(odds), np.zeros_like(odds)
-    for logit in np.log(places / (1 - places)):
-        share = 1 / (1 + np.exp(-np.clip(logit / sharpness + odds, -700, 700)))
-        first += share
-        second += share**2
-    return 16 * second / np.maximum(first**2, 1e-300)
+    def chain(deviation: float, step: float) -> Floats:
+        steps = np.diff(np.eye(levels), axis=0)
+        return np.asarray(np.eye(levels) / (levels * deviation**2) + steps.T @ steps / step**2)
+
+    precision = np.zeros((3 * levels, 3 * levels))
+    precision[:levels, :levels] = chain(0.5, 0.2)
+    for direction in range(2):
+        shifts = levels + direction + 2 * np.arange(levels)
+        precision[np.ix_(shifts, shifts)] = chain(0.4, 0.3)
+    return precision
+
+
+def _logistic(numbers: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(numbers, -700, 700))))

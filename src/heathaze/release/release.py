@@ -153,6 +153,9 @@ class Release:
         value = self.estimate.density.mass_in(box)
         if not self.knows_uncertainty:
             return Share(value, None, None, confidence)
+        if isinstance(self.posterior, Posterior):
+            low, high = self.posterior.interval(box, value, confidence)
+            return Share(value, max(0.0, low), min(1.0, high), confidence)
         mean, deviation = self.posterior.belief(box, value)
         share = Share.around(value, deviation, confidence, mean)
         unresolved = self.posterior.unresolved(box)
