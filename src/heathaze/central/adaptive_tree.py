@@ -47,7 +47,10 @@ PARTS = 4096
 """The number of equal parts into which ε is divided. Budgets are whole numbers of parts, so no rounding overspends."""
 
 LEAST_PARTS = PARTS // 64
-"""The least budget of a count, in parts. It is enough for the total, which only has to tell hundreds from thousands."""
+"""The least budget of a count, in parts."""
+
+TOTAL_PARTS = PARTS // 16
+"""The budget of the total, in parts. Every other number of the map is a share of it."""
 
 DIVIDE_ABOVE = 0.75
 """A node is divided if its children are expected to differ by at least this many times their noise."""
@@ -64,8 +67,8 @@ HEADROOM = 0.5
 GROWTH = 1.5
 """Each level gets this many times the budget of the level above it."""
 
-LONGEST_STRIDE = 6
-"""The most levels that one step goes down; a node then has 4^6 = 4096 descendants."""
+LONGEST_STRIDE = 2
+"""The most levels that one step goes down. Longer steps leave out coarse levels, whose counts large regions need."""
 
 MOST_NODES = 2**19
 """The most nodes of a tree. A map of more nodes could not be inferred in the memory of a laptop."""
@@ -217,7 +220,7 @@ class _Search:
     def run(self) -> NoisyCounts:
         depth = self.counts.grid.depth
         root = np.zeros(1, np.int64)
-        self._measure(0, root, LEAST_PARTS, PARTS)
+        self._measure(0, root, TOTAL_PARTS, PARTS)
         for level in range(depth + 1):
             if level not in self.pending:
                 continue
