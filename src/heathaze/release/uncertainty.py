@@ -106,8 +106,8 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
 
     check_confidence(confidence)
     grid = posterior.grid
-    if posterior.total <= 0:
-        return []
+    if posterior.total <= 0 or (isinstance(posterior, Posterior) and not posterior.stands_out):
+        return []  # noise alone explains the counts
     found: list[Hotspot] = []
     covered: Integers = np.zeros(0, np.int64)
     for level in range(len(posterior.levels) - 1, -1, -1):
