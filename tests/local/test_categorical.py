@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.local.local_hashing import MAX_BUCKETS, SEEDS, LocalHashing
+from heathaze.local._hash_counts import add_hits
+from heathaze.local.local_hashing import MAX_BUCKETS, PRIME, SEEDS, LocalHashing
 from heathaze.local.randomized_response import RandomizedResponse
 from heathaze.local.unary_encoding import WORDS, UnaryEncoding
 from heathaze.privacy.randomness import Simulation
@@ -197,6 +198,24 @@ def test_hashing_tallies_follow_the_channel() -> None:
     assert (np.abs(tallies - expected) < 6 * np.sqrt(expected)).all()
     true, other = high / (high + low * (mechanism.buckets - 1)) / support, 1 / mechanism.buckets / support
     assert_channel_is(mechanism.channel(), np.full((30, 30), other) + np.eye(30) * (true - other))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (15, 15), (40, 33)])
+def test_jumping_from_hit_to_hit_counts_what_hashing_every_cell_counts(shape: tuple[int, int]) -> None:
+    for epsilon in (1e-6, 0.5, 1, 3.5, 5, 9, 11.1):
+        mechanism = LocalHashing(plane(*shape), epsilon)
+        reports = mechanism.draw(np.arange(400) % mechanism.grid.cells, Simulation(4))
+        assert (mechanism.tally(reports) == mechanism._tally_by_hashing(reports)).all()
+
+
+def test_extreme_hash_functions_are_counted() -> None:
+    """Factors 0, 1 and −1, and intervals of one value and of nearly all."""
+    for factor in (0, 1, 2, PRIME - 1, PRIME // 2, PRIME // 3):
+        for start in (0, 1, 5, PRIME - 1):
+            for width in (1, 2, 7, PRIME // 3, PRIME - 1):
+                counts = np.zeros(50, dtype=np.int64)
+                add_hits(*(np.array([number]) for number in (factor, start, width)), PRIME, counts)
+                assert counts.tolist() == [int((start + factor * x) % PRIME < width) for x in range(50)]
 
 
 def test_impossible_buckets_are_refused() -> None:

@@ -98,6 +98,41 @@ def test_positions_outside_the_globe_are_clamped_too() -> None:
     assert randomize(mechanism, points, randomness=Simulation(1)).values.ravel().tolist() == [0, 5, 1]
 
 
+@pytest.mark.parametrize(
+    ("point", "sentence"),
+    [
+        ((40.75, -73.95), "Longitude and latitude are probably swapped"),
+        ((10.0, 53.5), "far outside the map; check that longitude comes first"),
+        ((-73.95, 41.3), "far outside the map"),
+        ((-200, 95), "far outside the map"),
+    ],
+)
+def test_a_position_that_is_probably_a_mistake_is_refused(
+    point: tuple[float, float], sentence: str, ledger: Ledger, memory: Path
+) -> None:
+    """The error stays on the device, names no coordinate, and costs nothing."""
+    grid = Grid.over(lon=(-74.1, -73.78), lat=(40.58, 40.90), shape=(2, 3))
+    device = Device(coin(grid=grid), ledger=ledger, memory=memory)
+    with pytest.raises(InvalidInput, match=sentence) as refused:
+        device.randomize(point)
+    assert "Nothing was charged and nothing reported" in str(refused.value)
+    assert not any(character.isdigit() for character in str(refused.value))
+    assert ledger.spent == 0
+    assert not memory.exists()
+    assert len(device.randomize(point, far=True)) == 1
+    assert ledger.spent == 1
+
+
+def test_a_position_near_the_map_is_reported() -> None:
+    """Up to the map's own width or height outside of it, and only one that exchanging would mend counts as swapped."""
+    for point in ((-6, 2), (12, 2), (3, -4), (3, 8), (5, 2), (2, 3)):
+        assert len(Device(coin()).randomize(point)) == 1
+    with pytest.raises(InvalidInput, match="X and y are probably swapped"):
+        Device(coin()).randomize((2, 5))
+    with pytest.raises(InvalidInput, match="check that x comes first"):
+        Device(coin()).randomize((12.1, 8))
+
+
 BAD: list[Any] = [
     (np.nan, 1), (1, np.inf), (-np.inf, 1), (1,), (1, 2, 3), [[1, 2], [3, 4]], [], 7, "here", ("a", "b"), None,
     [[1, 2], [3]], {"x": 1}, (1, 10**400), [[[1, 2]]],
@@ -207,9 +242,9 @@ def test_prices_for_each_metre_and_for_any_two_do_not_mix(tmp_path: Path) -> Non
     kinds = [coin(), PlanarLaplace(GRID, 1), PlanarLaplace(globe, "1/5000"), UnaryEncoding(GRID, 1)]
     for number, (first, second) in enumerate([(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]):
         ledger = Ledger.open(tmp_path / f"{number}.ledger", total=10)
-        Device(kinds[first], ledger=ledger).randomize((1, 1))
+        Device(kinds[first], ledger=ledger).randomize((1, 1), far=True)
         with pytest.raises(LedgerMismatch, match=r"counts in adjacency .* losses in different units do not add up"):
-            Device(kinds[second], ledger=ledger).randomize((1, 1))
+            Device(kinds[second], ledger=ledger).randomize((1, 1), far=True)
         assert ledger.spent == kinds[first].epsilon
     same = Ledger.open(tmp_path / "same.ledger", total=10)
     for mechanism in (PlanarLaplace(GRID, 1), SubsetExponential(GRID, 1)):
@@ -405,7 +440,7 @@ print(number + 1)
 def test_a_device_needs_the_standard_library_numpy_and_cryptography(tmp_path: Path) -> None:
     """Everything else is refused on import; the server reads what the device wrote."""
     done = subprocess.run([sys.executable, "-c", ALONE, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("8\n", "")
-    for number in range(8):
+    assert (done.stdout, done.stderr) == ("9\n", "")
+    for number in range(9):
         assert len(Reports.load(tmp_path / f"{number}.reports")[0]) == 1
         assert Tally.load(tmp_path / f"{number}.many").reports == 2

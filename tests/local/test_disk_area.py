@@ -17,6 +17,7 @@ from heathaze.local.disk_area import (
     best_radius,
     disk_share,
     disk_window,
+    informative_radius,
     largest_radius,
     paper_radius,
 )
@@ -65,7 +66,7 @@ def test_the_radii_of_fifteen_cells() -> None:
 
 
 def test_the_window_of_the_papers_default() -> None:
-    window = DiskArea(plane(15, 15), 3.5).window
+    window = DiskArea(plane(15, 15), 3.5, radius=3).window
     assert window.half_width == (3, 3)
     assert window.outputs.size == 437
     assert window.low == 2**32
@@ -184,16 +185,24 @@ def test_the_radius_tells_most(shape: tuple[int, int]) -> None:
     for epsilon in ("0.1", "0.7", "2.1", "3.5", "5", "9"):
         windows = [disk_window(shape, Fraction(epsilon), b) for b in range(largest_radius(shape) + 1)]
         told = [window.information_bound() for window in windows]
-        assert best_radius(grid, epsilon) == int(np.argmax(told)), epsilon
+        assert informative_radius(grid, epsilon) == int(np.argmax(told)), epsilon
         rings = [ring_window(shape, Fraction(epsilon), b).information() for b in range(largest_radius(shape) + 1)]
         assert HybridUniformExponential(grid, epsilon).radius == int(np.argmax(rings)), epsilon
 
 
 def test_the_discrete_optimum_of_errata_e1_5() -> None:
     assert math.floor(paper_radius(plane(5, 5), 3.5)) == 1
-    assert DiskArea(plane(5, 5), 3.5).radius == 0
-    assert DiskArea(plane(15, 15), 3.5).radius == 3
+    assert informative_radius(plane(5, 5), 3.5) == 0
+    assert informative_radius(plane(15, 15), 3.5) == 3
     assert DiskArea(plane(1, 1), 0.1).radius == HybridUniformExponential(plane(1, 1), 0.1).radius == 0
+
+
+def test_the_radius_of_the_best_map() -> None:
+    """A fraction of the paper's radius; at d = 15, ε = 3.5 radius 1 beats 3 (errata E1-16)."""
+    assert [best_radius(plane(side, side), 3.5) for side in (1, 5, 15, 16, 64, 256)] == [0, 0, 1, 1, 5, 21]
+    assert [best_radius(plane(64, 64), epsilon) for epsilon in (0.1, 1, 5, 9, 1000)] == [31, 19, 3, 0, 0]
+    assert DiskArea(plane(64, 64), 3.5).radius == 5
+    assert best_radius(plane(4096, 4096), "0.01") == largest_radius((4096, 4096))
 
 
 def test_information_is_what_its_definition_says() -> None:

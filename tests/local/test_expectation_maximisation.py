@@ -71,8 +71,8 @@ def test_no_step_is_less_likely(rows: int, cols: int, counts: list[int], seed: i
 def test_leaps_and_steps_reach_the_same_top() -> None:
     mechanism = DiskArea(plane(6, 9), 2.5)
     tallies, channel = tallies_of(mechanism, 20_000), mechanism.channel()
-    leaping = expectation_maximisation(channel, tallies, tolerance=1e-13)
-    walking = expectation_maximisation(channel, tallies, tolerance=1e-13, accelerate=False, steps=200_000)
+    leaping = expectation_maximisation(channel, tallies, tolerance=1e-8)
+    walking = expectation_maximisation(channel, tallies, tolerance=1e-8, accelerate=False, steps=200_000)
     assert leaping.converged
     assert walking.converged
     assert leaping.steps * 3 < walking.steps
@@ -89,11 +89,11 @@ def test_two_cells_have_a_known_answer() -> None:
     """0.9 f + 0.1 (1 − f) = 0.7, so f = 0.75; and what no density explains ends at the border."""
     coin = Matrix((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
     for accelerate in (True, False):
-        fit = expectation_maximisation(coin, [70, 30], tolerance=1e-15, accelerate=accelerate)
+        fit = expectation_maximisation(coin, [70, 30], tolerance=1e-13, accelerate=accelerate)
         np.testing.assert_allclose(fit.density, [[0.75, 0.25]], rtol=0, atol=1e-6)
         expected = 70 * np.log(0.7) + 30 * np.log(0.3)
         assert fit.log_likelihood == pytest.approx(expected, rel=1e-12)
-    assert expectation_maximisation(coin, [99, 1], tolerance=1e-15).density[0, 0] > 1 - 1e-3
+    assert expectation_maximisation(coin, [99, 1], tolerance=1e-13).density[0, 0] > 1 - 1e-3
 
 
 def test_smoothing_spreads_every_step() -> None:

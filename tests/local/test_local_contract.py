@@ -21,6 +21,7 @@ from heathaze.local.disk_area import DiskArea
 from heathaze.local.hybrid_uniform_exponential import HybridUniformExponential
 from heathaze.local.local_hashing import LocalHashing
 from heathaze.local.mechanism import Estimator, fingerprint, mechanism_to_dict
+from heathaze.local.mixture import Mixture
 from heathaze.local.planar_laplace import PlanarLaplace
 from heathaze.local.randomized_response import RandomizedResponse
 from heathaze.local.square_wave import SquareWave2D
@@ -50,6 +51,7 @@ MECHANISMS: list[Callable[..., Estimator]] = [
     SubsetExponential,
     UnaryEncoding,
     LocalHashing,
+    Mixture,
 ]
 
 GRIDS = [plane(3, 4), plane(1, 5), plane(2, 3, height=0.5, width=2), plane(1, 1)]
@@ -71,6 +73,10 @@ SETTINGS: dict[str, Callable[[Grid, object], Estimator]] = {
     "subset of 2": lambda grid, epsilon: SubsetExponential(grid, epsilon, size=min(2, max(1, grid.cells // 2))),
     "bits": UnaryEncoding,
     "hashing": LocalHashing,
+    "mixture": Mixture,
+    "mixture of radius 2": lambda grid, epsilon: Mixture(grid, epsilon, radius=2, hashing="1/3"),
+    "mixture without hashing": lambda grid, epsilon: Mixture(grid, epsilon, radius=1, hashing=0),
+    "mixture of hashing alone": lambda grid, epsilon: Mixture(grid, epsilon, radius=1, hashing=1),
 }
 
 
@@ -126,6 +132,12 @@ def columns(mechanism: Estimator, cell: int, reports: np.ndarray) -> tuple[np.nd
         low, high = mechanism.weights
         law = np.array([high] + [low] * (mechanism.buckets - 1)) / (high + low * (mechanism.buckets - 1))
         return (reports[:, 1] - own) % mechanism.buckets, law
+    if isinstance(mechanism, Mixture):
+        discs, hashed = mechanism.split(reports)
+        places, of_disc = columns(mechanism.disc, cell, discs)
+        away, of_hash = columns(mechanism.hash, cell, hashed)
+        share = float(mechanism.hashing)
+        return np.concatenate([places, len(of_disc) + away]), np.concatenate([(1 - share) * of_disc, share * of_hash])
     law = mechanism.transition_matrix()[cell]
     if mechanism.numbers == 1 and mechanism.limit == len(law):
         return reports[:, 0], law
@@ -171,9 +183,9 @@ def test_a_matrix_that_leaks_is_caught() -> None:
 # ── both halves fit together ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name != "hashing"])
+@pytest.mark.parametrize("name", [name for name in SETTINGS if "hashing" not in name and "mixture" not in name])
 def test_the_channel_is_what_the_tallies_expect(name: str) -> None:
-    """Of hashing on average over its seeds alone; test_categorical has it."""
+    """Of hashing on average over its seeds alone; test_categorical has it, and test_mixture."""
     for mechanism in made(name):
         assert_channel_is(mechanism.channel(), expected_tallies(mechanism))
 
@@ -191,7 +203,7 @@ def test_reports_and_tallies_fit_their_declaration(name: str) -> None:
         # A report counts once for an outcome, or not at all: so no tally exceeds the number of reports.
         assert set(np.unique(single).tolist()) <= {0, 1}
         assert (single.sum(axis=0) == mechanism.tally(reports)).all()
-        if not isinstance(mechanism, UnaryEncoding | LocalHashing):
+        if not isinstance(mechanism, UnaryEncoding | LocalHashing | Mixture):
             assert (single.sum(axis=1) == mechanism.numbers).all()
         nothing = mechanism.draw(cells[:0], Simulation(2))
         assert nothing.shape == (0, mechanism.numbers)

@@ -20,6 +20,7 @@ from heathaze.local import (
     DiskArea,
     HybridUniformExponential,
     LocalHashing,
+    Mixture,
     PlanarLaplace,
     RandomizedResponse,
     Reports,
@@ -30,8 +31,8 @@ from heathaze.local import (
     randomize,
 )
 from heathaze.local.catalogue import MECHANISMS
-from heathaze.local.mechanism import Estimator, fingerprint
-from heathaze.local.reports import DEVICE
+from heathaze.local.mechanism import FORMAT_VERSION, Estimator, fingerprint
+from heathaze.local.reports import DEVICE, WORDS, frame_chunk
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
 from tests.local.enumeration import plane
@@ -44,6 +45,8 @@ EVERY: list[Estimator] = [
     DiskArea(plane(300, 300), 9, radius=0),
     HybridUniformExponential(plane(4, 4), 2),
     LocalHashing(plane(4, 4), 2),
+    Mixture(plane(5, 7), 3.5),
+    Mixture(NEW_YORK, "1/3", radius=2, hashing="2/7"),
     PlanarLaplace(NEW_YORK, "1/5000"),
     PlanarLaplace(plane(4, 6), 1),
     RandomizedResponse(plane(1, 1), 1),
@@ -72,6 +75,14 @@ def same(first: Reports, second: Reports) -> None:
     if first.devices is not None and second.devices is not None:
         assert (first.devices == second.devices).all()
     assert not second.simulated
+
+
+def parts_of(chunk: bytes) -> tuple[dict[str, Any], bytes]:
+    """The fields of a chunk's header, and its body."""
+    header, body = (int.from_bytes(chunk[start:end], "little") for start, end in ((4, 6), (6, 10)))
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS, zdict=WORDS)
+    assert len(chunk) == 10 + header + body + 4
+    return json.loads(unpacker.decompress(chunk[10 : 10 + header])), chunk[10 + header : -4]
 
 
 # ── there and back ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -103,22 +114,34 @@ def test_any_numbers_below_the_limit_come_back(
 
 
 def test_a_report_is_as_short_as_its_ids_allow() -> None:
-    """One byte below 256 ids, two below 65 536, four above."""
-    for size, width in ((15, 1), (16, 1), (17, 2), (256, 2), (257, 4)):
+    """One byte up to 256 ids, two up to 65 536, three above."""
+    for size, width in ((15, 1), (16, 1), (17, 2), (256, 2), (257, 3)):
         mechanism = RandomizedResponse(plane(size, size), 1)
-        body = some(mechanism, 9).to_bytes().partition(b"\n")[2]
-        assert len(body) == 9 * width + 4
+        assert len(parts_of(some(mechanism, 9).to_bytes())[1]) == 9 * width
 
 
 def test_the_header_is_public_parameters_alone() -> None:
-    line = some(DiskArea(plane(5, 7), 3.5, radius=2)).to_bytes().split(b"\n")[0]
-    fields = json.loads(line)
+    chunk = some(DiskArea(plane(5, 7), 3.5, radius=2)).to_bytes()
+    fields, _ = parts_of(chunk)
     assert sorted(fields) == [
-        "bytes", "chunk", "devices", "fingerprint", "grid", "heathaze", "mechanism", "parameters", "reports", "unit",
-        "version",
+        "chunk", "devices", "fingerprint", "grid", "heathaze", "mechanism", "parameters", "reports", "unit",
     ]  # fmt: skip
     assert fields["parameters"] == {"epsilon": "7/2", "radius": 2, "shrink": True}
-    assert (fields["heathaze"], fields["version"], fields["reports"]) == ("reports", 2, 20)
+    assert (fields["heathaze"], fields["reports"]) == ("reports", 20)
+    assert chunk[:4] == b"HZR\x03"
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=repr)
+def test_a_single_report_is_short(mechanism: Estimator) -> None:
+    """Frame, header and checksum of one report: at most 130 bytes, where version 2 took 300."""
+    sent = some(mechanism, 1)
+    _, body = parts_of(sent.to_bytes())
+    assert len(sent.to_bytes()) - len(body) <= 130
+
+
+def test_the_dictionary_belongs_to_the_version() -> None:
+    """Another dictionary cannot read old headers: raise the version with it."""
+    assert (zlib.crc32(WORDS), FORMAT_VERSION) == (211045646, 3)
 
 
 def test_bytes_are_received_as_sent() -> None:
@@ -216,7 +239,7 @@ def test_fingerprints_tell_everything_apart() -> None:
 
 SENT = some(DiskArea(plane(5, 7), 3.5, radius=2), 40, devices=True)
 WHOLE = SENT.to_bytes()
-HEADER = WHOLE.index(b"\n") + 1
+HEADER = 10 + int.from_bytes(WHOLE[4:6], "little")
 
 
 def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
@@ -259,10 +282,14 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
 
 
 def test_a_header_nested_without_end_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "deep.reports"
-    path.write_bytes(b"[" * 60_000 + b"\n")
-    with pytest.raises(UnreadableData, match="holds no reports"):
-        Reports.load(path)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    header = packer.compress(b"[" * 60_000) + packer.flush()
+    text = b"HZR\x03" + len(header).to_bytes(2, "little") + bytes(4) + header
+    for content in (b'{"a":' * 10_000 + b"\n", text + zlib.crc32(text).to_bytes(4, "little")):
+        path = tmp_path / "deep.reports"
+        path.write_bytes(content)
+        with pytest.raises(UnreadableData, match=r"holds no reports|do not fit together"):
+            Reports.load(path)
 
 
 def test_empty_missing_and_directories_get_sentences(tmp_path: Path) -> None:
@@ -283,11 +310,9 @@ def test_empty_missing_and_directories_get_sentences(tmp_path: Path) -> None:
 
 def edited(path: Path, chunk: bytes, edit: Callable[[dict[str, Any]], Any], body: bytes | None = None) -> Path:
     """The chunk with other fields (and another body), its checksum made anew: what a hostile sender would do."""
-    line, _, rest = chunk.partition(b"\n")
-    fields = json.loads(line)
+    fields, old = parts_of(chunk)
     edit(fields)
-    text = json.dumps(fields).encode() + b"\n" + (rest[:-4] if body is None else body)
-    path.write_bytes(text + zlib.crc32(text).to_bytes(4, "little"))
+    path.write_bytes(frame_chunk(fields, old if body is None else body))
     return path
 
 
@@ -295,26 +320,48 @@ def test_the_editing_itself_breaks_nothing(tmp_path: Path) -> None:
     same(SENT, Reports.load(edited(tmp_path / "a.reports", WHOLE, dict.copy))[0])
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, -1, 10**6])
+@pytest.mark.parametrize("version", [0, 1, 2, 4, 255])
 def test_another_version_is_named(version: int, tmp_path: Path) -> None:
-    path = edited(tmp_path / "a.reports", WHOLE, lambda fields: fields.update(version=version))
-    with pytest.raises(UnreadableData, match=f"written in version {version} .* reads version 2"):
+    path = tmp_path / "a.reports"
+    path.write_bytes(frame_chunk(*parts_of(WHOLE), version))
+    with pytest.raises(UnreadableData, match=f"written in version {version} .* reads version 3"):
+        Reports.load(path)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("load", [Reports.load, Tally.load])
+def test_the_older_format_is_named(version: int, load: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Versions 1 and 2 began with a line of JSON."""
+    path = tmp_path / "old.reports"
+    path.write_bytes(b'{"heathaze":"reports","version":%d,"bytes":2}\n\x01\x02\x03\x04\x05\x06' % version)
+    with pytest.raises(UnreadableData, match=f"written in version {version} .* reads version 3"):
+        load(path)
+
+
+@pytest.mark.parametrize("header", [b"", b"\x03\x00", b"x" * 40, zlib.compress(b"{}"), None], ids=str)
+def test_headers_that_are_no_header_are_refused(header: bytes | None, tmp_path: Path) -> None:
+    """Damaged, without the dictionary, or a header that would fill the memory."""
+    if header is None:
+        packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+        header = packer.compress(b" " * 2**24) + packer.flush()
+    text = b"HZR\x03" + len(header).to_bytes(2, "little") + bytes(4) + header
+    path = tmp_path / "a.reports"
+    path.write_bytes(text + zlib.crc32(text).to_bytes(4, "little"))
+    with pytest.raises(UnreadableData, match="its parts do not fit together"):
+        Reports.load(path)
+
+
+def test_a_body_that_is_announced_but_missing_is_refused(tmp_path: Path) -> None:
+    """Four gigabytes that are not there are not even reserved."""
+    path = tmp_path / "a.reports"
+    path.write_bytes(WHOLE[:6] + b"\xff\xff\xff\xff" + WHOLE[10:])
+    with pytest.raises(UnreadableData, match="cut short"):
         Reports.load(path)
 
 
 EDITS: dict[str, dict[str, Any]] = {
     "kind": {"heathaze": "map"},
     "kind of list": {"heathaze": ["reports"]},
-    "version text": {"version": "2"},
-    "version true": {"version": True},
-    "version null": {"version": None},
-    "version fraction": {"version": 2.0},
-    "bytes text": {"bytes": "40"},
-    "bytes negative": {"bytes": -1},
-    "bytes absurd": {"bytes": 10**30},
-    "bytes of four gigabytes": {"bytes": 2**32},
-    "bytes too few": {"bytes": 10},
-    "bytes too many": {"bytes": 10**6},
     "reports text": {"reports": "40"},
     "reports negative": {"reports": -40},
     "reports too many": {"reports": 41},
@@ -418,7 +465,7 @@ def test_edited_grids_are_refused(name: str, tmp_path: Path) -> None:
         Reports.load(path)
 
 
-@pytest.mark.parametrize("field", sorted(json.loads(WHOLE[:HEADER])))
+@pytest.mark.parametrize("field", sorted(parts_of(WHOLE)[0]))
 def test_a_missing_field_is_refused(field: str, tmp_path: Path) -> None:
     path = edited(tmp_path / "edited.reports", WHOLE, lambda fields: fields.pop(field))
     with pytest.raises(UnreadableData, match=r"edited\.reports"):
@@ -428,7 +475,7 @@ def test_a_missing_field_is_refused(field: str, tmp_path: Path) -> None:
 def test_a_body_of_other_parameters_is_refused(tmp_path: Path) -> None:
     """Other parameters with their own fingerprint make another mechanism; its ids are as wide, and some do not fit."""
     other = RandomizedResponse(plane(5, 7), 3.5)
-    fields = json.loads(some(other, 40, devices=True).to_bytes().partition(b"\n")[0])
+    fields, _ = parts_of(some(other, 40, devices=True).to_bytes())
     path = edited(tmp_path / "edited.reports", WHOLE, lambda found: found.update(fields))
     with pytest.raises(UnreadableData):
         Reports.load(path)
@@ -447,7 +494,7 @@ def test_ids_out_of_range_are_refused(tmp_path: Path) -> None:
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    st.sampled_from(sorted(json.loads(WHOLE[:HEADER]))),
+    st.sampled_from(sorted(parts_of(WHOLE)[0])),
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),

@@ -59,6 +59,9 @@ def randomize(
     again: Annotated[
         bool, Option("--again", help="Send the report in --memory again: costs no budget, reads no position.")
     ] = False,
+    far: Annotated[
+        bool, Option("--far", help="On one person's device: report a position far outside the map as the nearest cell.")
+    ] = False,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace the output if it exists.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -94,7 +97,7 @@ def randomize(
         )
     else:
         budget = None if ledger is None else open_existing(ledger)
-        reports = Device(chosen, ledger=budget, memory=memory).randomize(found[0])
+        reports = Device(chosen, ledger=budget, memory=memory).randomize(found[0], far=far)
     _tell(reports, output, json=json, quiet=quiet)
 
 

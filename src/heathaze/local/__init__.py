@@ -5,6 +5,7 @@ from heathaze.local.disk_area import DiskArea
 from heathaze.local.estimate import estimate
 from heathaze.local.hybrid_uniform_exponential import HybridUniformExponential
 from heathaze.local.local_hashing import LocalHashing
+from heathaze.local.mixture import Mixture, default
 from heathaze.local.planar_laplace import PlanarLaplace
 from heathaze.local.randomized_response import RandomizedResponse
 from heathaze.local.reports import Reports
@@ -18,6 +19,7 @@ __all__ = [
     "DiskArea",
     "HybridUniformExponential",
     "LocalHashing",
+    "Mixture",
     "PlanarLaplace",
     "RandomizedResponse",
     "Reports",
@@ -25,6 +27,7 @@ __all__ = [
     "SubsetExponential",
     "Tally",
     "UnaryEncoding",
+    "default",
     "estimate",
     "randomize",
 ]

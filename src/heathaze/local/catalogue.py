@@ -14,6 +14,7 @@ from heathaze.local.disk_area import DiskArea
 from heathaze.local.hybrid_uniform_exponential import HybridUniformExponential
 from heathaze.local.local_hashing import LocalHashing
 from heathaze.local.mechanism import Estimator, fingerprint, fingerprint_of_text, parameter_names
+from heathaze.local.mixture import Mixture
 from heathaze.local.planar_laplace import PlanarLaplace
 from heathaze.local.randomized_response import RandomizedResponse
 from heathaze.local.square_wave import SquareWave2D
@@ -24,6 +25,7 @@ MECHANISMS = (
     DiskArea,
     HybridUniformExponential,
     LocalHashing,
+    Mixture,
     PlanarLaplace,
     RandomizedResponse,
     SquareWave2D,

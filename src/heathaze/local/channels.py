@@ -83,6 +83,9 @@ class Convolution:
         from scipy.fft import irfft2, rfft2
 
         lifted = density if self.scale is None else density * self.scale
+        if self.kernel.size == 1:
+            near = np.asarray(lifted * self.kernel)
+            return np.where(self.occurs > 0, near + self._bases * density.sum(), 0.0).ravel()
         blurred = irfft2(rfft2(lifted, self._padded) * self._spectrum, self._padded)
         top, left = self._corner
         near = blurred[top : top + self.occurs.shape[0], left : left + self.occurs.shape[1]]
@@ -94,6 +97,9 @@ class Convolution:
 
         placed = np.where(self.occurs > 0, ratio.reshape(self.occurs.shape), 0.0)
         everywhere = float((placed * self._bases).sum())
+        if self.kernel.size == 1:
+            own = placed * self.kernel
+            return np.asarray((own if self.scale is None else own * self.scale) + everywhere)
         top, left = self._corner
         if top or left:
             placed = np.pad(placed, ((top, 0), (left, 0)))
@@ -278,6 +284,61 @@ class Marginals:
         """Mr: one number for each row plus one number for each column."""
         down, across = np.split(ratio, [self.down.shape[1]])
         return np.asarray((self.down @ down)[:, None] + (self.across @ across)[None, :]) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """The channel of reports of which each goes through one of several channels, as a public coin decides.
+
+        Pr[outcome u of channel i | v] = shareᵢ · Prᵢ[u | v]
+
+    The outcomes of the first channel come before those of the second, and so on.
+
+    Args:
+        parts: The channels, on the same grid.
+        shares: The share of each channel in all counts; the shares sum to 1.
+
+    >>> coin = Matrix((1, 2), np.array([[0.9, 0.1], [0.2, 0.8]]))
+    >>> Stacked((coin, coin), (0.25, 0.75)).forward(np.array([[1.0, 0.0]])).round(3).tolist()
+    [0.225, 0.025, 0.675, 0.075]
+    """
+
+    parts: tuple[Channel, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the grid."""
+        return self.parts[0].shape
+
+    @property
+    def outcomes(self) -> int:
+        """The number of outcomes of all channels."""
+        return sum(part.outcomes for part in self.parts)
+
+    def forward(self, density: Floats) -> Floats:
+        """fᵀM: the probabilities of the outcomes of each channel, times its share."""
+        found = [share * part.forward(density) for part, share in zip(self.parts, self.shares, strict=True)]
+        return np.concatenate(found)
+
+    def backward(self, ratio: Floats) -> Floats:
+        """Mr: the sum over the channels, each times its share."""
+        pieces = np.split(ratio, np.cumsum([part.outcomes for part in self.parts])[:-1])
+        total = np.zeros(self.shape)
+        for part, share, piece in zip(self.parts, self.shares, pieces, strict=True):
+            total += share * part.backward(piece)
+        return total
+
+    def merged(self, factor: int) -> tuple[Stacked, Integers]:
+        """The same channels on a coarser grid; see :meth:`Convolution.merged`. Every channel must be a convolution."""
+        parts, outcome, before = [], [], 0
+        for part in self.parts:
+            assert isinstance(part, Convolution)
+            coarse, places = part.merged(factor)
+            parts.append(coarse)
+            outcome.append(before + places)
+            before += coarse.outcomes
+        return Stacked(tuple(parts), self.shares), np.concatenate(outcome)
 
 
 def membership_channel(shape: tuple[int, int], own: float, other: float) -> Convolution:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.domain.grid import Grid
 from heathaze.errors import BudgetExceeded, InvalidInput, UnreadableData
 from heathaze.files import replacing
 from heathaze.local.mechanism import Estimator, fingerprint, promise, warn_if_weak_report
@@ -88,6 +89,33 @@ def _numbers(points: npt.ArrayLike) -> Floats:
         raise InvalidInput("A position is not two numbers; give x and y, or longitude and latitude.") from None
 
 
+def _check_near(grid: Grid, x: float, y: float) -> None:
+    """Refuse a position that is swapped, or farther outside the map than the map is wide or high.
+
+    The error is shown on the device only, and it contains no coordinate.
+
+    Raises:
+        InvalidInput: The position is probably a mistake.
+    """
+
+    def beyond(value: float, side: tuple[float, float]) -> float:
+        """The distance from the map along one axis, as a multiple of the map's side."""
+        return max(side[0] - value, value - side[1], 0.0) / (side[1] - side[0])
+
+    outside = max(beyond(x, grid.x), beyond(y, grid.y))
+    first, second = ("longitude", "latitude") if grid.projection.is_geographic else ("x", "y")
+    if outside > 0 and max(beyond(y, grid.x), beyond(x, grid.y)) == 0:
+        raise InvalidInput(
+            f"{first.capitalize()} and {second} are probably swapped: the position lies outside the map, and lies on "
+            f"it if they are exchanged; give {first} first. Nothing was charged and nothing reported."
+        )
+    if outside > 1:
+        raise InvalidInput(
+            f"The position lies far outside the map; check that {first} comes first and that this is the right map. "
+            "Nothing was charged and nothing reported. To report the nearest cell of the map, give far=True, or --far."
+        )
+
+
 class Device:
     """One person's device. It randomises positions, pays for reports from the person's ledger, and keeps the last one.
 
@@ -121,15 +149,20 @@ class Device:
         self.ledger = ledger
         self.memory = None if memory is None else Path(memory)
 
-    def randomize(self, point: npt.ArrayLike, *, randomness: Randomness | None = None) -> Reports:
+    def randomize(self, point: npt.ArrayLike, *, far: bool = False, randomness: Randomness | None = None) -> Reports:
         """Report a position: check the position, charge the ledger, draw the report, and store it in the memory.
 
         The charge is on the disk before the report is drawn. A crash may waste budget, but never overspends it. A
         position outside the map counts as the nearest cell of the map. A device that stayed silent there would reveal
         that it is outside.
 
+        A position that is swapped, or farther outside than the map is wide or high, is probably a mistake, and is
+        refused. The error stays on the device. The missing report, however, may reveal that the person is far away:
+        a program that may run far from the map gives ``far=True``.
+
         Args:
             point: The position (x, y) in the grid's coordinates; longitude before latitude.
+            far: Whether a position far outside the map is reported as the nearest cell, too.
             randomness: Leave it out. ``Simulation(seed)`` is for tests; its reports are neither stored in the memory
                 nor saved.
 
@@ -137,7 +170,7 @@ class Device:
             One report.
 
         Raises:
-            InvalidInput: The position is not two finite numbers. Nothing was charged.
+            InvalidInput: The position is not two finite numbers, or far outside the map. Nothing was charged.
             UnreadableData: The memory is damaged. Nothing was charged.
             CannotWrite: The memory cannot be written. Nothing was charged.
             BudgetExceeded: The person's budget does not allow another report. Nothing was charged and nothing reported.
@@ -146,6 +179,8 @@ class Device:
         if position.shape != (2,):
             raise InvalidInput("A device reports one position at a time; give x and y, or longitude and latitude.")
         cells = _cells(self.mechanism, position)
+        if not far:
+            _check_near(self.mechanism.grid, *position.tolist())
         warn_if_weak_report(self.mechanism)
         remembered = self._remembered()
         if self.memory is not None:

@@ -17,7 +17,7 @@ from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.linear_map import Cost, MapProblem, SmoothMap, learn_prior, refine
-from heathaze.local.channels import Channel, Convolution
+from heathaze.local.channels import Channel, Convolution, Stacked
 from heathaze.local.expectation_maximisation import expectation_maximisation
 from heathaze.local.mechanism import promise, warn_if_weak_report
 from heathaze.local.reports import Reports
@@ -43,7 +43,7 @@ POLISH = 30
 KEPT = 0.7
 """Share of the reports to which trial maps are fitted while the prior is learned; the other reports score the fit."""
 
-_FALLS = (0.35, 0.45, 0.55, 0.65)
+_FALLS = (0.35, 0.45, 0.55, 0.65, 0.75)
 """Candidates for the factor by which detail shrinks from one level of the prior to the next finer level.
 
 Small factors suit smooth maps, and large factors suit maps with fine detail such as streets. The tallies choose one.
@@ -122,7 +122,7 @@ def smooth_map(channel: Channel, tallies: npt.ArrayLike) -> SmoothMap[Floats]:
     [[0.75, 0.25]]
     """
     counts = np.asarray(tallies, dtype=np.float64).ravel()
-    coarse, *finer = _from_coarse_to_fine(_Tallies(channel, counts))
+    coarse, *finer = _from_coarse_to_fine(Tallies(channel, counts))
     shape = coarse.channel.shape
     halves = [coarse.divided(Simulation(seed)) for seed in (0, 1)]
     trials = [([kept], rest.log_likelihood) for kept, rest in halves]
@@ -138,7 +138,7 @@ def smooth_map(channel: Channel, tallies: npt.ArrayLike) -> SmoothMap[Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tallies:
+class Tallies:
     """How often each outcome of a channel was reported: Poisson counts, with means proportional to probabilities."""
 
     channel: Channel
@@ -165,7 +165,7 @@ class _Tallies:
         found = np.flatnonzero(self.counts)
         return float((self.counts[found] * np.log(self.channel.forward(density)[found])).sum())
 
-    def repeated(self, density: Floats, randomness: Randomness) -> _Tallies:  # noqa: ARG002
+    def repeated(self, density: Floats, randomness: Randomness) -> Tallies:  # noqa: ARG002
         """Repeat the tallies with new sampling error: Poisson counts, by the inverse distribution function."""
         from scipy.special import ndtri, pdtrik
 
@@ -174,9 +174,9 @@ class _Tallies:
         uniforms, tallied = _inner(randomness, found.size), self.counts[found]
         few = np.ceil(np.maximum(pdtrik(uniforms, np.minimum(tallied, _MANY)), 0.0))
         counts[found] = np.where(tallied < _MANY, few, tallied + np.sqrt(tallied) * ndtri(uniforms))
-        return _Tallies(self.channel, counts)
+        return Tallies(self.channel, counts)
 
-    def divided(self, randomness: Randomness) -> tuple[_Tallies, _Tallies]:
+    def divided(self, randomness: Randomness) -> tuple[Tallies, Tallies]:
         """Divide the reports at random into two tallies; a report goes to the first with probability :data:`KEPT`."""
         from scipy.special import bdtrik, ndtri
 
@@ -186,17 +186,17 @@ class _Tallies:
         few = np.ceil(bdtrik(uniforms, np.minimum(tallied, _MANY), KEPT))
         many = np.round(KEPT * tallied + np.sqrt(KEPT * (1 - KEPT) * tallied) * ndtri(uniforms))
         kept[found] = np.clip(np.where(tallied < _MANY, few, many), 0.0, tallied)
-        return _Tallies(self.channel, kept), _Tallies(self.channel, self.counts - kept)
+        return Tallies(self.channel, kept), Tallies(self.channel, self.counts - kept)
 
 
-def _from_coarse_to_fine(tallies: _Tallies) -> list[_Tallies]:
+def _from_coarse_to_fine(tallies: Tallies) -> list[Tallies]:
     """The same tallies on ever finer grids: at most :data:`COARSE` cells on a side, then twice as many, and so on."""
     channel, views = tallies.channel, [tallies]
-    if isinstance(channel, Convolution):
+    if isinstance(channel, Convolution | Stacked):
         for power in range(1, max(0, math.ceil(math.log2(max(channel.shape) / COARSE))) + 1):
             merged, outcome = channel.merged(2**power)
             counts = np.bincount(outcome, tallies.counts, merged.outcomes)
-            views.append(_Tallies(merged, np.asarray(counts, dtype=np.float64)))
+            views.append(Tallies(merged, np.asarray(counts, dtype=np.float64)))
     return views[::-1]
 
 

@@ -21,8 +21,12 @@ import numpy.typing as npt
 from heathaze.local.channels import Channel
 from heathaze.types import Floats
 
-TOLERANCE = 1e-8
-"""EM stops when a step changes the log-likelihood by less than this fraction of the log-likelihood."""
+TOLERANCE = 0.01
+"""EM stops when a step raises the log-likelihood by less than this amount, in nats.
+
+The amount does not depend on the size of the log-likelihood, which grows with the number of outcomes even if most
+outcomes carry no information. Reports cannot tell maps apart whose log-likelihoods differ by so little.
+"""
 
 MOST_STEPS = 10_000
 
@@ -63,7 +67,7 @@ def expectation_maximisation(
         tallies: How often each outcome was reported.
         start: The density to start from; the uniform density if left out.
         steps: The largest number of steps.
-        tolerance: EM stops when a step changes the log-likelihood by less than this fraction of the log-likelihood.
+        tolerance: EM stops when a step changes the log-likelihood by less than this amount, in nats.
         smooth: Whether to smooth the density after every step by the kernel [1 2 1]⊗[1 2 1]/16 (EMS). EMS is not
             accelerated, and it does not reach the maximum of the likelihood.
         accelerate: Whether to extrapolate from two steps at a time (SQUAREM, Varadhan and Roland 2008, scheme S3). An
@@ -90,7 +94,7 @@ def expectation_maximisation(
         if smooth:
             density = _spread(density)
         # A leap counts as ``used`` steps, so the tolerance is multiplied by that number.
-        if abs(likelihood - last) <= tolerance * abs(likelihood) * used:
+        if abs(likelihood - last) <= tolerance * used:
             return EMFit(density, likelihood, taken, True)
         last = likelihood
     return EMFit(density, likelihood, taken, False)

@@ -61,8 +61,8 @@ class HybridUniformExponential(WindowMechanism):
 def best_radius(grid: Grid, epsilon: Number) -> int:
     """The number of rings for which a report is most informative, if all cells are equally likely.
 
-    The bound that :func:`heathaze.local.disk_area.best_radius` maximises is not suitable for rings: rings far beyond
-    the map raise the bound without adding information.
+    The bound that :func:`heathaze.local.disk_area.informative_radius` maximises is not suitable for rings: rings far
+    beyond the map raise the bound without adding information.
     """
     loss = parse_epsilon(epsilon)
     start = math.floor(paper_radius(grid, loss))

@@ -11,7 +11,7 @@ import numpy as np
 from heathaze.errors import TooLarge
 from heathaze.local._window import MAX_MATRIX
 from heathaze.local.channels import Channel, membership_channel
-from heathaze.local.mechanism import LocalMechanism, check_below, report_blocks
+from heathaze.local.mechanism import LocalMechanism, check_below
 from heathaze.local.weights import finest_low, floor_exp, largest_exponent
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers, Words
@@ -88,8 +88,7 @@ class LocalHashing(LocalMechanism):
 
         Here x is the index of the cell, g the number of buckets, and a and c come from the mixed seed.
         """
-        mixed = _mixed(seeds)
-        a, c = (mixed >> np.uint64(32)) % np.uint64(PRIME), (mixed & np.uint64(2**32 - 1)) % np.uint64(PRIME)
+        a, c = _factors(seeds)
         # x is below 2^24, so a·x + c is below 2^56. Since 2^31 = 1 modulo 2^31 − 1, the upper bits are added to the
         # lower.
         value = a * cells + c
@@ -105,24 +104,43 @@ class LocalHashing(LocalMechanism):
         return self.grid.cells
 
     def tally(self, reports: Integers) -> Integers:
-        """Count for each cell how many reports hold its bucket. Every cell is hashed for every report."""
+        """Count for each cell how many reports hold its bucket.
+
+        A device has no numba. It only ever tallies its own report, and hashes every cell.
+        """
         check_below(reports[:, 0], SEEDS)
         check_below(reports[:, 1], self.buckets)
+        try:
+            from heathaze.local._hash_counts import add_hits
+        except ImportError:
+            return self._tally_by_hashing(reports)
+        a, c = (part.astype(np.int64) for part in _factors(reports[:, 0].astype(np.uint64)))
+        # Bucket k holds the values from ⌈k · 2^31 / g⌉ to below ⌈(k + 1) · 2^31 / g⌉ that are less than 2^31 − 1.
+        low, high = (np.minimum(-((-(reports[:, 1] + k) * 2**31) // self.buckets), PRIME) for k in (0, 1))
+        counts = np.zeros(self.grid.cells, dtype=np.int64)
+        add_hits(a, (c - low) % PRIME, high - low, PRIME, counts)
+        return counts
+
+    def _tally_by_hashing(self, reports: Integers) -> Integers:
+        """The same counts as :meth:`tally`, by hashing every cell for every report."""
         everywhere = np.arange(self.grid.cells, dtype=np.uint64)
         counts = np.zeros(self.grid.cells, dtype=np.int64)
-        block = report_blocks(len(reports), self.grid.cells)
-        for start in block:
-            seeds, bucket = reports[start : start + block.step].astype(np.uint64).T
-            counts += (self._hash(seeds[:, None], everywhere) == bucket[:, None]).sum(axis=0)
+        for seed, bucket in reports.astype(np.uint64)[:, :, None]:
+            counts += self._hash(seed, everywhere) == bucket
         return counts
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The probabilities with which a report supports the true cell, and any other cell."""
+        low, high = self.weights
+        return high / (low * (self.buckets - 1) + high), 1 / self.buckets
 
     def channel(self) -> Channel:
         """The expected share of each cell in all counts.
 
         A cell other than the true cell is counted with probability 1/g.
         """
-        low, high = self.weights
-        return membership_channel(self.grid.shape, high / (low * (self.buckets - 1) + high), 1 / self.buckets)
+        return membership_channel(self.grid.shape, *self.support)
 
     def transition_matrix(self, seeds: Sequence[int] = range(16)) -> Floats:
         """Pr[report | true cell] as a matrix, for a few seeds; a matrix for all 2^32 seeds does not fit into memory.
@@ -145,6 +163,12 @@ class LocalHashing(LocalMechanism):
         for place, seed in enumerate(seeds):
             matrix[cells, place, self._hash(np.array([seed], dtype=np.uint64), cells.astype(np.uint64))] = high
         return matrix.reshape(self.grid.cells, -1) / (len(seeds) * (low * (self.buckets - 1) + high))
+
+
+def _factors(seeds: Words) -> tuple[Words, Words]:
+    """The factor a and the summand c of the hash function of each seed, modulo the prime."""
+    mixed = _mixed(seeds)
+    return (mixed >> np.uint64(32)) % np.uint64(PRIME), (mixed & np.uint64(2**32 - 1)) % np.uint64(PRIME)
 
 
 def _mixed(seeds: Words) -> Words:

@@ -24,7 +24,7 @@ from heathaze.privacy.loss import Number, PrivacyLoss, parse_epsilon, warn_if_we
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Floats, Integers
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Version of fingerprints and of the files of reports and tallies; raised when field names or the layout change."""
 
 

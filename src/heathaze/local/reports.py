@@ -1,23 +1,30 @@
 """Reports: the only data that leaves a device in the local model, and the file format of reports and tallies.
 
-A file is a sequence of chunks, so files can be joined: ``cat a.reports b.reports``. One chunk is a line of JSON, a body
-of bytes, and a checksum:
+A file is a sequence of chunks, so files can be joined: ``cat a.reports b.reports``. One chunk is:
 
-    {"heathaze": "reports", "version": 2, "bytes": 4000, …}\\n
-    4000 bytes
-    CRC-32 of the line and the body, 4 bytes, little-endian
-
-| field of the line | meaning |
+| bytes | contents |
 |---|---|
-| ``heathaze``, ``version``, ``bytes`` | ``reports`` or ``tally``, version of the format, length of the body |
+| 3 | the letters ``HZR`` |
+| 1 | version of the format |
+| 2, 4 | length of the header, length of the body |
+| … | the header: JSON, compressed by raw deflate with the preset dictionary :data:`WORDS` |
+| … | the body |
+| 4 | CRC-32 of everything before |
+
+Numbers are little-endian. The header of a single report takes about 70 bytes instead of 300, because the dictionary
+contains the names of all fields and mechanisms.
+
+| field of the header | meaning |
+|---|---|
+| ``heathaze`` | ``reports`` or ``tally`` |
 | ``mechanism``, ``parameters``, ``grid``, ``fingerprint`` | all public parameters, and 16 digits of their SHA-256 |
 | ``unit``, ``reports`` | what one report stands for (person or visit), number of reports |
 | ``devices`` | whether the body has device names; in a tally, the number of device names |
 | ``chunk`` | a random number that names the chunk; a tally has ``chunks``, the number of chunks it counted |
 
-The body of a chunk of reports holds the numbers of each report in 1, 2, 4 or 8 bytes per number, then 16 bytes for the
-name of each device. The body of a tally holds its counts, the device names and the names of the chunks, compressed by
-zlib.
+The body of a chunk of reports holds the numbers of each report in as few bytes as every number of the mechanism fits
+into, then 16 bytes for the name of each device. The body of a tally holds its counts, the device names and the names of
+the chunks, compressed by zlib.
 """
 
 from __future__ import annotations
@@ -26,6 +33,7 @@ import dataclasses
 import io
 import json
 import os
+import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -49,8 +57,19 @@ DEVICE = np.dtype([("first", "<u8"), ("second", "<u8")])
 
 Devices = npt.NDArray[Any]
 
-_LONGEST_LINE = 2**16
-_LONGEST_BODY = 2**32
+WORDS = (
+    b'"mechanism":"PlanarLaplace","cutoff":"SubsetExponential","size":"SquareWave2D","split":"budget""users"'
+    b'"UnaryEncoding""HybridUniformExponential""RandomizedResponse""LocalHashing""projection":"plane""web-mercator"'
+    b'{"heathaze":"tally","chunks":1,"mechanism":"DiskArea","parameters":{"epsilon":"7/2","radius":1,"shrink":false}'
+    b'{"heathaze":"reports","mechanism":"Mixture","parameters":{"epsilon":"5","radius":1,"hashing":"1/2","shrink":true}'
+    b',"grid":{"x":[0.0,1.0],"y":[0.0,1.0],"rows":64,"cols":64,"projection":"equirectangular"},"fingerprint":"'
+    b'","unit":"visit","unit":"person","reports":1,"devices":true,"devices":false,"chunk":1'
+)
+"""The preset dictionary of compressed headers. It is a part of the format: a change needs a new version."""
+
+_FRAME = struct.Struct("<3sBHI")
+_MAGIC = b"HZR"
+_LONGEST_HEADER = 2**16 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,7 +138,7 @@ class Reports:
                 "These reports were made with simulated randomness, which anyone can repeat; randomize again without "
                 "randomness=Simulation(…) to send them."
             )
-        body = self.values.astype(_kind(self.mechanism.limit)).tobytes()
+        body = _packed(self.values, self.mechanism.limit)
         if self.devices is not None:
             body += self.devices.astype(DEVICE).tobytes()
         fields = {"reports": len(self), "devices": self.devices is not None, "chunk": self.chunk}
@@ -176,21 +195,21 @@ def reports_from_chunk(source: object, fields: Mapping[str, Any], body: bytes) -
 
     Args:
         source: The origin of the chunk, such as the path of a file; errors name it.
-        fields: The fields of the chunk's line of JSON.
+        fields: The fields of the chunk's header.
         body: The bytes of the chunk's body.
 
     Raises:
         UnreadableData: Fields and body contradict each other.
     """
     mechanism = mechanism_from_dict(fields, source)
-    count, kind = fields.get("reports"), _kind(mechanism.limit)
+    count, width = fields.get("reports"), _width(mechanism.limit)
     with_devices, chunk = fields.get("devices"), fields.get("chunk")
     if type(count) is not int or count < 0 or type(with_devices) is not bool or type(chunk) is not int:
         raise damaged(source)
-    length = count * mechanism.numbers * kind.itemsize
+    length = count * mechanism.numbers * width
     if len(body) != length + (count * DEVICE.itemsize if with_devices else 0):
         raise damaged(source)
-    values = np.frombuffer(body[:length], kind).astype(np.int64).reshape(count, mechanism.numbers)
+    values = _unpacked(body[:length], width).reshape(count, mechanism.numbers)
     devices = np.frombuffer(body[length:], DEVICE) if with_devices else None
     try:
         return Reports(mechanism, values, Unit(fields["unit"]), devices, chunk=chunk)
@@ -198,32 +217,50 @@ def reports_from_chunk(source: object, fields: Mapping[str, Any], body: bytes) -
         raise damaged(source) from None
 
 
-def _kind(limit: int) -> np.dtype[Any]:
-    """The smallest unsigned type, of 1, 2, 4 or 8 bytes, that holds every number of a report below the limit."""
-    return np.dtype(next(kind for kind in ("|u1", "<u2", "<u4", "<u8") if limit <= 2 ** (8 * np.dtype(kind).itemsize)))
+def _width(limit: int) -> int:
+    """The number of bytes that every number below the limit fits into."""
+    return max(1, -(-(limit - 1).bit_length() // 8))
+
+
+def _packed(values: Integers, limit: int) -> bytes:
+    """The numbers of reports in as few bytes each as the limit needs, little-endian."""
+    return values.astype("<u8").reshape(-1, 1).view(np.uint8)[:, : _width(limit)].tobytes()
+
+
+def _unpacked(body: bytes, width: int) -> Integers:
+    """The inverse of :func:`_packed`. A number of 8 bytes may exceed 63 bits; it becomes negative and is refused."""
+    whole = np.zeros((len(body) // width, 8), dtype=np.uint8)
+    whole[:, :width] = np.frombuffer(body, np.uint8).reshape(-1, width)
+    return whole.view("<i8").ravel().astype(np.int64)
 
 
 # ── chunks of a file ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def pack_chunk(kind: str, mechanism: Estimator, unit: Unit, fields: Mapping[str, Any], body: bytes) -> bytes:
-    """Encode one chunk of a file of reports or tallies: the line of JSON, the body and the checksum.
+    """Encode one chunk of a file of reports or tallies: frame, header, body and checksum.
 
     Args:
         kind: ``reports`` or ``tally``.
         mechanism: The mechanism that made the reports.
         unit: What one report stands for.
-        fields: Further fields of the line of JSON.
-        body: The bytes of the body.
+        fields: Further fields of the header.
+        body: The bytes of the body, fewer than 2^32.
     """
-    head = {"heathaze": kind, "version": FORMAT_VERSION, "bytes": len(body), **mechanism_to_dict(mechanism)}
-    line = head | {"fingerprint": fingerprint(mechanism), "unit": unit.value, **fields}
-    text = json.dumps(line, allow_nan=False, separators=(",", ":")).encode() + b"\n" + body
+    described = {"heathaze": kind, **mechanism_to_dict(mechanism), "fingerprint": fingerprint(mechanism)}
+    return frame_chunk(described | {"unit": unit.value, **fields}, body)
+
+
+def frame_chunk(fields: Mapping[str, Any], body: bytes, version: int = FORMAT_VERSION) -> bytes:
+    """Encode a chunk from the fields of its header and its body."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=WORDS)
+    header = packer.compress(json.dumps(fields, separators=(",", ":")).encode()) + packer.flush()
+    text = _FRAME.pack(_MAGIC, version, len(header), len(body)) + header + body
     return text + zlib.crc32(text).to_bytes(4, "little")
 
 
 def unpack_chunks(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Read the chunks of a file of reports or tallies: for each chunk the fields of its line, and its body.
+    """Read the chunks of a file of reports or tallies: for each chunk the fields of its header, and its body.
 
     Raises:
         UnreadableData: The file does not exist, or a chunk is damaged, cut short or of another version.
@@ -239,36 +276,52 @@ def unpack_chunks(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
 
 def _unpack_stream(source: object, file: BinaryIO, size: int) -> Iterator[tuple[dict[str, Any], bytes]]:
     """Read the chunks of reports or tallies from an open stream of ``size`` bytes."""
-    found = False
-    while line := file.readline(_LONGEST_LINE):
-        yield _chunk(source, file, line, size)
-        found = True
-    if not found:
+    if size == 0:
         raise UnreadableData(f"{source} is empty; give a file with reports in it.")
+    while file.tell() < size:
+        yield _chunk(source, file, size)
 
 
-def _chunk(source: object, file: BinaryIO, line: bytes, size: int) -> tuple[dict[str, Any], bytes]:
-    try:
-        head = json.loads(line)
-        kind, version, length = head["heathaze"], head["version"], head["bytes"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise _no_reports(source) from None
-    if kind not in ("reports", "tally") or type(version) is not int or type(length) is not int:
+def _chunk(source: object, file: BinaryIO, size: int) -> tuple[dict[str, Any], bytes]:
+    frame = file.read(_FRAME.size)
+    version = _version(frame, file)
+    if version is None:
         raise _no_reports(source)
     if version != FORMAT_VERSION:
         raise UnreadableData(
             f"{source} is written in version {version} of the format of reports, and this Heathaze reads version "
             f"{FORMAT_VERSION}; use the same Heathaze on devices and server."
         )
-    if not 0 <= length <= _LONGEST_BODY:
-        raise UnreadableData(f"{source} says that its body has {length} bytes, which cannot be; it is damaged.")
-    # The size is checked first, because reading would reserve memory for all bytes that the line announces.
-    if size - file.tell() < length + 4:
+    # The size is checked first, because reading would reserve memory for all bytes that the frame announces.
+    if len(frame) < _FRAME.size or size - file.tell() < sum(_FRAME.unpack(frame)[2:]) + 4:
         raise UnreadableData(f"{source} is cut short: a part of its reports is missing; fetch it again.")
-    body, check = file.read(length), file.read(4)
-    if zlib.crc32(line + body).to_bytes(4, "little") != check:
+    header, body = (file.read(length) for length in _FRAME.unpack(frame)[2:])
+    if zlib.crc32(frame + header + body).to_bytes(4, "little") != file.read(4):
         raise UnreadableData(f"{source} is damaged: its checksum is wrong; fetch it again.")
-    return head, body
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS, zdict=WORDS)
+    try:
+        fields = json.loads(unpacker.decompress(header, _LONGEST_HEADER))
+        if not unpacker.eof or unpacker.unused_data or fields["heathaze"] not in ("reports", "tally"):
+            raise ValueError
+        return dict(fields), body
+    except (zlib.error, ValueError, LookupError, TypeError, RecursionError):
+        raise damaged(source) from None
+
+
+def _version(frame: bytes, file: BinaryIO) -> int | None:
+    """The version of the format in which a chunk is written; None if it is no chunk.
+
+    Versions 1 and 2 began with a line of JSON.
+    """
+    if frame.startswith(_MAGIC) and len(frame) > len(_MAGIC):
+        return frame[len(_MAGIC)]
+    if not frame.startswith(b"{"):
+        return None
+    try:
+        head = json.loads(frame + file.readline(_LONGEST_HEADER))
+        return head["version"] if head["heathaze"] in ("reports", "tally") and type(head["version"]) is int else None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
 
 
 def _no_reports(source: object) -> UnreadableData:

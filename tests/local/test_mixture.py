@@ -1,0 +1,137 @@
+"""The mixture: its coin is fair and public, its halves are the two mechanisms, and its map is better than either's."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from heathaze.datasets.cities import synthetic_city
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput
+from heathaze.local import DiskArea, LocalHashing, Mixture, Reports, Tally, default, estimate
+from heathaze.local.channels import Stacked
+from heathaze.local.disk_area import paper_radius
+from heathaze.local.estimate import smooth_map
+from heathaze.local.local_hashing import SEEDS
+from heathaze.local.mechanism import Estimator
+from heathaze.local.mixture import best_mixture
+from heathaze.metrics import similarity
+from heathaze.privacy.randomness import Simulation
+from tests.local.enumeration import assert_channel_is, draws, plane, worst_loss
+
+
+@pytest.mark.parametrize("share", ["1/3", "5/8", 0, 1])
+def test_the_coin_shows_its_share_whatever_the_cell_is(share: str | int) -> None:
+    """Within 5.3 standard errors, so that a false alarm has probability 1e-7."""
+    mechanism = Mixture(plane(5, 6), 1, radius=1, hashing=share)
+    for cell in (0, 17, 29):
+        hashed = int((draws(mechanism, cell, 40_000, seed=cell) >= mechanism.disc.outcomes).sum())
+        expected = float(Fraction(share))
+        assert abs(hashed - 40_000 * expected) <= 5.3 * math.sqrt(40_000 * expected * (1 - expected))
+
+
+def test_a_report_is_of_either_mechanism() -> None:
+    """The halves are drawn by the mechanisms themselves, so a split gives reports that each of them counts."""
+    mechanism = Mixture(plane(5, 6), 2, radius=1, hashing="1/2")
+    cells = np.arange(3000) % 30
+    discs, hashed = mechanism.split(mechanism.draw(cells, Simulation(1)))
+    assert len(discs) + len(hashed) == 3000
+    tallies = mechanism.tally(mechanism.draw(cells, Simulation(1)))
+    assert (tallies[: mechanism.disc.outcomes] == DiskArea(plane(5, 6), 2, radius=1).tally(discs)).all()
+    assert (tallies[mechanism.disc.outcomes :] == LocalHashing(plane(5, 6), 2).tally(hashed)).all()
+    assert mechanism.limit - 1 == mechanism.disc.outcomes + (SEEDS - 1) * mechanism.hash.buckets + 8 - 1
+
+
+def test_a_coin_that_looks_at_the_cell_would_leak() -> None:
+    """Two cells with shares 1/2 and 3/4: the loss is more than ε, and the enumeration sees it."""
+    fair, other = (Mixture(plane(1, 2), 1, radius=0, hashing=share).transition_matrix() for share in ("1/2", "3/4"))
+    assert worst_loss(fair) <= 1
+    assert worst_loss(np.vstack([fair[0], other[1]])) > 1.2
+
+
+def test_the_channel_is_both_channels() -> None:
+    """Counts of many reports of one cell, against the channel, within six standard errors."""
+    mechanism, count = Mixture(plane(4, 5), 2, radius=1, hashing="1/4"), 200_000
+    channel = mechanism.channel()
+    assert isinstance(channel, Stacked)
+    assert channel.outcomes == mechanism.outcomes
+    assert channel.backward(np.ones(channel.outcomes)) == pytest.approx(1)
+    one = np.zeros((4, 5))
+    one.flat[8] = 1
+    own, other = mechanism.hash.support
+    counts_of_a_report = 3 / 4 + (own + 19 * other) / 4
+    expected = channel.forward(one) * counts_of_a_report * count
+    tallies = mechanism.tally(draws(mechanism, 8, count))
+    assert (np.abs(tallies - expected) <= 6 * np.sqrt(expected)).all()
+    dense = np.vstack([channel.forward(row.reshape(4, 5)) for row in np.eye(20)])
+    assert_channel_is(channel, dense)
+
+
+def test_a_coarser_channel_is_exact_for_flat_squares() -> None:
+    channel = Mixture(plane(8, 12), 3, radius=2, hashing="1/2").channel()
+    assert isinstance(channel, Stacked)
+    coarse, outcome = channel.merged(2)
+    density = Simulation(1).uniforms(24).reshape(4, 6)
+    density /= density.sum()
+    fine = np.repeat(np.repeat(density, 2, axis=0), 2, axis=1) / 4
+    merged = np.bincount(outcome, channel.forward(fine), coarse.outcomes)
+    np.testing.assert_allclose(coarse.forward(density), merged, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, "2", "half", None, float("nan"), "1/0"])
+def test_shares_out_of_range_are_refused(share: object) -> None:
+    if share is not None:
+        with pytest.raises(InvalidInput, match="hashing is"):
+            Mixture(plane(4, 4), 1, hashing=share)  # type: ignore[arg-type]
+
+
+def test_reports_of_a_kind_that_never_occurs_are_refused() -> None:
+    for share, other in ((0, 1), (1, 0)):
+        mechanism, wrong = (Mixture(plane(4, 4), 1, radius=1, hashing=number) for number in (share, other))
+        with pytest.raises(InvalidInput, match="never makes"):
+            mechanism.tally(draws(wrong, 3, 10))
+    with pytest.raises(InvalidInput, match="outside 0"):
+        Mixture(plane(4, 4), 1).tally(np.array([[-1]]))
+
+
+def test_the_default_is_chosen_from_public_facts() -> None:
+    for side in (1, 2, 5, 15, 64, 256):
+        for epsilon in (0.1, 1, 3.5, 5, 9, 100):
+            grid = plane(side, side)
+            radius, share = best_mixture(grid, epsilon)
+            assert 0 <= radius <= paper_radius(grid, epsilon) + 1
+            assert 0 <= share <= 1
+            made = default(grid, epsilon)
+            assert (made.radius, made.hashing) == (radius, share)
+    assert best_mixture(plane(1, 1), 1) == (0, 0)
+    assert default(Grid.plane(x=(0, 1), y=(0, 1), size=64), 3.5, people=10**6) == Mixture(
+        Grid.plane(x=(0, 1), y=(0, 1), size=64), 3.5, people=10**6
+    )
+
+
+def counted(mechanism: Estimator, city: np.ndarray, people: int, seed: int) -> Tally:
+    source = Simulation(seed)
+    cells = np.minimum(np.searchsorted(np.cumsum(city.ravel()), source.uniforms(people)), city.size - 1)
+    return Tally.of(Reports(mechanism, mechanism.draw(cells, source), simulated=True))
+
+
+def test_a_map_of_both_is_better_than_of_discs_alone() -> None:
+    """A city of streets, 64 × 64 cells, 100,000 people, ε = 5: streets are one cell wide."""
+    city, grid = synthetic_city((64, 64), 2), plane(64, 64)
+    alike = []
+    for mechanism in (DiskArea(grid, 5), Mixture(grid, 5)):
+        fitted = smooth_map(mechanism.channel(), counted(mechanism, city, 100_000, 1).counts)
+        alike.append(similarity(city, fitted.density))
+    assert alike[1] > alike[0] + 0.05
+
+
+def test_a_release_says_how_it_was_made() -> None:
+    mechanism = Mixture(plane(6, 6), 3)
+    release = estimate(counted(mechanism, synthetic_city((6, 6), 0), 2_000, 1), draws=4)
+    assert release.provenance.mechanism == "Mixture"
+    assert release.provenance.parameters == mechanism.parameters()
+    assert release.knows_uncertainty
+    assert release.total == 2_000
