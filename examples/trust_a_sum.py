@@ -38,7 +38,7 @@ def main() -> None:
     survey = hz.distributed.simulate(survey, population, randomness=bits, dropout=0.05)
 
     coarse = hz.Grid.over(lon=CITY.x, lat=CITY.y, size=64)
-    reports = hz.local.randomize(hz.local.DiskArea(coarse, EPSILON), points, randomness=bits)
+    reports = hz.local.randomize(hz.local.default(coarse, EPSILON), points, randomness=bits)
     panels = [
         ("truth", hz.Density.from_mass(grid, counts.dense())),
         ("a curator is trusted", central.density),

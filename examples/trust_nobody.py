@@ -31,7 +31,7 @@ def main() -> None:
     central = hz.publish(hz.central.default(grid, EPSILON), counts, randomness=bits)
 
     # On the devices: each person randomises one position. Only the reports leave.
-    mechanism = hz.local.DiskArea(grid, EPSILON)
+    mechanism = hz.local.default(grid, EPSILON, people=PEOPLE)
     points = np.column_stack([people["lon"], people["lat"]])
     reports = hz.local.randomize(mechanism, points, randomness=bits)
 
@@ -39,15 +39,15 @@ def main() -> None:
     tally = hz.local.Tally.of(reports)
     local = hz.local.estimate(tally)
     likeliest = expectation_maximisation(mechanism.channel(), tally.counts)
-    raw = tally.counts.reshape(mechanism.window.frame)[
-        mechanism.radius : -mechanism.radius, mechanism.radius : -mechanism.radius
-    ]
+    # The first counts are those of discs: one for each cell of the map and of a margin around it.
+    discs, margin = mechanism.disc, mechanism.radius
+    raw = tally.counts[: discs.outcomes].reshape(discs.window.frame)[margin:-margin, margin:-margin]
     panels = [
         ("truth", hz.Density.from_mass(grid, counts.dense())),
         ("a curator is trusted", central.density),
         ("nobody is trusted", local.density),
-        ("the reports as they came", hz.Density.from_mass(grid, raw)),
-        ("converged EM (the paper)", hz.Density.from_mass(grid, likeliest.density)),
+        ("the reports of discs as they came", hz.Density.from_mass(grid, raw)),
+        ("converged EM", hz.Density.from_mass(grid, likeliest.density)),
     ]
     caption = f"The same {PEOPLE:,} synthetic people, one position each, ε = {EPSILON:g}."
     draw(panels[:3], caption=caption, path=FOLDER / "whom-to-trust.png")

@@ -32,14 +32,14 @@ def test_reports_then_a_map(heathaze: Heathaze, visits: Path) -> None:
     assert "300 reports" in said.out
     assert "trust: nobody" in said.out
     assert "any-two-positions" in said.out
-    # the id of one of 8 × 8 cells and their margin takes a byte; everything else about 100
-    assert 300 < len(Path("nyc.reports").read_bytes()) < 300 + 150
+    # a cell, or a seed and one of 56 buckets, takes five bytes; everything else about 100
+    assert 5 * 300 < len(Path("nyc.reports").read_bytes()) < 5 * 300 + 150
     made = heathaze("estimate", "nyc.reports", "--out", "nyc.npz", "--out", "nyc.html", "--out", "nyc.png")
     assert made.code == 0, made
     assert "300 reports counted" in made.out
     release = hz.load("nyc.npz")
     assert release.total == 300
-    assert release.provenance.mechanism == "DiskArea"
+    assert release.provenance.mechanism == "Mixture"
     assert release.knows_uncertainty
     shown = heathaze("show", "nyc.npz")
     assert "Reports: 300, each of one person" in shown.out
@@ -116,6 +116,16 @@ def test_one_position_outside_the_map_is_reported(heathaze: Heathaze, tmp_path: 
     assert "1 report" in said.out
 
 
+def test_a_device_refuses_a_position_that_is_probably_a_mistake(heathaze: Heathaze, tmp_path: Path) -> None:
+    (tmp_path / "me.csv").write_text("lon,lat\n40.75,-73.95\n", encoding="utf-8")
+    (tmp_path / "far.csv").write_text("lon,lat\n10.5,50.2\n", encoding="utf-8")
+    words = (*SMALL, "--memory", "me.memory", "--out", "me.reports")
+    assert "probably swapped" in heathaze("randomize", "me.csv", *words).err
+    assert "far outside the map" in heathaze("randomize", "far.csv", *words).err
+    assert not Path("me.reports").exists()
+    assert heathaze("randomize", "far.csv", *words, "--far").code == 0
+
+
 def test_nothing_good_is_an_error_and_no_map(heathaze: Heathaze) -> None:
     Path("bad.reports").write_bytes(b"nonsense")
     assert heathaze("estimate", "bad.reports", "--out", "map.npz").code == 1
@@ -151,6 +161,8 @@ BAD_WORDS = [
     (("--unit", "day"), "no unit 'day'"),
     (("--radius", "-1"), "radius is -1"),
     (("--mechanism", "local-hashing", "--radius", "2"), "--radius goes with"),
+    (("--mechanism", "disk-area", "--people", "100"), "--people goes with"),
+    (("--people", "0"), "people is 0"),
     (("--lon", "10", "11"), "No position lies inside"),
     (("--lat-column", "lon", "--lon-column", "lat"), "swapped"),
     (("--out", "nowhere/x.reports"), "nowhere"),
@@ -187,6 +199,7 @@ def test_one_cell(heathaze: Heathaze, visits: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "epsilon", "adjacency"),
     [
+        ("disk-area", 2, "any-two"),
         ("hybrid-uniform-exponential", 2, "any-two"),
         ("square-wave", 2, "any-two"),
         ("randomized-response", 2, "any-two"),

@@ -37,12 +37,13 @@ _MECHANISMS = {
         "spatial-decomposition": "every level in one round, with more budget for finer ones; for comparison",
     },
     "local": {
-        "disk-area": "the default, and the paper on the local model: a cell from a disc around the true one; --radius",
+        "mixture": "the default: disk-area or local-hashing, as a public coin decides; --radius, --people if known",
+        "disk-area": "the paper on the local model: a cell from a disc around the true one; --radius",
         "hybrid-uniform-exponential": "like disk-area, but less likely far away; --radius; for comparison",
         "square-wave": "row and column are randomised separately; for comparison",
         "randomized-response": "the true cell or any other; for few cells or a large epsilon",
         "unary-encoding": "one bit for every cell; large reports; a baseline",
-        "local-hashing": "a hash of the cell; slow to tally; a baseline",
+        "local-hashing": "a hash of the cell; a baseline",
         "planar-laplace": "epsilon per metre: hides the exact place, not the part of town",
         "subset-exponential": "epsilon per metre: a set of cells; for comparison",
     },
@@ -58,7 +59,7 @@ _MECHANISMS = {
 """The mechanisms of each model, with a phrase on their use. The page of each is ``heathaze/<model>/<name>.md``."""
 
 DEFAULT = "adaptive-tree"
-LOCAL_DEFAULT = "disk-area"
+LOCAL_DEFAULT = "mixture"
 
 _USED_BY = {
     "central": "is a central mechanism; use it with `heathaze publish`",
@@ -93,14 +94,20 @@ def build(
     return made
 
 
-def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | None) -> Estimator:
+def build_local(
+    name: str | None, grid: Grid, epsilon: float, *, radius: int | None, people: int | None
+) -> Estimator:
     """Build a local mechanism from its name and options on the command line."""
     from heathaze import local
 
     name = _find(name or LOCAL_DEFAULT, "local")
-    if radius is not None and name not in ("disk-area", "hybrid-uniform-exponential"):
-        raise InvalidInput(f"--radius goes with --mechanism disk-area or hybrid-uniform-exponential; {name} has none.")
-    made: Estimator = _made(local, name, grid, epsilon, radius=radius)
+    if radius is not None and name not in ("mixture", "disk-area", "hybrid-uniform-exponential"):
+        raise InvalidInput(
+            f"--radius goes with --mechanism mixture, disk-area or hybrid-uniform-exponential; {name} has none."
+        )
+    if people is not None and name != "mixture":
+        raise InvalidInput(f"--people goes with --mechanism mixture; {name} does not use it, so leave it out.")
+    made: Estimator = _made(local, name, grid, epsilon, radius=radius, people=people)
     return made
 
 

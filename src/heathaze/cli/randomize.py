@@ -48,7 +48,10 @@ def randomize(
         str | None, Option("--mechanism", help="See `heathaze mechanisms`.", show_default=LOCAL_DEFAULT)
     ] = None,
     radius: Annotated[
-        int | None, Option("--radius", help="Radius of the disc, in cells.", show_default="the most informative")
+        int | None, Option("--radius", help="Radius of the disc, in cells.", show_default="that of the best map")
+    ] = None,
+    people: Annotated[
+        int | None, Option("--people", help="Public guess of the number of people who report, for mixture.")
     ] = None,
     ledger: Annotated[
         Path | None, Option("--ledger", help="On one person's device: charge the person's own ledger.")
@@ -73,7 +76,8 @@ def randomize(
     """
     from heathaze.ingest.positions import positions
 
-    chosen = build_local(mechanism, common.grid_from(lon, lat, x, y, size, shape, projection), epsilon, radius=radius)
+    grid = common.grid_from(lon, lat, x, y, size, shape, projection)
+    chosen = build_local(mechanism, grid, epsilon, radius=radius, people=people)
     check_place(output, overwrite=overwrite, source=file)
     on_one_device = ledger is not None or memory is not None
     if again:
