@@ -4,7 +4,7 @@
     python papers/local_disk_area/price_of_trust.py --quick    a few points, in under 30 seconds; writes nothing
 
 Each person has one point, drawn from all check-ins, and every map is compared with the map of all check-ins. The
-curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.DiskArea`` and
+curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.default`` and
 ``hz.local.estimate``. Exits with 1 if a map from reports is better than the curator's map of the same people, or if a
 hundred times as many people do not improve the map.
 """
@@ -124,7 +124,7 @@ def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, floa
     curator = hz.publish(
         hz.central.default(grid, epsilon=trial.epsilon), counts, randomness=hz.Simulation(luck(CURATOR))
     )
-    mechanism = hz.local.DiskArea(grid, trial.epsilon)
+    mechanism = hz.local.default(grid, trial.epsilon, people=trial.people)
     reports = hz.local.randomize(mechanism, points[chosen], randomness=hz.Simulation(luck(NOBODY)))
     maps = {
         NO_PRIVACY: raw.reshape(grid.shape),

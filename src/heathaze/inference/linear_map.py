@@ -34,6 +34,9 @@ from heathaze.types import Floats
 HEIGHT = 8.0
 """Height of the prior's coarsest surface: one quarter of the map may hold thousands of times as much as another."""
 
+MEMORY = 8
+"""The number of earlier steps from which L-BFGS estimates the curvature. More steps converge sooner and cost more."""
+
 Cost = Callable[[Floats], tuple[float, Floats]]
 """A function that returns the value and the gradient of a cost."""
 
@@ -59,10 +62,17 @@ class Measurements(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MapProblem:
-    """The problem of finding the most probable density for some measurements under a prior."""
+    """The problem of finding the most probable density for some measurements under a prior.
+
+    Args:
+        parts: The measurements.
+        prior: The prior of the density.
+        memory: How many earlier steps the minimisation remembers.
+    """
 
     parts: Sequence[Measurements]
     prior: LogPyramid
+    memory: int = MEMORY
 
     def solve(self, start: Floats, *, steps: int, repeats: int = 1, mean: Floats | None = None) -> Floats:
         """Find the knots z of the most probable log-density: minimise  misfit(f(z)) + ½ |z − mean|².
@@ -92,7 +102,7 @@ class MapProblem:
                     slope += pull
                 return value, away + self.prior.adjoint(density * (slope - (density * slope).sum()))
 
-            knots = minimise(cost, knots, steps=steps)
+            knots = minimise(cost, knots, steps=steps, memory=self.memory)
         return knots
 
 
@@ -132,7 +142,8 @@ class SmoothMap(Generic[DensityT]):
     def _draw(self, randomness: Randomness) -> Floats:
         prior = self.problem.prior
         density = prior.density(self.knots)
-        again = MapProblem([part.repeated(density, randomness) for part in self.problem.parts], prior)
+        fresh = [part.repeated(density, randomness) for part in self.problem.parts]
+        again = MapProblem(fresh, prior, self.problem.memory)
         mean = self.normals(randomness, prior.size)
         return prior.density(again.solve(self.knots, mean=mean, steps=self.steps))
 
@@ -144,6 +155,7 @@ def learn_prior(
     *,
     steps: int,
     repeats: int = 1,
+    memory: int = MEMORY,
 ) -> LogPyramid:
     """Learn the prior of a map by cross-validation: one part of the measurements should predict the other part best.
 
@@ -153,6 +165,7 @@ def learn_prior(
         trials: Pairs of measurements to fit, and a function that scores the fitted density by the other measurements.
         steps: As in :meth:`MapProblem.solve`.
         repeats: As in :meth:`MapProblem.solve`.
+        memory: As in :class:`MapProblem`.
 
     Returns:
         The prior with the highest sum of scores.
@@ -161,7 +174,7 @@ def learn_prior(
     def score(prior: LogPyramid) -> float:
         total = 0.0
         for parts, judge in trials:
-            knots = MapProblem(parts, prior).solve(np.zeros(prior.size), steps=steps, repeats=repeats)
+            knots = MapProblem(parts, prior, memory).solve(np.zeros(prior.size), steps=steps, repeats=repeats)
             total += judge(prior.density(knots))
         return total
 
@@ -190,14 +203,11 @@ def refine(
 
 # ── minimising a smooth function of many numbers ────────────────────────────────────────────────────────────────────
 
-_MEMORY = 8
-"""The number of earlier steps from which L-BFGS estimates the curvature."""
-
 _ENOUGH = 1e-4
 """A step must lower the cost by at least this fraction of the decrease that the gradient predicts (Armijo)."""
 
 
-def minimise(cost: Cost, start: Floats, *, steps: int, tolerance: float = 1e-10) -> Floats:
+def minimise(cost: Cost, start: Floats, *, steps: int, tolerance: float = 1e-10, memory: int = MEMORY) -> Floats:
     """Minimise a smooth function by limited-memory BFGS (Nocedal 1980).
 
     scipy has the same method, but computes inner products in several BLAS threads. On a busy machine these threads wait
@@ -208,6 +218,7 @@ def minimise(cost: Cost, start: Floats, *, steps: int, tolerance: float = 1e-10)
         start: The starting point.
         steps: The most steps.
         tolerance: Stop if a step lowers the value by less than this fraction of the value.
+        memory: How many earlier steps to remember.
 
     Returns:
         The point with the lowest value that was found.
@@ -217,7 +228,7 @@ def minimise(cost: Cost, start: Floats, *, steps: int, tolerance: float = 1e-10)
     """
     here = start
     value, slope = cost(here)
-    earlier: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
+    earlier: deque[tuple[Floats, Floats, float]] = deque(maxlen=memory)
     for _ in range(steps):
         direction = -_bent(slope, earlier)
         steep = _inner(direction, slope)
