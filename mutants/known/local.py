@@ -10,6 +10,7 @@ SUBSETS = "src/heathaze/local/subset_exponential.py"
 PLANAR = "src/heathaze/local/planar_laplace.py"
 BITS = "src/heathaze/local/unary_encoding.py"
 HASHES = "src/heathaze/local/local_hashing.py"
+MIXTURE = "src/heathaze/local/mixture.py"
 WAVE = "src/heathaze/local/square_wave.py"
 MECHANISM = "src/heathaze/local/mechanism.py"
 DOOR = "src/heathaze/privacy/door.py"
@@ -122,6 +123,23 @@ BUGS = (
         "        return low, floor_exp(low, exponent)\n",
         "        return low, 2 * floor_exp(low, exponent)\n",
         "tests/local/test_categorical.py::test_buckets_betray_no_more_than_epsilon",
+    ),
+    Bug(
+        "coin-looks-at-the-cell",
+        "The coin of a mixture does not depend on the position.",
+        MIXTURE,
+        "coin = randomness.below(self.hashing.denominator, len(cells)) < np.uint64(self.hashing.numerator)",
+        "coin = (randomness.below(self.hashing.denominator, len(cells)) + cells.astype(np.uint64) % np.uint64(2)) < "
+        "np.uint64(self.hashing.numerator)",
+        "tests/local/test_mixture.py::test_the_coin_shows_its_share_whatever_the_cell_is",
+    ),
+    Bug(
+        "far-position-is-charged",
+        "A position that is probably a mistake is refused before anything is charged.",
+        DEVICE,
+        "            _check_near(self.mechanism.grid, *position.tolist())\n",
+        "            pass\n",
+        "tests/local/test_device.py::test_a_position_that_is_probably_a_mistake_is_refused",
     ),
     # ── draws ───────────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(

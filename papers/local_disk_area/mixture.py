@@ -1,6 +1,7 @@
 """Compare maps from local reports: discs of the paper's radius, and the default mixture.
 
     python papers/local_disk_area/mixture.py            writes mixture.json
+    python papers/local_disk_area/mixture.py --cities   synthetic cities instead of real data; writes nothing
     python papers/local_disk_area/mixture.py --quick    two runs on a synthetic data set; writes nothing
 
 All maps are estimated by ``hz.local.estimate`` from reports with the same ε of the same people. For each data set, grid
@@ -30,6 +31,7 @@ from harness.data import seed_of
 from sources import people, present, truth
 
 import heathaze as hz
+from heathaze.datasets.cities import synthetic_city
 from heathaze.local.disk_area import paper_radius
 
 HERE = Path(__file__).resolve().parent
@@ -45,9 +47,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="two runs on a synthetic data set; nothing is written")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--cities", action="store_true", help="five kinds of synthetic cities; nothing is written")
     chosen = parser.parse_args(arguments)
     config = tomllib.loads((HERE / "config.toml").read_text(encoding="utf-8"))
     sources = ["normal"] if chosen.quick else [name for name in REAL if present(name, config)]
+    if chosen.cities:
+        sources = [f"city {number}" for number in range(5)]
     rows: dict[str, dict[str, dict[str, float]]] = {}
     for source in sources:
         for size in (15,) if chosen.quick else (15, 64):
@@ -65,11 +70,11 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{source}, d = {size}, ε = {epsilon:g}")
                 for name, values in means.items():
                     print(f"  {name:27}" + "  ".join(f"{key} {value:.4f}" for key, value in values.items()), flush=True)
-    if not chosen.quick:
+    if not chosen.quick and not chosen.cities:
         text = json.dumps({"runs": chosen.runs, "means": rows}, ensure_ascii=False, indent=1)
         (HERE / "mixture.json").write_text(text + "\n", encoding="utf-8")
         print("wrote mixture.json")
-    missed = [] if chosen.quick else list(_missed(rows))
+    missed = [] if chosen.quick or chosen.cities else list(_missed(rows))
     for sentence in missed:
         print(sentence, file=sys.stderr)
     return 1 if missed else 0
@@ -86,7 +91,10 @@ def _missed(rows: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[str]:
 
 
 def _trial(config: Mapping[str, Any], source: str, size: int, epsilon: float, run: int) -> dict[str, dict[str, float]]:
-    shares = truth(source, run, size, config)
+    if source.startswith("city"):
+        shares = synthetic_city((size, size), int(source.split()[1]) + 5 * run)
+    else:
+        shares = truth(source, run, size, config)
     count = config["protocol"]["estimator_reports"]
     cells = people(shares, count, seed_of("people", source, run, size))
     luck = hz.Simulation(seed_of("mixture", source, run, size, epsilon))

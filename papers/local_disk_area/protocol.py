@@ -78,14 +78,23 @@ def likeliest(mechanism: Any, tallies: np.ndarray) -> np.ndarray:
     """The paper's estimate of the map: EM until the likelihood hardly rises."""
     channel = mechanism.channel()
     if not isinstance(channel, Marginals):
-        return expectation_maximisation(channel, tallies).density
+        return expectation_maximisation(channel, tallies, tolerance=_tolerance(tallies)).density
     # Different people reported rows and columns, so only the two marginal distributions can be estimated.
     parts = np.split(tallies, [channel.down.shape[1]])
     down, across = (
-        expectation_maximisation(Matrix((len(matrix), 1), matrix), part).density[:, 0]
+        expectation_maximisation(Matrix((len(matrix), 1), matrix), part, tolerance=_tolerance(part)).density[:, 0]
         for matrix, part in zip((channel.down, channel.across), parts, strict=True)
     )
     return np.outer(down, across)
+
+
+def _tolerance(tallies: np.ndarray) -> float:
+    """When EM stops, in nats: 1e-8 of the log-likelihood, as in the independent implementation (errata E1-13).
+
+    The largest possible log-likelihood of the tallies, Σ n log(n / Σ n), stands for the log-likelihood.
+    """
+    seen = tallies[tallies > 0]
+    return float(-1e-8 * (seen * np.log(seen / seen.sum())).sum())
 
 
 def estimated(name: str, mechanism: Any, tallies: np.ndarray, steps: int) -> np.ndarray:
@@ -94,11 +103,11 @@ def estimated(name: str, mechanism: Any, tallies: np.ndarray, steps: int) -> np.
     match name:
         case "EM":
             # Plain EM steps, as in the independent implementation; accelerated steps go further and overfit more.
-            return expectation_maximisation(channel, tallies, accelerate=False).density
+            return expectation_maximisation(channel, tallies, tolerance=_tolerance(tallies), accelerate=False).density
         case "EM, 60 steps":
             return expectation_maximisation(channel, tallies, steps=steps, tolerance=0.0, accelerate=False).density
         case "EMS":
-            return expectation_maximisation(channel, tallies, smooth=True).density
+            return expectation_maximisation(channel, tallies, tolerance=_tolerance(tallies), smooth=True).density
     return smooth_map(channel, tallies).density
 
 

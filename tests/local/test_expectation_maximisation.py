@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from heathaze.local.channels import Channel, Matrix
 from heathaze.local.disk_area import DiskArea
 from heathaze.local.expectation_maximisation import _Stepper, expectation_maximisation
+from heathaze.local.local_hashing import LocalHashing
 from heathaze.local.square_wave import SquareWave2D
 from heathaze.privacy.randomness import Simulation
 from tests.local.enumeration import plane
@@ -119,6 +120,31 @@ def test_smoothing_of_a_spike_is_the_mask() -> None:
         spike[row, col] = 1
         found = expectation_maximisation(nothing_learned, [10], start=spike, steps=1, smooth=True)
         np.testing.assert_allclose(found.density, wanted, rtol=0, atol=1e-15)
+
+
+def test_two_steps_are_not_called_converged() -> None:
+    """Hashing on 64 × 64 cells: the log-likelihood is large and a plain step changes it by a hundred-millionth."""
+    mechanism = LocalHashing(plane(64, 64), 3.5)
+    cells = np.repeat([100, 2000, 4000], 7_000)
+    tallies, channel = mechanism.tally(mechanism.draw(cells, Simulation(1))), mechanism.channel()
+    walking = expectation_maximisation(channel, tallies, accelerate=False, steps=200)
+    assert (walking.steps, walking.converged) == (200, False)
+    leaping = expectation_maximisation(channel, tallies)
+    assert leaping.converged
+    assert leaping.log_likelihood > walking.log_likelihood
+    assert leaping.density.ravel()[[100, 2000, 4000]].sum() > 0.5
+
+
+def test_outcomes_without_information_do_not_change_when_it_stops() -> None:
+    """Dividing each outcome by a coin makes the log-likelihood much larger in size, and nothing else."""
+    plain = Matrix((1, 3), np.array([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.2, 0.7]]))
+    wide = Matrix((1, 3), np.repeat(plain.matrix, 64, axis=1) / 64)
+    counts = np.array([640, 1280, 6400])
+    first = expectation_maximisation(plain, counts, accelerate=False)
+    second = expectation_maximisation(wide, np.repeat(counts / 64, 64), accelerate=False)
+    assert first.steps == second.steps > 5
+    assert abs(second.log_likelihood) > 3 * abs(first.log_likelihood)
+    np.testing.assert_allclose(first.density, second.density, rtol=1e-9)
 
 
 def test_nothing_tallied_leaves_the_start() -> None:

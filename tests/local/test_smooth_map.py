@@ -13,7 +13,7 @@ from heathaze.domain.quadtree import interleave
 from heathaze.inference.log_pyramid import LogPyramid
 from heathaze.local import DiskArea, RandomizedResponse, Reports, SquareWave2D, Tally, estimate
 from heathaze.local.channels import Matrix
-from heathaze.local.estimate import _FALLS, COARSE, smooth_map
+from heathaze.local.estimate import _FALLS, COARSE, WIDENING, smooth_map, widened
 from heathaze.local.expectation_maximisation import expectation_maximisation
 from heathaze.metrics import emd, similarity
 from heathaze.privacy.randomness import Simulation
@@ -211,6 +211,19 @@ def test_draws_are_densities_and_repeat() -> None:
     assert len(np.unique(first[:, 0, 0])) == 4
     others = np.stack(list(found.draws(4, Simulation(9))))
     assert not (first == others).any()
+
+
+def test_maps_are_moved_away_from_the_estimate() -> None:
+    """By a stated factor, on the coarse grid too, and they stay shares."""
+    mechanism = DiskArea(plane(80, 70), 5)
+    found = smooth_map(mechanism.channel(), tally_of(mechanism, synthetic_city((80, 70), 1), 5_000, 1).counts)
+    drawn, moved = np.stack(list(found.draws(3))), widened(found, 3)
+    assert moved.shape == drawn.shape == (3, 40, 35)
+    np.testing.assert_allclose(moved.sum(axis=(1, 2)), 1, rtol=1e-12)
+    centre = found.density.reshape(40, 2, 35, 2).sum(axis=(1, 3))
+    expected = np.maximum(centre + WIDENING * (drawn - centre), 0)
+    np.testing.assert_allclose(moved, expected / expected.sum(axis=(1, 2), keepdims=True), rtol=1e-12)
+    assert (moved >= 0).all()
 
 
 def test_more_reports_leave_less_doubt() -> None:

@@ -47,6 +47,13 @@ With too few steps a drawn map keeps noise of the prior that the reports rule ou
 times as uncertain as they are.
 """
 
+WIDENING = 1.3
+"""Drawn maps are moved away from the estimate by this factor, in addition to the factor 1.2 of all drawn maps.
+
+Real maps have more spikes than the prior expects. The factor was set on synthetic cities, where about 90 % of the 90 %
+intervals of cells and boxes should hold (``python papers/local_disk_area/mixture.py --cities``).
+"""
+
 POLISH = 30
 """Number of expectation maximisation (EM) steps after the fit with the prior."""
 
@@ -106,9 +113,27 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
         simulated=tally.simulated,
     )
     density = Density.from_mass(grid, fitted.density)
-    drawn = DrawnMaps.of(grid, np.stack(list(fitted.draws(draws))), fitted.prior) if draws else None
+    drawn = DrawnMaps.of(grid, widened(fitted, draws), fitted.prior) if draws else None
     found = Estimate(density, float(tally.reports), drawn=drawn)
     return Release(found, promise(mechanism, tally.unit), provenance)
+
+
+def widened(fitted: SmoothMap[Floats], draws: int) -> Floats:
+    """Draw maps from the posterior, and move each away from the estimate by :data:`WIDENING`.
+
+    Args:
+        fitted: The fitted map.
+        draws: The number of maps.
+
+    Returns:
+        The maps (count × rows × columns of the coarse grid), each summing to 1.
+    """
+    shares = np.stack(list(fitted.draws(draws)))
+    factor = 2 ** round(math.log2(max(fitted.density.shape) / max(shares.shape[1:])))
+    rows, cols = (np.arange(0, side, factor) for side in fitted.density.shape)
+    centre = np.add.reduceat(np.add.reduceat(fitted.density, rows, axis=0), cols, axis=1)
+    moved = np.maximum(centre + WIDENING * (shares - centre), 0.0)
+    return np.asarray(moved / moved.sum(axis=(1, 2), keepdims=True))
 
 
 def smooth_map(channel: Channel, tallies: npt.ArrayLike) -> SmoothMap[Floats]:
