@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from heathaze.datasets.cities import synthetic_city
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local import DiskArea, LocalHashing, Mixture, Reports, Tally, default, estimate
 from heathaze.local.channels import Stacked
-from heathaze.local.disk_area import paper_radius
+from heathaze.local.disk_area import informative_radius, paper_radius
 from heathaze.local.estimate import smooth_map
 from heathaze.local.local_hashing import SEEDS
 from heathaze.local.mechanism import Estimator
@@ -119,13 +121,26 @@ def counted(mechanism: Estimator, city: np.ndarray, people: int, seed: int) -> T
 
 
 def test_a_map_of_both_is_better_than_of_discs_alone() -> None:
-    """A city of streets, 64 × 64 cells, 100,000 people, ε = 5: streets are one cell wide."""
+    """A city of streets one cell wide, 64 × 64 cells, 100,000 people, ε = 5; discs have the most informative radius."""
     city, grid = synthetic_city((64, 64), 2), plane(64, 64)
     alike = []
-    for mechanism in (DiskArea(grid, 5), Mixture(grid, 5)):
+    for mechanism in (DiskArea(grid, 5, radius=informative_radius(grid, 5)), Mixture(grid, 5)):
         fitted = smooth_map(mechanism.channel(), counted(mechanism, city, 100_000, 1).counts)
         alike.append(similarity(city, fitted.density))
     assert alike[1] > alike[0] + 0.05
+
+
+def test_a_tally_that_no_reports_make_is_refused(tmp_path: Path) -> None:
+    mechanism = Mixture(plane(6, 6), 1, radius=2, hashing="1/2")
+    good = replace(counted(mechanism, synthetic_city((6, 6), 0), 50, 1), simulated=False)
+    assert (Tally.load(good.save(tmp_path / "good.tally")).counts == good.counts).all()
+    discs = int(good.counts[: mechanism.disc.outcomes].sum())
+    corner, cell = good.counts.copy(), good.counts.copy()
+    corner[0] += 1  # the corner of the frame is outside of every disc
+    cell[-1] = 50 - discs + 1  # more than there are hashed reports
+    for number, counts in enumerate((corner, cell)):
+        with pytest.raises(UnreadableData, match="do not fit together"):
+            Tally.load(replace(good, counts=counts).save(tmp_path / f"{number}.tally"))
 
 
 def test_a_release_says_how_it_was_made() -> None:

@@ -15,6 +15,7 @@ from heathaze.errors import InvalidInput, SimulatedRelease, UnreadableData
 from heathaze.files import replacing
 from heathaze.local.catalogue import damaged, mechanism_from_dict
 from heathaze.local.mechanism import Estimator, WindowMechanism, fingerprint
+from heathaze.local.mixture import Mixture
 from heathaze.local.reports import DEVICE, Devices, Reports, pack_chunk, reports_from_chunk, unpack_chunks
 from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers, Words
@@ -180,10 +181,22 @@ def _from_chunk(source: Path, fields: Mapping[str, Any], body: bytes) -> Tally:
     counted = np.unique(np.frombuffer(block[ends[1] :], "<u8").astype(np.uint64))
     if (counts < 0).any() or (counts > reports).any() or len(names) < devices or len(counted) < chunks:
         raise damaged(source)
-    # A report of a window mechanism adds 1 to one outcome, and that outcome must be possible.
-    if isinstance(mechanism, WindowMechanism) and counts[mechanism.window.outputs].sum() != reports:
+    if not _possible(mechanism, counts, reports):
         raise damaged(source)
     return Tally(mechanism, counts, reports, unit, names, counted)
+
+
+def _possible(mechanism: Estimator, counts: Integers, reports: int) -> bool:
+    """Whether so many reports of a mechanism can have these counts."""
+    if isinstance(mechanism, WindowMechanism):  # a report adds 1 to one outcome, and that outcome must be possible
+        return int(counts[mechanism.window.outputs].sum()) == reports
+    if isinstance(
+        mechanism, Mixture
+    ):  # a report of a disc adds 1 to one outcome, a hashed report at most 1 to each cell
+        discs, hashes = np.split(counts, [mechanism.disc.outcomes])
+        number = int(discs.sum())
+        return _possible(mechanism.disc, discs, number) and bool((hashes <= reports - number).all())
+    return True
 
 
 def _check_alike(first: Tally, more: Tally) -> None:
