@@ -4,8 +4,8 @@
     python papers/local_disk_area/price_of_trust.py --quick    a few points, in under 30 seconds; writes nothing
 
 Each person has one point, drawn from all check-ins, and every map is compared with the map of all check-ins. The
-curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.default`` and
-``hz.local.estimate``. Exits with 1 if a map from reports is better than the curator's map of the same people, or if a
+curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.DiskArea`` with
+the most informative radius and ``hz.local.estimate``. Exits with 1 if a map from reports is better than the curator's map of the same people, or if a
 hundred times as many people do not improve the map.
 """
 
@@ -28,6 +28,7 @@ import numpy as np
 import heathaze as hz
 from heathaze.datasets import city
 from heathaze.datasets.city import CITY
+from heathaze.local.disk_area import informative_radius
 from heathaze.privacy.guarantee import Unit
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
@@ -124,7 +125,7 @@ def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, floa
     curator = hz.publish(
         hz.central.default(grid, epsilon=trial.epsilon), counts, randomness=hz.Simulation(luck(CURATOR))
     )
-    mechanism = hz.local.default(grid, trial.epsilon, people=trial.people)
+    mechanism = hz.local.DiskArea(grid, trial.epsilon, radius=informative_radius(grid, trial.epsilon))
     reports = hz.local.randomize(mechanism, points[chosen], randomness=hz.Simulation(luck(NOBODY)))
     maps = {
         NO_PRIVACY: raw.reshape(grid.shape),
