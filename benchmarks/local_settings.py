@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from heathaze.datasets.cities import synthetic_city
+from heathaze.datasets.city import synthetic_city
 from heathaze.domain.grid import Grid
 from heathaze.inference.linear_map import HEIGHT, MapProblem
 from heathaze.inference.log_pyramid import LogPyramid

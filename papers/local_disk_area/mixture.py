@@ -31,7 +31,7 @@ from harness.data import seed_of
 from sources import people, present, truth
 
 import heathaze as hz
-from heathaze.datasets.cities import synthetic_city
+from heathaze.datasets.city import synthetic_city
 from heathaze.local.disk_area import paper_radius
 
 HERE = Path(__file__).resolve().parent

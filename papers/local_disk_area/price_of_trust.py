@@ -4,9 +4,9 @@
     python papers/local_disk_area/price_of_trust.py --quick    a few points, in under 30 seconds; writes nothing
 
 Each person has one point, drawn from all check-ins, and every map is compared with the map of all check-ins. The
-curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.DiskArea`` with
-the most informative radius and ``hz.local.estimate``. Exits with 1 if a map from reports is better than the curator's map of the same people, or if a
-hundred times as many people do not improve the map.
+curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.DiskArea`` with the most informative
+radius and ``hz.local.estimate``. Exits with 1 if a map from reports is better than the curator's map of the same
+people, or if a hundred times as many people do not improve the map.
 """
 
 from __future__ import annotations

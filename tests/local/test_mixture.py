@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heathaze.datasets.cities import synthetic_city
+from heathaze.datasets.city import synthetic_city
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local import DiskArea, LocalHashing, Mixture, Reports, Tally, default, estimate

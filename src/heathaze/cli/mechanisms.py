@@ -94,9 +94,7 @@ def build(
     return made
 
 
-def build_local(
-    name: str | None, grid: Grid, epsilon: float, *, radius: int | None, people: int | None
-) -> Estimator:
+def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | None, people: int | None) -> Estimator:
     """Build a local mechanism from its name and options on the command line."""
     from heathaze import local
 
