@@ -155,7 +155,9 @@ class LogisticAuction:
 
 @dataclass(frozen=True)
 class Coins:
-    """The coins of the logistic auction: the i-th best bid is asked with probability p_i = 1 / (1 + e^(ε(i − 1) − a)).
+    """The logistic auction: the owner of the i-th best bid is asked for a record with probability p_i.
+
+        p_i = 1 / (1 + e^(ε(i − 1) − a))
 
     A change of the rank by one changes the odds of being asked by a factor of at most e^ε.
 
@@ -184,7 +186,7 @@ class Coins:
         return math.fsum(self.chance(rank) for rank in range(1, owners + 1))
 
     def asked(self, ranked: Sequence[str], randomness: Randomness) -> tuple[str, ...]:
-        """Toss the coins of one round of the auction.
+        """Decide at random which bidders are asked for their record in one round.
 
         Args:
             ranked: Names of all owners who bid, best bid first.

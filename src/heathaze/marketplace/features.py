@@ -197,7 +197,7 @@ class Features:
 
     @functools.cached_property
     def _cosines(self) -> Floats:
-        """Table of the cosines of all angles, rounded towards 0 so that no hash is longer than 1."""
+        """Table of the cosines of all angles, rounded towards 0 so that the ℓ2 norm of a hash is at most 1."""
         angles = np.arange(2**_TURN_BITS) * (math.tau / 2**_TURN_BITS)
         cosines: Floats = np.ldexp(
             np.trunc(np.ldexp(np.cos(angles) / math.sqrt(self.frequencies), _HASH_BITS)), -_HASH_BITS

@@ -126,7 +126,7 @@ class Curator(Secret, abc.ABC):
 
     @property
     def _since(self) -> str:
-        """Words for notes that say since when an owner is excluded."""
+        """Return a phrase that says from which round on an owner is excluded."""
         return ""
 
     def _finish(self, owners: tuple[str, ...], rows: Integers, points: Floats, offered: dict[str, int]) -> None:

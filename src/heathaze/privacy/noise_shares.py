@@ -59,7 +59,7 @@ _AT_ONCE = 2**16
 
 
 def noise_share(scale: Number, shape: Number, size: int, randomness: Randomness) -> Integers:
-    """Draw the noise share of one device: independent integers, each the difference of two Pólya numbers.
+    """Draw the noise share of one device: independent integers, each the difference of two Pólya draws.
 
     A simulation of many devices can give the sum of their shapes, and draws the sum of their noise.
 

@@ -168,7 +168,7 @@ def _time_kind(rng: np.random.Generator, recipe: Recipe) -> str:
 
 
 def _style(rng: np.random.Generator, recipe: Recipe) -> dict[str, Any]:
-    """Draw settings for the writer of a table's source, such as quoting or the size of row groups."""
+    """Choose at random how a table is written to a file, such as its quoting or the size of its row groups."""
     if recipe.source == "parquet":
         lying = recipe.fault in ("wrong statistics", "wrong null counts")
         # DuckDB always writes statistics in the same way, and renames columns whose names differ only in case.
