@@ -117,6 +117,56 @@ def _tail(logit: float, sharps: Floats, weights: Floats) -> float:
 
 
 @nb.njit(cache=True)
+def _collect(
+    x: float,
+    a: int,
+    b: int,
+    mu: float,
+    least: float,
+    ratios: Floats,
+    low: Floats,
+    step: Floats,
+    ys: Floats,
+    ls: Floats,
+) -> int:
+    """Collect the values of y at which a division of mass x is evaluated, in ascending order.
+
+    They are 0, the ``least`` mass of a half that is not empty, the stored masses of the half with the sharper message
+    merged with the fixed distances from the centre, x − ``least``, and x. Their logits minus the centre are written to
+    ``ls``; a logit that is costly to compute is left as NaN. Returned is the number of values.
+    """
+    ys[0] = 0.0
+    ys[1], ls[1] = least, math.log(least / (x - least)) - mu
+    count, end = 2, x - least
+    left_is_sharper = step[a] <= step[b]
+    k, j = 0, 0
+    while j < _NEAR and ratios[j] * x <= least:
+        j += 1
+    while end > least:
+        y = np.inf
+        if k < POINTS:
+            y = low[a] + k * step[a] if left_is_sharper else x - (low[b] + (POINTS - 1 - k) * step[b])
+            if y <= least:
+                k += 1
+                continue
+        near = ratios[j] * x if j < _NEAR else np.inf
+        if min(y, near) >= end:
+            break
+        if y < near:
+            ys[count], ls[count] = y, np.nan
+            k += 1
+        else:
+            ys[count], ls[count] = near, AROUND[j]
+            j += 1
+        count += 1
+    if end > least:
+        ys[count], ls[count] = end, math.log(end / least) - mu
+        count += 1
+    ys[count] = x
+    return count + 1
+
+
+@nb.njit(cache=True)
 def _divide(
     x: float,
     a: int,
@@ -146,52 +196,9 @@ def _divide(
     for slab in range(_SLABS):
         sharps[slab] = (0.5 if group % 2 == 0 else 0.25) / (1.0 / _CONCENTRATIONS[slab] + lump / x)
         slab_weight += weights[slab]
-    half = 0.5 * lump
     share = 1.0 / (1.0 + math.exp(-mu))
     # 1. Collect the values of y in ascending order.
-    ys[0] = 0.0
-    count = 1
-    if x <= lump:
-        ys[1] = 0.5 * x
-        ls[1] = -mu
-        count = 2
-    else:
-        ys[1], ls[1] = half, math.log(half / (x - half)) - mu
-        count = 2
-        left_is_sharper = step[a] <= step[b]
-        k = 0
-        j = 0
-        if left_is_sharper:
-            if low[a] <= half:
-                k = int((half - low[a]) / step[a]) + 1
-        else:
-            top = low[b] + (POINTS - 1) * step[b]
-            if top >= x - half:
-                k = int((top - (x - half)) / step[b]) + 1
-        while j < _NEAR and ratios[j] * x <= half:
-            j += 1
-        end = x - half
-        while True:
-            y = np.inf
-            if k < POINTS:
-                y = low[a] + k * step[a] if left_is_sharper else x - (low[b] + (POINTS - 1 - k) * step[b])
-                if y <= half:
-                    k += 1
-                    continue
-            near = ratios[j] * x if j < _NEAR else np.inf
-            if min(y, near) >= end:
-                break
-            if y < near:
-                ys[count], ls[count] = y, np.nan
-                k += 1
-            else:
-                ys[count], ls[count] = near, AROUND[j]
-                j += 1
-            count += 1
-        ys[count], ls[count] = end, math.log(end / half) - mu
-        count += 1
-    ys[count] = x
-    count += 1
+    count = _collect(x, a, b, mu, 0.5 * min(lump, x), ratios, low, step, ys, ls)
     last = count - 1
     # 2. Add the messages of both halves at each y. Values of y with a negligible likelihood at either end are left out
     # before anything costly is computed.
