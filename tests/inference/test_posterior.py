@@ -128,6 +128,19 @@ def test_large_trees_learn_from_a_part_of_themselves(monkeypatch: pytest.MonkeyP
     assert np.abs(part.first - whole.first).max() < 5
 
 
+def test_a_part_may_be_shallower_than_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one node of a level is divided, and the part to learn from leaves it out."""
+    grid, rng = _plane(64, 64), np.random.default_rng(5)
+    levels, codes, counts = _pyramid(grid, rng.gamma(0.3, 30, (64, 64)), list(range(6)))
+    deepest = 4 * 345 + np.arange(4)
+    levels, codes = np.append(levels, np.full(4, 6)), np.append(codes, deepest)
+    noisy = NoisyCounts(grid, levels, codes, np.append(counts, [40, 1, 2, 3]), np.full(len(codes), 5.0))
+    monkeypatch.setattr("heathaze.inference._beliefs._ENOUGH_NODES", 5)
+    found = posterior(noisy)
+    assert found._beliefs._learner.tree.depth < found._beliefs.tree.depth
+    assert np.isfinite(found.shares(Box.plane(x=(3, 40), y=(5, 30)))).all()
+
+
 # ── any set of nodes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

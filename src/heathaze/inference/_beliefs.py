@@ -45,7 +45,7 @@ class Beliefs:
     ``first`` and ``second`` are the first and second moments of the masses; :meth:`draws` samples the masses.
     """
 
-    def __init__(self, tree: SplitTree, surface_odds: Floats | None = None) -> None:
+    def __init__(self, tree: SplitTree, surface_odds: Floats | None = None, depth: int | None = None) -> None:
         from heathaze.inference import _messages
 
         count = len(tree.left)
@@ -60,14 +60,14 @@ class Beliefs:
         self.surface_odds = self._rough_surface() if surface_odds is None else surface_odds
         self.learned: prior.Learned | None = None
         self._learner = self
-        self.use(prior.SharePrior.typical(tree.depth))
+        self.use(prior.SharePrior.typical(tree.depth if depth is None else depth))
 
     @classmethod
     def infer(cls, noisy: NoisyCounts) -> Beliefs:
         """Infer the posterior of noisy counts; if the tree is large, the prior is learned from a part of it."""
         whole = cls(build(noisy))
         part, where = whole._thinned()
-        learner = whole if part is whole.tree else cls(part, whole.surface_odds[where])
+        learner = whole if part is whole.tree else cls(part, whole.surface_odds[where], whole.tree.depth)
         learner.learn(_STEPS, lump=True)
         whole.use(learner.prior)
         whole.settle()
