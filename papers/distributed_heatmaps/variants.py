@@ -14,8 +14,13 @@ from heathaze.distributed.encodings import Mesh, Regions
 from heathaze.distributed.mechanism import NextQuestion
 from heathaze.distributed.question import Part
 
-PAPER: dict[str, Any] = {"split_above": 2.0, "early_noise": 0.1, "reserve": 2.0}
-"""The paper's setting of AdaptiveQuadtree: split above two standard deviations of the noise, with c = 0.1."""
+PAPER: dict[str, Any] = {
+    "split_above": 2.0, "early_noise": 0.1, "reserve": 2.0, "levels_at_once": 1, "first_share": 0,
+}  # fmt: skip
+"""The paper's setting of AdaptiveQuadtree: split above two standard deviations of the noise, with c = 0.1.
+
+The first round asks about the quarters of the map, and a region is split into its quarters.
+"""
 
 THRESHOLD = 10.0
 """The threshold T: a region of more people is split, and a region of at most T/4 people is merged."""
@@ -35,7 +40,7 @@ class FixedBudget(FixedThreshold):
         if len(rounds) == self.grid.depth:
             return None
         each = self.epsilon / self.grid.depth
-        partition = self._next(rounds[-1], cohort, each) if rounds else self._first()
+        partition = self._next(rounds[-1], cohort, each) if rounds else self._first(cohort)
         return NextQuestion((Part(Regions(partition), each),), len(rounds) + 1 == self.grid.depth, self.mass)
 
 

@@ -95,4 +95,5 @@ def epsilons(rounds: Iterable[Round]) -> list[Fraction]:
 
 def quadtree(grid: Grid = GRID, epsilon: Any = 1, **changed: Any) -> AdaptiveQuadtree:
     """The mechanism on the small grid, with the paper's rules, for which the errata have numbers."""
-    return AdaptiveQuadtree(grid, epsilon, **({"split_above": 2.0, "early_noise": 0.1} | changed))
+    paper = {"split_above": 2.0, "early_noise": 0.1, "levels_at_once": 1, "first_share": 0}
+    return AdaptiveQuadtree(grid, epsilon, **(paper | changed))

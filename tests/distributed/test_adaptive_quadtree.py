@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -11,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heathaze.distributed import AdaptiveQuadtree, Cohort, Question, Survey
+from heathaze.distributed import AdaptiveQuadtree, Cohort, Population, Question, Round, Survey, simulate
 from heathaze.distributed import adaptive_quadtree as quadtree_module
 from heathaze.distributed.proportions import interval, people_needed
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition
+from heathaze.domain.quadtree import interleave
 from heathaze.errors import InvalidInput
+from heathaze.metrics.cellwise import mse
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.noise_shares import sigma_from_epsilon
 from heathaze.privacy.randomness import Simulation
@@ -100,6 +103,9 @@ def mechanisms(draw) -> AdaptiveQuadtree:
         flagged=flagged,
         interval=draw(st.sampled_from([None, 0.1])) if flagged else None,
         disjoint=draw(st.booleans()),
+        levels_at_once=draw(st.sampled_from([1, 2, 9])),
+        first_share=draw(st.sampled_from([0, 0.125, 1])),
+        earlier=draw(st.sampled_from([None, Density.uniform(grid)])),
     )
 
 
@@ -211,11 +217,12 @@ def test_no_more_is_asked_than_a_device_sends(flagged: bool, monkeypatch: pytest
     assert found[~whole].min() >= found[whole].max()
 
 
-def test_empty_regions_fall_together_until_the_root_is_left() -> None:
+def test_a_round_without_more_regions_is_the_last() -> None:
+    """Merging alone would go on for many rounds, each with a little of the budget."""
     survey = run(Survey(quadtree(FINE, start=Partition.whole_level(FINE, 3)), EXACT), lambda q: -np.ones(q.length))
+    assert [one.question.length for one in survey.rounds] == [64, 4]
     last = partition_of(survey.rounds[-1].question)
-    assert (last.levels.tolist(), last.codes.tolist()) == ([0], [0])
-    assert last.areas.tolist() == [1024]
+    assert (last.levels.tolist(), last.codes.tolist()) == ([0, 1, 1, 1, 1, *[2] * 16], [0, *range(4), *range(16)])
     assert sum(epsilons(survey.rounds)) == 1
 
 
@@ -239,46 +246,114 @@ def test_the_regions_that_come_back_are_those_that_were_asked() -> None:
 # ── an earlier map ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_earlier_map_saves_rounds() -> None:
-    raster = np.zeros((32, 32))
-    raster[:4, :4] = 1
-    prior = Density.from_mass(FINE, raster + 1e-6)
-    mechanism = quadtree(FINE).starting_from(prior, EXACT)
-    asked = Survey(mechanism, EXACT).ask()
-    found = partition_of(asked)
-    assert found.levels.max() == 5
-    assert (found.levels == 5).sum() == 16, "every cell of the crowded corner, and no other"
-    assert (mechanism.epsilon, mechanism.split_above) == (1, 2.0)
-    json.dumps(mechanism.parameters())
+CITY = Grid.plane(x=(0, 1), y=(0, 1), size=256)
+TOWNS = np.full((256, 256), 0.05)
+TOWNS[64:80, 160:176] = TOWNS[192:194, 32:34] = TOWNS[132:134, 132:134] = 60
+"""Three towns in a wide country: one of 256 cells, and two of four cells."""
+
+BLOCKS = TOWNS.reshape(8, 32, 8, 32)
+MAPS = {
+    "right": TOWNS,
+    "wrong": TOWNS.T[::-1],
+    # All sums of the first round are right, and within each of its squares everything is elsewhere.
+    "mirrored": BLOCKS[:, ::-1, :, ::-1].reshape(256, 256),
+}
 
 
-def test_a_round_about_regions_that_suit_is_the_first_and_the_last() -> None:
-    raster = Simulation(1).uniforms(1024).reshape(32, 32) ** 4
-    prior = Density.from_mass(FINE, raster)
-    for cohort in (EXACT, Cohort(3000, shards=3), Cohort(20_000, colluding=0.3)):
-        asked = Survey(quadtree(FINE).starting_from(prior, cohort), cohort).ask()
-        assert asked.final
-        assert asked.epsilon == 1
+def surveyed(name: str | None, seed: int = 1) -> Survey:
+    """A survey of the towns, which starts from no map or from one of the maps."""
+    people = Population.from_raster(CITY, TOWNS, 10_000, Simulation(seed))
+    mechanism = AdaptiveQuadtree(CITY, 1)
+    if name is not None:
+        mechanism = mechanism.starting_from(Density.from_mass(CITY, MAPS[name]))
+    return simulate(Survey(mechanism, EXACT), people, randomness=Simulation(seed + 1))
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), 500, 1000])
-def test_an_earlier_map_serves_every_budget(epsilon: Any) -> None:
-    """With next to no noise every cell may have a region of its own; with a lot only the root is split."""
-    prior = Density.uniform(FINE)
-    start = quadtree(FINE, epsilon, reserve=0.5).starting_from(prior, EXACT).start
-    assert start is not None
-    assert len(start) == (4 if epsilon < 1 else 1024)
+def nodes_of(one: Round) -> set[tuple[int, int]]:
+    partition = partition_of(one.question)
+    return set(zip(partition.levels.tolist(), partition.codes.tolist(), strict=True))
 
 
-def test_a_map_of_one_corner_is_refined_through_nodes_with_a_single_child() -> None:
-    """1 × 10 cells: the node of the last two has one child alone, twice, before they part."""
-    strip = Grid.plane(x=(0, 10), y=(0, 1), shape=(1, 10))
-    raster = np.full((1, 10), 1e-9)
-    raster[0, 8:] = 1
-    found = quadtree(strip).starting_from(Density.from_mass(strip, raster), EXACT).start
-    assert found is not None
-    assert found.locate(np.array([64, 65])).tolist() == [len(found) - 2, len(found) - 1]
-    assert found.region_areas[-2:].tolist() == [1, 1]
+def test_a_right_map_finds_the_towns_at_once() -> None:
+    plain, helped = surveyed(None), surveyed("right")
+    town = (8, int(interleave(np.array([133]), np.array([133]))[0]))
+    assert partition_of(plain.rounds[0].question) == partition_of(helped.rounds[0].question)
+    assert town in nodes_of(helped.rounds[1])
+    assert town not in nodes_of(plain.rounds[1])
+    assert re.fullmatch("[0-9a-f]{64}", helped.estimate(draws=0).provenance.parameters["earlier"])
+
+
+def test_a_wrong_map_changes_nothing() -> None:
+    plain, misled = surveyed(None), surveyed("wrong")
+    assert [one.totals.tolist() for one in misled.rounds] == [one.totals.tolist() for one in plain.rounds]
+
+
+def test_no_map_makes_a_region_larger() -> None:
+    """A map that is wrong where the first round cannot see it is believed; it may add regions, and removes none."""
+    plain, misled = surveyed(None), surveyed("mirrored")
+    assert nodes_of(misled.rounds[1]) > nodes_of(plain.rounds[1])
+
+
+def test_a_right_map_helps_and_no_map_harms() -> None:
+    truth = TOWNS / TOWNS.sum()
+    found = {
+        name: [mse(truth, surveyed(name, seed).estimate(draws=0).density.dense().values) for seed in (10, 20)]
+        for name in (None, *MAPS)
+    }
+    plain = np.mean(found[None])
+    assert np.mean(found["right"]) < 0.95 * plain
+    assert found["wrong"] == found[None]
+    assert np.mean(found["mirrored"]) < 1.1 * plain
+
+
+def test_an_earlier_map_without_people_here_is_no_reason_to_split() -> None:
+    """All people are where the earlier map has nobody, and the counts are negative elsewhere."""
+    half = np.zeros((32, 32))
+    half[:16] = 1
+    survey = Survey(quadtree(FINE).starting_from(Density.from_mass(FINE, half), EXACT), EXACT)
+    answered = survey.answered(sums_of(survey.ask(), np.array([-3, -3, 1, 1])))
+    plain = Survey(quadtree(FINE), EXACT, name=survey.name)
+    expected = plain.answered(sums_of(plain.ask(), np.array([-3, -3, 1, 1])))
+    assert partition_of(answered.ask()) == partition_of(expected.ask())
+
+
+# ── many levels at once ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("cohort", "regions", "epsilon"),
+    [(EXACT, 64, 0.0452), (Cohort(100_000, 10, 0, 0), 256, 0.0572), (Cohort(100_000, 1, 0, 0), 1024, 0.0724)],
+)
+def test_the_first_round_is_as_fine_as_an_eighth_of_the_budget_allows(
+    cohort: Cohort, regions: int, epsilon: float
+) -> None:
+    asked = AdaptiveQuadtree(CITY, 1).ask(cohort, ())
+    assert asked.parts[0].encoding.length == regions
+    assert float(asked.parts[0].epsilon) == pytest.approx(epsilon, abs=1e-4)
+    finer = AdaptiveQuadtree(CITY, 1, start=Partition.whole_level(CITY, round(math.log(regions, 4)) + 1))
+    assert finer.ask(cohort, ()).parts[0].epsilon > Fraction(1, 8)
+
+
+@pytest.mark.filterwarnings("ignore::heathaze.errors.WeakPrivacy")
+def test_the_first_round_has_at_most_one_region_for_each_person() -> None:
+    assert AdaptiveQuadtree(CITY, 1000).ask(Cohort(300), ()).parts[0].encoding.length == 256
+    assert AdaptiveQuadtree(CITY, 1, first_share=0).ask(EXACT, ()).parts[0].encoding.length == 4
+
+
+def test_a_crowded_region_is_split_several_times_at_once() -> None:
+    """Above upper · 4^k people a region is split k + 1 times, up to the limit."""
+    survey = Survey(quadtree(FINE, levels_at_once=3, mass=10_000), EXACT)
+    first = survey.ask()
+    upper = 2 * sigma(1 - first.epsilon, EXACT, 10_000)
+    answered = survey.answered(sums_of(first, upper * np.array([0.99, 3.99, 4.01, 500])))
+    found = partition_of(answered.ask())
+    assert np.bincount(found.levels[found.regions], minlength=6).tolist() == [0, 1, 4, 16, 64, 0]
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan, "1"])
+def test_the_share_of_the_first_round_is_a_share(share: Any) -> None:
+    with pytest.raises(InvalidInput, match="first_share is"):
+        AdaptiveQuadtree(CITY, 1, first_share=share)
 
 
 def test_a_map_on_another_grid_is_refused() -> None:

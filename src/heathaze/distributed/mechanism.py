@@ -7,6 +7,7 @@ A mechanism (:class:`Questioner`) chooses the next question from the rounds so f
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
@@ -174,7 +175,13 @@ class Questioner(Protocol):
 def public_parameters(mechanism: Any) -> dict[str, Any]:
     """The fields of a survey mechanism except its grid, as plain values for the release's provenance."""
     values = {field.name: getattr(mechanism, field.name) for field in fields(mechanism) if field.name != "grid"}
-    plain = {name: value.to_dict() for name, value in values.items() if isinstance(value, Partition)}
+    plain: dict[str, Any] = {name: value.to_dict() for name, value in values.items() if isinstance(value, Partition)}
+    # A map is named by its hash, because a release should not contain another map.
+    plain |= {
+        name: hashlib.sha256(value.values.tobytes()).hexdigest()
+        for name, value in values.items()
+        if isinstance(value, Density)
+    }
     return values | plain | {"epsilon": str(mechanism.epsilon)}
 
 

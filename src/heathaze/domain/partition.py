@@ -219,24 +219,36 @@ class Partition:
 
     # ── the next partition ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def changed(self, split: Booleans, collapse: Booleans) -> Partition:
-        """Return a partition in which some regions are split into children and others are merged into the node above.
+    def changed(self, split: Booleans | Integers, collapse: Booleans) -> Partition:
+        """Return a partition in which some regions are split into squares and others are merged into the node above.
 
         A node of the finest level is never split, and the root is never removed.
 
         Args:
-            split: For each region, whether to split it.
+            split: For each region, how many times to split it: 0 for never, 1 into quarters, 2 into their quarters.
             collapse: For each region, whether to merge it into the node above.
+
+        >>> whole = Partition.whole_level(Grid.plane(x=(0, 8), y=(0, 8), size=8), 0)
+        >>> len(whole.changed(np.array([2]), np.array([False])))
+        16
         """
         kept = np.ones(len(self.levels), dtype=np.bool_)
         kept[self.regions[collapse]] = False
         kept[0] = True
-        parents = self.regions[split]
-        parents = parents[self.levels[parents] < self.grid.depth]
-        below, born = np.repeat(self.levels[parents] + 1, 4), children(self.codes[parents])
-        real = exists(self.grid, below, born)
-        levels, codes = np.append(self.levels[kept], below[real]), np.append(self.codes[kept], born[real])
-        return Partition(self.grid, *np.unique(np.stack([levels, codes]), axis=1))
+        levels, codes = [self.levels[kept]], [self.codes[kept]]
+        times = np.asarray(split, dtype=np.int64)
+        above, names = self.levels[self.regions], self.codes[self.regions]
+        while (parents := (times > 0) & (above < self.grid.depth)).any():
+            above, names = np.repeat(above[parents] + 1, 4), children(names[parents])
+            times = np.repeat(times[parents] - 1, 4)
+            real = exists(self.grid, above, names)
+            above, names, times = above[real], names[real], times[real]
+            levels.append(above)
+            codes.append(names)
+            # A quarter that is a node already has cells of its own, and only its own count may split it.
+            new = ~np.isin(_keys(above, names), _keys(self.levels, self.codes))
+            above, names, times = above[new], names[new], times[new]
+        return Partition(self.grid, *np.unique(np.stack([np.concatenate(levels), np.concatenate(codes)]), axis=1))
 
     def to_dict(self) -> dict[str, list[int]]:
         """Convert levels and codes to plain numbers, for messages to devices. The grid is not included."""
@@ -274,6 +286,11 @@ class Partition:
             inside = (begins[place] <= codes) & (codes < ends[place])
             owner[inside] = place[inside]
         return owner
+
+
+def _keys(levels: Integers, codes: Integers) -> Integers:
+    """One integer for each node: its code with a bit in front that tells the level."""
+    return np.asarray(codes + (np.int64(1) << (2 * levels)))
 
 
 def _shares(density: Density, level: int) -> Floats:
