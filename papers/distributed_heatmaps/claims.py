@@ -44,6 +44,8 @@ def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[st
         found += _table2(results, source)
     for source in results.sources("table3"):
         found += _table3(results, source)
+    for source in results.sources("shards"):
+        found += _table4(results, source)
     for source in results.sources("samples"):
         found += _figure7(results, source)
         found += _figure8(results, source)
@@ -201,6 +203,22 @@ def _table3(results: Results, source: str) -> Iterator[Claim]:
         if winner in results.methods(points[0]):
             departure = (key, source) in DEPARTURES
             yield _below(results, points, winner, (loser,), f"table 3, {source}: {text}", paper, departure)
+
+
+def _table4(results: Results, source: str) -> Iterator[Claim]:
+    for point in results.series("shards", source):
+        times = {
+            method: results.mean(point, method, "MSE") / results.mean(point, "non-private", "MSE")
+            for method in results.methods(point)
+            if method != "non-private"
+        }
+        yield Claim(
+            f"table 4, {source}, {point.x:,.0f} people: with the planned number of shards, one, what is published is "
+            "at most 1.15 times the best level without privacy",
+            "–",
+            ", ".join(f"{method}: {value:.2f} times" for method, value in times.items()),
+            times["1 shard"] <= 1.15,
+        )
 
 
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -40,6 +40,11 @@ def _points(config: Config, chosen: Config) -> Iterator[tuple[Point, int, dict]]
         people = table["people"][source]
         settings = {"kind": "table2", "people": people, "values": tuple(table["masses"]), "infer": table["infer"]}
         yield Point("table2", source, people), table["runs"], settings
+    table = chosen["shards"]
+    for source in here(table["rasters"]):
+        for people in table["people"]:
+            settings = {"kind": "shards", "people": people, "values": tuple(table["numbers"])}
+            yield Point("shards", source, people), table["runs"], settings
     figure = chosen["samples"]
     for source in here(figure["rasters"]):
         for people in figure["people"]:

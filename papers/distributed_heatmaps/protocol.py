@@ -230,6 +230,27 @@ def _square_error(squares: np.ndarray, counts: np.ndarray) -> float:
     return hz.metrics.mse(squares[None, :], np.maximum(counts, 0)[None, :]) / 1e-6
 
 
+# ── table 4: what the number of shards costs ────────────────────────────────────────────────────────────────────────
+
+
+def _shards(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
+    """The published map and the bytes of one device, with default settings, for some numbers of shards."""
+    (grid, truth), population = _people(trial, config)
+    found = {"non-private": _errors(truth, best_level(population, truth).density.values, 2)}
+    for shards in trial.values:
+        source = hz.Simulation(seed_of("noise", trial.kind, trial.source, trial.run, trial.people))
+        survey = Survey(AdaptiveQuadtree(grid, config["protocol"]["epsilon"]), Cohort(trial.people, int(shards)))
+        survey = simulate(survey, population, randomness=source)
+        parameters = [one.question.plan_parameters() for one in survey.rounds]
+        found[f"{int(shards)} shards" if shards > 1 else "1 shard"] = _release(truth, survey) | {
+            "rounds": float(len(survey.rounds)),
+            "noise": survey.rounds[-1].deviation(),
+            "sent": float(sum(one.bytes_sent for one in parameters)),
+            "received": float(sum(one.bytes_received for one in parameters)),
+        }
+    return found
+
+
 # ── figure 9: shares ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -340,4 +361,5 @@ _KINDS: dict[str, Callable[[Trial, Mapping[str, Any]], dict[str, Numbers]]] = {
     "threshold": _threshold,
     "bits": _bits,
     "shares": _shares,
+    "shards": _shards,
 }

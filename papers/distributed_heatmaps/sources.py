@@ -1,8 +1,9 @@
-"""Data of the surveys: two real population rasters, a synthetic raster, and people with several places each."""
+"""Data of the surveys: two real population rasters, two synthetic ones, and people with several places each."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,17 +22,21 @@ _CENTRES = ((0.36, 0.42, 1.0, 0.09), (0.62, 0.30, 0.6, 0.05), (0.30, 0.74, 0.5, 
 _TRACTS = 48
 """The number of census tracts along a side of the synthetic city."""
 
+_VILLAGES = 400
+"""The number of villages of the synthetic country."""
+
 
 def present(name: str, config: Mapping[str, Any]) -> bool:
     """Whether a data set is available on this machine."""
-    files = {"synthetic": None, "city": None, "gowalla": config["data"]["visits"]}
+    files = {"synthetic": None, "country": None, "city": None, "gowalla": config["data"]["visits"]}
     file = files.get(name, config["data"]["file"])
     return file is None or data_file(file) is not None
 
 
 def raster_of(name: str, file: str, size: int) -> Raster:
     """A population raster on its grid; the cells sum to 1."""
-    return _synthetic(size) if name == "synthetic" else _real(name, file)
+    made = {"synthetic": _synthetic, "country": _country}
+    return made[name](size) if name in made else _real(name, file)
 
 
 @functools.cache
@@ -63,6 +68,25 @@ def _synthetic(size: int) -> Raster:
     sea = across > 0.84 + 0.06 * np.sin(9 * down)
     flat[river | park | sea] = 0
     return hz.Grid.plane(x=(0, 10), y=(0, 10), size=size), flat / flat.sum()
+
+
+@functools.cache
+def _country(size: int) -> Raster:
+    """The synthetic country: people nearly everywhere, rough at every scale, with 400 villages, a sea and a river."""
+    luck = hz.Simulation(seed_of("country"))
+    surface = np.zeros((size, size))
+    for level in range(1, size.bit_length()):
+        side = 1 << level
+        # Heights of each level have a standard deviation of 0.6 · 0.8^(level − 1).
+        heights = 0.6 * 0.8 ** (level - 1) * math.sqrt(12) * (luck.uniforms(side**2).reshape(side, side) - 0.5)
+        surface += heights.repeat(size // side, axis=0).repeat(size // side, axis=1)
+    people = np.exp(surface)
+    people /= people.mean()
+    down, across = (np.indices((size, size)) + 0.5) / size
+    for x, y, weight, reach in luck.uniforms(4 * _VILLAGES).reshape(_VILLAGES, 4):
+        people += 60 * weight**4 * np.exp(-np.hypot(across - x, down - y) / (0.001 + 0.004 * reach**2))
+    people[(np.abs(down - 0.4 - 0.2 * np.sin(5 * across)) < 0.02) | (down + across < 0.4)] = 0
+    return hz.Grid.plane(x=(0, 10), y=(0, 10), size=size), people / people.sum()
 
 
 def people_of(raster: Raster, people: int, *names: object) -> Population:

@@ -40,19 +40,25 @@ PAPER_TABLE_3 = {
 }
 COLUMNS = (("table1", 10_000), ("table1", 100_000), (table1(0.1), 100_000))
 VISITS = (("gowalla", 3_000), ("city", 3_000))
-SOURCES = (*NAMES, "gowalla", "city")
+RASTERS = {**NAMES, "country": "synthetic country"}
+SOURCES = (*RASTERS, "gowalla", "city")
 
 
 def filled_in(readme: str, results: Results, _: object, claims: Sequence[Claim]) -> str:
     """The text of README.md with new tables of results and claims between its marks."""
     return with_claims(
-        with_tables(readme, summary(results)), claims, ("table 1", "table 2", "table 3", "fig."), _claims
+        with_tables(readme, summary(results)), claims, ("table 1", "table 2", "table 3", "table 4", "fig."), _claims
     )
 
 
 def with_tables(readme: str, means: Means) -> str:
-    """The text of README.md with new tables 1, 2 and 3 between its marks."""
-    for name, rows in (("table 1", _table1(means)), ("table 2", _table2(means)), ("table 3", _table3(means))):
+    """The text of README.md with new tables 1 to 4 between its marks."""
+    for name, rows in (
+        ("table 1", _table1(means)),
+        ("table 2", _table2(means)),
+        ("table 3", _table3(means)),
+        ("table 4", _table4(means)),
+    ):
         readme = between(readme, name, rows)
     return readme
 
@@ -96,6 +102,24 @@ def _table3(means: Means) -> Iterator[Sequence[str]]:
             yield row if place == 0 else "", paper if place == 0 else "", name, *errors, sent
 
 
+def _table4(means: Means) -> Iterator[Sequence[str]]:
+    yield "people", "shards", *(f"{name}: MSE, kB" for name in RASTERS.values())
+    for people in (10_000, 100_000):
+        for row in ("non-private", "1 shard", "10 shards"):
+            cells = []
+            for source in RASTERS:
+
+                def of(metric: str, source: str = source, row: str = row, people: int = people) -> float:
+                    return _mean(means, "shards", people, row, source, metric)
+
+                text = _error(of("MSE"))
+                if row != "non-private":
+                    times = of("MSE") / _mean(means, "shards", people, "non-private", source)
+                    text += f" ({times:.2f} times), {(of('sent') + of('received')) / 1000:.0f}"
+                cells.append(text)
+            yield f"{people:,}" if row == "non-private" else "", row.removesuffix("s").removesuffix(" shard"), *cells
+
+
 def _mean(means: Means, figure: str, x: float, method: str, source: str, metric: str = "MSE") -> float:
     point = Point(figure, source, x)
     return means[f"{point.figure} | {point.source} | {point.x:g} | {method} | {metric}"][0]
@@ -124,7 +148,7 @@ def _claims(claims: Sequence[Claim], _: str) -> Iterator[Sequence[str]]:
         rows.setdefault((text, claim.paper), []).append((source, claim))
     yield "claim", "theirs", "ours", "holds"
     for (text, paper), found in rows.items():
-        names = [NAMES.get(source, source) for source, _ in found]
+        names = [RASTERS.get(source, source) for source, _ in found]
         ours = "<br>".join(f"{name}: {claim.ours}" for name, (_, claim) in zip(names, found, strict=True))
         said = [claim.verdict.removesuffix(", see README") for _, claim in found]
         if len(set(said)) > 1:

@@ -12,7 +12,7 @@ from heathaze.cli.common import Json, Quiet, check_picture, out, say_json, say_t
 from heathaze.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from heathaze.distributed import Survey
+    from heathaze.distributed import Cohort, Survey
     from heathaze.domain.density import Density
 
 FINEST = 1024
@@ -20,11 +20,19 @@ FINEST = 1024
 
 MOST_PEOPLE = 10**7
 
+CHOICES = (1, 2, 10, 100)
+"""The numbers of shards that a rehearsal compares with the chosen one, if the people divide into them."""
+
+SMALLEST_SHARD = 100
+"""The smallest shard that is compared. In smaller shards most of the people may be colluders."""
+
 
 def rehearse(
     epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of all rounds together.")],
     people: Annotated[int, Option("--people", help="Number of people who are asked in each round.")],
-    shards: Annotated[int, Option("--shards", help="Number of secure sums (shards) per round.")] = 1,
+    shards: Annotated[
+        int | None, Option("--shards", help="Number of secure sums (shards) per round; planned if left out.")
+    ] = None,
     dropout: Annotated[
         float, Option("--dropout", help="Share of a shard that may drop out; in the rehearsal half as many do.")
     ] = 0.1,
@@ -63,22 +71,60 @@ def rehearse(
     if people > MOST_PEOPLE:
         raise InvalidInput(f"people is {people}; a rehearsal asks at most {MOST_PEOPLE}.")
     check_picture(picture, overwrite=overwrite)
-    survey = Survey(AdaptiveQuadtree(grid, epsilon), Cohort(people, shards, dropout, colluding))
-    with steps(3, silent=quiet or json) as begin:
+    cohort = Cohort(people, shards, dropout, colluding)
+    surveys = [Survey(AdaptiveQuadtree(grid, epsilon), choice) for choice in _choices(cohort)]
+    with steps(1 + len(surveys), silent=quiet or json) as begin:
         begin("Making a synthetic city")
         truth = Density.from_mass(grid, synthetic_city(grid.shape, city))
         population = Population.from_raster(grid, truth.values, 2 * people, Simulation(city))
-        begin("Asking")
-        survey = simulate(survey, population, randomness=Simulation(city + 1), dropout=dropout / 2)
-        begin("Making the map")
-        found = survey.estimate(draws=0).density
+        maps = []
+        for place, survey in enumerate(surveys):
+            begin(f"Asking in {survey.cohort.shards} shards" if survey.cohort.shards > 1 else "Asking in one shard")
+            surveys[place] = simulate(survey, population, randomness=Simulation(city + 1), dropout=dropout / 2)
+            maps.append(surveys[place].estimate(draws=0).density)
+        # The first of the surveys has the chosen number of shards.
+        survey, found = surveys[0], maps[0]
         if picture is not None:
             _draw(survey, truth, found, picture)
     facts = _facts(survey, truth, found)
+    facts["choices"] = [_choice(*pair, truth) for pair in zip(surveys, maps, strict=True)]
+    facts["choices"].sort(key=lambda row: row["shards"])
     if json:
         say_json(facts | ({} if picture is None else {"written": [str(picture)]}))
     elif not quiet:
         _print(facts, picture)
+
+
+def _choices(chosen: Cohort) -> list[Cohort]:
+    """The chosen cohort, followed by the same people in other numbers of shards."""
+    from heathaze.distributed import Cohort
+    from heathaze.secagg.parameters import MOST_CLIENTS
+
+    found = [chosen]
+    for shards in CHOICES:
+        size = chosen.people // shards
+        if shards == chosen.shards or chosen.people % shards or not SMALLEST_SHARD <= size <= MOST_CLIENTS:
+            continue
+        try:
+            found.append(Cohort(chosen.people, shards, chosen.dropout, chosen.colluding))
+        except InvalidInput:  # too many people of a small shard may collude
+            continue
+    return found
+
+
+def _choice(survey: Survey, found: Density, truth: Density) -> dict[str, Any]:
+    """What a number of shards costs: the noise of the last round, the error of the map, and the bytes of a device."""
+    from heathaze.metrics import mse
+
+    parameters = [one.question.plan_parameters() for one in survey.rounds]
+    return {
+        "shards": survey.cohort.shards,
+        "shard": survey.cohort.shard,
+        "noise": survey.rounds[-1].deviation(),
+        "mse": mse(truth, found),
+        "sent": sum(one.bytes_sent for one in parameters),
+        "received": sum(one.bytes_received for one in parameters),
+    }
 
 
 def _facts(survey: Survey, truth: Density, found: Density) -> dict[str, Any]:
@@ -121,6 +167,23 @@ def _print(facts: dict[str, Any], picture: Path | None) -> None:
         "answered": "{delivered:,}",
     }
     say_table(columns, facts["rounds"])
+    least = min(row["mse"] for row in facts["choices"])
+    out.print(
+        "\nThe same survey in other numbers of shards (* is this one). The error is the mean squared error of the map "
+        "on this city, divided by the smallest; bytes are those of one device over all rounds."
+    )
+    columns = {
+        "shards": "{shards:,}{mark}",
+        "people each": "{shard:,}",
+        "noise (people)": "± {noise:.3g}",
+        "error": "{error:.2f}",
+        "bytes sent": "{sent:,}",
+        "received": "{received:,}",
+    }
+    marks = {facts["shards"]: " *"}
+    rows = ({**row, "mark": marks.get(row["shards"], ""), "error": row["mse"] / least} for row in facts["choices"])
+    say_table(columns, rows)
+    out.print()
     out.print(
         f"A person who is asked in every round sends {facts['numbers']:,} numbers, with keys and shares "
         f"{sum(row['sent'] for row in facts['rounds']) / 1000:,.1f} kB in all, and the map shares "
