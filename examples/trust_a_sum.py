@@ -30,11 +30,9 @@ def main() -> None:
     bits = hz.Simulation(1)
     central = hz.publish(hz.central.default(grid, EPSILON), counts, randomness=bits)
 
-    # A secure sum: ten shards of 10,000 devices, one place each.
+    # A secure sum: one shard of 100,000 devices, one place each.
     population = hz.distributed.Population.from_table(grid, people["person"], people["lon"], people["lat"])
-    survey = hz.distributed.Survey(
-        hz.distributed.AdaptiveQuadtree(grid, EPSILON), hz.distributed.Cohort(people=PEOPLE, shards=10)
-    )
+    survey = hz.distributed.Survey(hz.distributed.AdaptiveQuadtree(grid, EPSILON), hz.distributed.Cohort(people=PEOPLE))
     survey = hz.distributed.simulate(survey, population, randomness=bits, dropout=0.05)
 
     coarse = hz.Grid.over(lon=CITY.x, lat=CITY.y, size=64)

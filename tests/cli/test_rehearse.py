@@ -20,6 +20,9 @@ def test_a_rehearsal_is_a_table_a_guarantee_and_a_picture(heathaze: Heathaze) ->
     assert "computational differential privacy (for observers who cannot break keys) with ε = 1 (pure" in said.out
     assert "at most 30 devices of a shard reveal their noise to the server" in said.out
     assert "asked and nothing was charged" in said.out
+    tables = [line.split()[:2] for line in said.out.splitlines() if line]
+    assert ["shards", "people"] in tables
+    assert ["1", "*"] in tables
     assert "wrote r.png" in said.out
     with Image.open("r.png") as picture:
         assert "Software" not in picture.info
@@ -32,6 +35,11 @@ def test_a_rehearsal_for_machines(heathaze: Heathaze) -> None:
     assert sum(row["epsilon"] for row in fields["rounds"]) == pytest.approx(1)
     assert fields["numbers"] == sum(row["numbers"] for row in fields["rounds"])
     assert fields["rounds"][0]["numbers"] == 4
+    few, many = fields["choices"]
+    assert (few["shards"], few["shard"], many["shards"], many["shard"]) == (1, 600, 2, 300)
+    assert few["noise"] < many["noise"]
+    assert many["mse"] == fields["mse"]
+    assert many["sent"] == sum(row["sent"] for row in fields["rounds"])
     assert all(row["sent"] > row["numbers"] * row["bits"] / 8 for row in fields["rounds"])
     assert (fields["people"], fields["shards"]) == (600, 2)
     assert 0.3 < fields["sim"] <= 1

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heathaze.distributed import Cohort, Survey, cohort
-from heathaze.distributed.cohort import most_in_a_shard
+from heathaze.distributed.cohort import most_in_a_shard, planned_shards
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.noise_shares import realised_epsilon, surviving_shape
@@ -46,6 +46,33 @@ def test_a_partial_shard_is_refused() -> None:
     # What it would have cost: the shape 0.526 of the 5,000, with the shape of a shard of 10,000.
     shape = surviving_shape(Fraction(1, 9500), 5000, 0)
     assert float(realised_epsilon(1, shape)) == pytest.approx(1.62, abs=0.01)
+
+
+@given(st.integers(3, 10**7))
+def test_shards_are_planned_as_large_as_the_list_of_survivors_allows(people: int) -> None:
+    fewest = -(-people // 100_000)
+    equal = [shards for shards in range(fewest, 2 * fewest) if people % shards == 0]
+    if not equal:
+        with pytest.raises(InvalidInput, match=f"Ask {people - people % fewest} or"):
+            planned_shards(people)
+        return
+    assert planned_shards(people) == Cohort(people, dropout=0, colluding=0).shards == equal[0]
+    assert people / equal[0] <= 100_000
+
+
+@pytest.mark.parametrize(
+    ("shard", "neighbours", "keys", "survivors"),
+    [(1_000, 36, 11.1, 0.1), (10_000, 42, 12.8, 1.3), (100_000, 46, 13.9, 12.5), (1_000_000, 52, 15.5, 125.0)],
+)
+def test_the_bytes_of_larger_shards_are_those_of_the_guide(
+    shard: int, neighbours: int, keys: float, survivors: float
+) -> None:
+    asked = question(cohort=Cohort(shard, 1))
+    parameters = asked.plan_parameters()
+    vector, bitmap = -(-asked.length * asked.bits // 8), -(-shard // 8)
+    everything = parameters.bytes_sent + parameters.bytes_received
+    assert parameters.neighbours == neighbours
+    assert (round((everything - vector - bitmap) / 1000, 1), round(bitmap / 1000 + 1e-9, 1)) == (keys, survivors)
 
 
 def test_colluders_are_paid_for_by_everybody_else() -> None:

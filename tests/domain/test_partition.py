@@ -234,3 +234,22 @@ def test_the_largest_grid_costs_what_its_nodes_cost() -> None:
     assert node_areas(grid, levels, codes).sum() == 4**20
     assert len(levels) == 3 * 20 + 1
     assert entries.sum() == 1
+
+
+def test_a_region_may_be_split_several_times_at_once() -> None:
+    grid = plane(16, 16)
+    quarters = Partition.whole_level(grid, 1)
+    none = np.zeros(4, bool)
+    found = quarters.changed(np.array([0, 1, 2, 9]), none)
+    assert np.bincount(found.levels[found.regions]).tolist() == [0, 1, 4, 16, 64], "cells are not split"
+    once = quarters.changed(np.array([1, 1, 1, 1]), none)
+    again = once.changed(np.ones(16, int), np.zeros(16, bool))
+    assert again == quarters.changed(np.full(4, 2), none)
+
+
+def test_a_quarter_with_a_count_of_its_own_is_not_split_with_its_parent() -> None:
+    grid = plane(8, 8)
+    corner = Partition(grid, np.array([0, 1]), np.array([0, 3]))  # the root without its last quarter, and that quarter
+    found = corner.changed(np.array([2, 0]), np.zeros(2, bool))
+    assert len(found) == 12 + 1
+    assert (1, 3) in set(zip(found.levels[found.regions].tolist(), found.codes[found.regions].tolist(), strict=True))

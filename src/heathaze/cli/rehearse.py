@@ -20,7 +20,7 @@ FINEST = 1024
 
 MOST_PEOPLE = 10**7
 
-CHOICES = (1, 2, 10, 100)
+CHOICES = (1, 10, 100)
 """The numbers of shards that a rehearsal compares with the chosen one, if the people divide into them."""
 
 SMALLEST_SHARD = 100
@@ -58,8 +58,11 @@ def rehearse(
 
     Example: heathaze rehearse --lon -74.10 -73.78 --lat 40.58 40.90 --people 10000 --epsilon 1 --out rehearsal.png
     """
+    import numpy as np
+
     from heathaze.datasets.city import synthetic_city
     from heathaze.distributed import AdaptiveQuadtree, Cohort, Population, Survey, simulate
+    from heathaze.distributed.simulate import best_level
     from heathaze.domain.density import Density
     from heathaze.privacy.randomness import Simulation
 
@@ -87,7 +90,8 @@ def rehearse(
         if picture is not None:
             _draw(survey, truth, found, picture)
     facts = _facts(survey, truth, found)
-    facts["choices"] = [_choice(*pair, truth) for pair in zip(surveys, maps, strict=True)]
+    known = best_level(population, truth.values, np.arange(people)).mse
+    facts["choices"] = [_choice(*pair, truth, known) for pair in zip(surveys, maps, strict=True)]
     facts["choices"].sort(key=lambda row: row["shards"])
     if json:
         say_json(facts | ({} if picture is None else {"written": [str(picture)]}))
@@ -112,8 +116,11 @@ def _choices(chosen: Cohort) -> list[Cohort]:
     return found
 
 
-def _choice(survey: Survey, found: Density, truth: Density) -> dict[str, Any]:
-    """What a number of shards costs: the noise of the last round, the error of the map, and the bytes of a device."""
+def _choice(survey: Survey, found: Density, truth: Density, known: float) -> dict[str, Any]:
+    """What a number of shards costs: the noise of the last round, the error of the map, and the bytes of a device.
+
+    ``known`` is the mean squared error of the best map of equal squares without noise.
+    """
     from heathaze.metrics import mse
 
     parameters = [one.question.plan_parameters() for one in survey.rounds]
@@ -122,6 +129,7 @@ def _choice(survey: Survey, found: Density, truth: Density) -> dict[str, Any]:
         "shard": survey.cohort.shard,
         "noise": survey.rounds[-1].deviation(),
         "mse": mse(truth, found),
+        "error": mse(truth, found) / known,
         "sent": sum(one.bytes_sent for one in parameters),
         "received": sum(one.bytes_received for one in parameters),
     }
@@ -167,10 +175,10 @@ def _print(facts: dict[str, Any], picture: Path | None) -> None:
         "answered": "{delivered:,}",
     }
     say_table(columns, facts["rounds"])
-    least = min(row["mse"] for row in facts["choices"])
     out.print(
         "\nThe same survey in other numbers of shards (* is this one). The error is the mean squared error of the map "
-        "on this city, divided by the smallest; bytes are those of one device over all rounds."
+        "on this city, as a multiple of the best map of equal squares without noise; bytes are those of one device over "
+        "all rounds."
     )
     columns = {
         "shards": "{shards:,}{mark}",
@@ -181,8 +189,7 @@ def _print(facts: dict[str, Any], picture: Path | None) -> None:
         "received": "{received:,}",
     }
     marks = {facts["shards"]: " *"}
-    rows = ({**row, "mark": marks.get(row["shards"], ""), "error": row["mse"] / least} for row in facts["choices"])
-    say_table(columns, rows)
+    say_table(columns, ({**row, "mark": marks.get(row["shards"], "")} for row in facts["choices"]))
     out.print()
     out.print(
         f"A person who is asked in every round sends {facts['numbers']:,} numbers, with keys and shares "

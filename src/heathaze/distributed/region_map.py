@@ -7,8 +7,8 @@ measurements of one density, which is fitted by :mod:`heathaze.inference.linear_
 
 The term n·F(1 − F) is the variance of sampling: the people asked are a sample of the people that the map describes.
 Rounds with less noise have more weight, and the prior connects neighbouring regions. At the end, the fit is corrected
-towards the counts of the last round in regions with many people. The counts are already private, so everything here is
-post-processing.
+towards the counts of the last round, as far as the differences are larger than noise and sampling explain. The counts
+are already private, so everything here is post-processing.
 """
 
 from __future__ import annotations
@@ -43,12 +43,6 @@ _FINEST = 9
 """The finest level to which the map is fitted, if regions are small.
 
 A square of this level that contains smaller regions is divided in proportion to their counts.
-"""
-
-_MISFIT = 0.2
-"""How far the fit is usually off in a region with many people, as a share of the people there.
-
-The fit stops before it agrees with every count. Shares of 0.1 and 0.3 are nearly as good on public rasters.
 """
 
 
@@ -208,21 +202,24 @@ def _trials(views: Sequence[_View]) -> list[tuple[list[_View], Callable[[Floats]
 
 
 def _settled(last: _View, density: Floats) -> Floats:
-    """Correct the fitted map towards the counts of the last round, mostly in regions with many people.
+    """Correct the fitted map towards the counts y of the last round, mostly in regions with many people.
 
-    The fit moves by a share of the difference between count and fit: the larger one of
+    The fit e moves by a share of the difference y − e: the larger one of
 
-        1 − 4v/difference²     and     u²/(u² + v),   u = 0.2 · expected count,
+        1 − 9v/(y − e)²     and     (t·e)²/((t·e)² + v),   t² = Σ ((y − e)² − v)/v² / Σ e²/v²,
 
-    where v is the variance of the count. The first is positive for differences of more than two standard deviations
-    (after James and Stein). The second is the weight of the count if the fit by itself is off by a fifth: nearly 1 in
-    regions with many people, and nearly 0 in regions with few.
+    where v is the variance of the count. The first is positive for differences of more than three standard deviations
+    (after James and Stein). The second is the weight of the count if the fit by itself is wrong by the share t of the
+    people of a region. This share is estimated from all regions, and it is 0 if the differences are not larger than
+    noise and sampling explain. On rough maps t is 0.1 to 0.3, and the counts of regions with many people are kept. On
+    smooth maps t is 0.
     """
     expected = last.expected(density)
     variance = last.variance(expected)
     miss = last.values - expected
-    unsure = (_MISFIT * expected) ** 2
-    sure = np.maximum(1 - 4 * variance / np.maximum(miss**2, 1e-300), unsure / (unsure + variance))
+    excess, scale = ((miss**2 - variance) / variance**2).sum(), (expected**2 / variance**2).sum()
+    wrong = max(float(excess / max(scale, 1e-300)), 0.0) * expected**2
+    sure = np.maximum(1 - 9 * variance / np.maximum(miss**2, 1e-300), wrong / (wrong + variance))
     # A count of half a standard deviation cannot be told from 0. Without this lower bound, regions with negative noise
     # would become empty.
     least = np.minimum(expected, 0.5 * np.sqrt(last.noise))
