@@ -60,6 +60,11 @@ def test_shards_are_planned_as_large_as_the_list_of_survivors_allows(people: int
     assert people / equal[0] <= 100_000
 
 
+def test_a_cohort_larger_than_mankind_is_refused_soon() -> None:
+    with pytest.raises(InvalidInput, match="do not divide into"):
+        Cohort(10**40 + 3)
+
+
 @pytest.mark.parametrize(
     ("shard", "neighbours", "keys", "survivors"),
     [(1_000, 36, 11.1, 0.1), (10_000, 42, 12.8, 1.3), (100_000, 46, 13.9, 12.5), (1_000_000, 52, 15.5, 125.0)],

@@ -124,7 +124,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_anyone_answers() -> None:
     with pytest.raises(InvalidInput, match="does not fit into 64 bits"):
         question(epsilon=Fraction(1, 10**6), mass=2**30)
     with pytest.raises(TooLarge, match="133 bits"):
-        question(cohort=Cohort(10**40))
+        question(cohort=Cohort(10**40, 1))
     with pytest.raises(InvalidInput, match="shape of a noise share is 5000"):
         question(cohort=Cohort(10_000, dropout=0.4, colluding=0.5998))
 

@@ -177,8 +177,8 @@ def _print(facts: dict[str, Any], picture: Path | None) -> None:
     say_table(columns, facts["rounds"])
     out.print(
         "\nThe same survey in other numbers of shards (* is this one). The error is the mean squared error of the map "
-        "on this city, as a multiple of the best map of equal squares without noise; bytes are those of one device over "
-        "all rounds."
+        "on this city, as a multiple of the best map of equal squares without noise; bytes are those of one device "
+        "over all rounds."
     )
     columns = {
         "shards": "{shards:,}{mark}",

@@ -187,8 +187,8 @@ def planned_shards(people: int) -> int:
         people: Number of people who are asked.
 
     Returns:
-        The smallest number of equal shards of at most 100,000 people, or up to twice as many shards if only these are
-        equal.
+        The smallest number of equal shards of at most 100,000 people. It is less than twice the number that would be
+        needed if shards could be unequal.
 
     Raises:
         InvalidInput: The people do not divide into equal shards of a suitable size.
@@ -197,7 +197,7 @@ def planned_shards(people: int) -> int:
     [1, 1, 4, 10]
     """
     fewest = -(-people // LARGEST_PLANNED)
-    for shards in range(fewest, 2 * fewest):
+    for shards in range(fewest, fewest + min(fewest, 1000)):
         if people % shards == 0:
             return shards
     raise _unequal(people, fewest)
