@@ -48,7 +48,7 @@ class DiskArea(WindowMechanism):
 
     >>> mechanism = DiskArea(Grid.plane(x=(0, 1), y=(0, 1), size=15), 3.5)
     >>> mechanism.radius, mechanism.window.outputs.size
-    (1, 285)
+    (1, 289)
     """
 
     radius: int

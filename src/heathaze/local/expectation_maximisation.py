@@ -78,7 +78,7 @@ def expectation_maximisation(
 
     >>> from heathaze.local.channels import Matrix
     >>> coin = Matrix((1, 2), np.array([[0.9, 0.1], [0.1, 0.9]]))
-    >>> expectation_maximisation(coin, [70, 30]).density.round(6).tolist()
+    >>> expectation_maximisation(coin, [70, 30]).density.round(3).tolist()
     [[0.75, 0.25]]
     """
     counts = np.asarray(tallies, dtype=np.float64).ravel()
