@@ -134,12 +134,12 @@ def test_mechanisms_lists_each_with_a_page(heathaze: Heathaze) -> None:
     assert [mechanism["name"] for mechanism in listed] == [
         "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dawa", "dense", "flat", "flat-top",
         "adaptive-quadtree", "flat-sum", "hierarchical", "count-min", "adaptive-grid-sum", "spatial-decomposition",
-        "disk-area", "hybrid-uniform-exponential", "square-wave", "randomized-response", "unary-encoding",
+        "mixture", "disk-area", "hybrid-uniform-exponential", "square-wave", "randomized-response", "unary-encoding",
         "local-hashing", "planar-laplace", "subset-exponential", "readings", "escrow", "herding",
         "private-greedy",
     ]  # fmt: skip
     defaults = [mechanism["name"] for mechanism in listed if "the default" in mechanism["for"]]
-    assert defaults == ["adaptive-tree", "adaptive-quadtree", "disk-area", "herding"]
+    assert defaults == ["adaptive-tree", "adaptive-quadtree", "mixture", "herding"]
     for mechanism in listed:
         said = heathaze("mechanisms", mechanism["name"])
         assert said.code == 0
