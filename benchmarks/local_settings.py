@@ -5,9 +5,9 @@
 
 Synthetic cities of all five kinds report through a mixture of discs and hashing. For each setting (cells on a side, ε,
 people) the table shows the earth mover's distance (EMD, geometric mean over cities and runs) and the similarity (SIM,
-mean) by radius and share. The constants of ``heathaze.local.mixture`` and
-of ``heathaze.local.disk_area`` are read off these tables. All maps are fitted with the same prior (fall 0.65), because
-learning it takes five times as long.
+mean) by radius and share. Such tables, for a few settings, helped to choose the constants of ``heathaze.local.mixture``
+and ``heathaze.local.disk_area``; ``mixture.md`` says what else did. All maps have the same prior (fall 0.65),
+because learning it takes five times as long.
 """
 
 from __future__ import annotations

@@ -53,8 +53,9 @@ times as uncertain as they are.
 WIDENING = 1.3
 """Drawn maps are moved away from the estimate by this factor, in addition to the factor 1.2 of all drawn maps.
 
-Real maps have more spikes than the prior expects. The factor was set on synthetic cities, where about 90 % of the 90 %
-intervals of cells and boxes should hold (``python papers/local_disk_area/mixture.py --cities``).
+Real maps have more spikes than the prior expects. Synthetic cities alone would need no such factor. It was raised after
+intervals of dense cells on gowalla and accidents held too rarely, so coverage on these two data sets is no independent
+check of it. ``python papers/local_disk_area/mixture.py --cities`` measures coverage on synthetic cities.
 """
 
 POLISH = 30

@@ -175,8 +175,7 @@ def best_mixture(grid: Grid, epsilon: Number, *, people: int | None = None) -> t
 
         strength = √N · e^(ε/2) / (2 · cells).
 
-    Both are read off the tables of ``benchmarks/local_settings.py``, which measures the error of the map on synthetic
-    cities; see ``mixture.md``.
+    ``mixture.md`` says on which data the constants were chosen.
 
     Args:
         grid: The public grid.
