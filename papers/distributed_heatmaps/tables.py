@@ -52,14 +52,12 @@ def filled_in(readme: str, results: Results, _: object, claims: Sequence[Claim])
 
 
 def with_tables(readme: str, means: Means) -> str:
-    """The text of README.md with new tables 1 to 4 between its marks."""
-    for name, rows in (
-        ("table 1", _table1(means)),
-        ("table 2", _table2(means)),
-        ("table 3", _table3(means)),
-        ("table 4", _table4(means)),
-    ):
-        readme = between(readme, name, rows)
+    """The text of README.md with new tables 1 to 4 between its marks; table 4 only if the run measured it."""
+    tables = {"table 1": _table1, "table 2": _table2, "table 3": _table3}
+    if any(name.startswith("shards | ") for name in means):
+        tables["table 4"] = _table4
+    for name, rows in tables.items():
+        readme = between(readme, name, rows(means))
     return readme
 
 
