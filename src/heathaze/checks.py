@@ -95,3 +95,13 @@ def assign(target: object, **fields: Any) -> None:
         if name == "grid" and not hasattr(type(value), "cell_of"):  # Grid itself belongs to a higher layer
             raise InvalidInput(f"The grid has the type {type(value).__name__}; make it with Grid.over or Grid.plane.")
         object.__setattr__(target, name, value)
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence that is not between 0 and 1.
+
+    Raises:
+        InvalidInput: The confidence is not between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"The confidence is {confidence}; give a number between 0 and 1, for example 0.9.")

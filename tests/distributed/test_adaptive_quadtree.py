@@ -22,7 +22,7 @@ from heathaze.domain.quadtree import interleave
 from heathaze.errors import InvalidInput
 from heathaze.metrics.cellwise import mse
 from heathaze.privacy.accountant import compose
-from heathaze.privacy.noise_shares import sigma_from_epsilon
+from heathaze.privacy.noise import sigma_from_epsilon
 from heathaze.privacy.randomness import Simulation
 from tests.distributed.parties import GRID, epsilons, quadtree, run, spread, sums_of
 

@@ -12,15 +12,13 @@ from scipy.stats import nbinom, poisson
 from heathaze.errors import InvalidInput, TooLarge
 from heathaze.privacy import _samplers, noise_shares
 from heathaze.privacy.loss import SMALLEST_EPSILON
-from heathaze.privacy.noise import discrete_laplace, draw, laplace_scale
+from heathaze.privacy.noise import discrete_laplace, draw, epsilon_from_sigma, laplace_scale, sigma_from_epsilon
 from heathaze.privacy.noise_shares import (
     decode,
-    epsilon_from_sigma,
     noise_share,
     realised_epsilon,
     share_deviation,
     share_shape,
-    sigma_from_epsilon,
     surviving_shape,
     wrap_bits,
 )

@@ -70,8 +70,8 @@ class AdaptiveGrid:
     people: int | None
 
     def __init__(self, grid: Grid, epsilon: Number, people: int | None = None) -> None:
-        check_every_cell(grid)
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon), people=check_people(people))
+        check_every_cell(grid)
 
     def event(self, bound: int) -> Composition:
         """Describe up to three releases with Laplace noise: the total (if no guess was given), the blocks, the parts.

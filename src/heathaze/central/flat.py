@@ -61,7 +61,7 @@ class Flat:
             counts: The secret counts.
             randomness: The source of the noise.
         """
-        noisy = noisy_cells(counts, self.event(counts.bound).scale, randomness)
+        noisy = _noisy_cells(counts, self.event(counts.bound).scale, randomness)
         mass = nonnegative_cells(self.grid, noisy.astype(np.float64))
         return Estimate(Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one)
 
@@ -70,7 +70,7 @@ class Flat:
         return {"epsilon": str(self.epsilon)}
 
 
-def noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> Integers:
+def _noisy_cells(counts: Counts, scale: Fraction, randomness: Randomness) -> Integers:
     """Add discrete Laplace noise to the mass of every cell.
 
     Args:
@@ -126,7 +126,7 @@ class FlatTop:
             counts: The secret counts.
             randomness: The source of the noise.
         """
-        noisy = noisy_cells(counts, self.event(counts.bound).scale, randomness)
+        noisy = _noisy_cells(counts, self.event(counts.bound).scale, randomness)
         kept = np.argsort(-noisy, axis=None, kind="stable")[: math.ceil(self.share * counts.grid.cells)]
         top = np.zeros_like(noisy)
         top.flat[kept] = noisy.flat[kept]

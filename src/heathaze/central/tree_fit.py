@@ -24,7 +24,7 @@ ABSENT = -2
 
 @dataclass(frozen=True)
 class Level:
-    """The selected nodes of one level of the quadtree, with their noisy counts, by ascending Morton code."""
+    """Input of the tree fit: the selected nodes of one level, with their noisy counts, by ascending Morton code."""
 
     codes: Integers
     counts: Integers
@@ -64,7 +64,7 @@ def fit_tree(grid: Grid, top: int, measured: list[Level]) -> TreeFit:
     >>> fit.codes.tolist(), fit.mass.tolist()
     ([1, 3], [7, 3])
     """
-    from heathaze.central._slopes import fit_masses
+    from heathaze.central._tree_fit import fit_masses
 
     bottom = top + len(measured) - 1
     sizes = np.array([len(level.codes) for level in measured])

@@ -56,8 +56,8 @@ class UniformGrid:
     people: int | None
 
     def __init__(self, grid: Grid, epsilon: Number, people: int | None = None) -> None:
-        check_every_cell(grid)
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon), people=check_people(people))
+        check_every_cell(grid)
 
     def event(self, bound: int) -> Composition:
         """Describe one or two releases with Laplace noise: the total (if no guess was given) and the blocks.

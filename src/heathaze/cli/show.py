@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 from typer import Argument, Option
 
+from heathaze.checks import check_confidence
 from heathaze.cli.common import Json, out, say_json
 from heathaze.domain.density import Density
-from heathaze.inference.interval import check_confidence, interval
+from heathaze.inference.interval import interval
 from heathaze.maps.shade import percent
 from heathaze.privacy.guarantee import Trust
 from heathaze.release.formats.pictures import counted

@@ -34,8 +34,8 @@ from heathaze.errors import InvalidInput, expect
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.estimate import Estimate
 from heathaze.privacy.loss import SMALLEST_EPSILON, Number, parse_epsilon
-from heathaze.privacy.noise import laplace_scale
-from heathaze.privacy.noise_shares import epsilon_from_sigma, share_deviation
+from heathaze.privacy.noise import epsilon_from_sigma, laplace_scale
+from heathaze.privacy.noise_shares import share_deviation
 from heathaze.release.release import Release
 from heathaze.types import Floats, Integers
 

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from heathaze.checks import check_confidence
 from heathaze.distributed.mechanism import Round, partition_of
 from heathaze.distributed.survey import Survey
 from heathaze.domain.partition import Partition
 from heathaze.domain.quadtree import node_extent
 from heathaze.errors import InvalidInput
-from heathaze.inference.interval import check_confidence
 from heathaze.types import Floats
 
 CONFIDENCE = 0.9
@@ -125,7 +125,7 @@ def proportions(survey: Survey, confidence: float = CONFIDENCE) -> Proportions:
 
 
 def combined(rounds: Sequence[Round]) -> tuple[Floats, Floats]:
-    """Combine the noisy counts of the last round's regions with those of earlier rounds, by inverse variance.
+    """Combine the noisy counts of all rounds, by inverse variance, for proportions of the last round's regions.
 
     Two regions of different rounds are the same if they consist of the same squares.
 

@@ -12,7 +12,7 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import InvalidInput
+from heathaze.checks import check_confidence
 from heathaze.types import Floats
 
 _SHAPES = np.exp(np.linspace(np.log(1e-4), np.log(1e6), 321))
@@ -47,16 +47,6 @@ def interval(mean: npt.ArrayLike, deviation: npt.ArrayLike, confidence: float) -
     # If an amount is nearly always zero and rarely large, its shortest interval may end below the mean. The interval
     # is then extended to contain the mean.
     return np.minimum(low, mean), np.maximum(high, mean)
-
-
-def check_confidence(confidence: float) -> None:
-    """Refuse a confidence that is not between 0 and 1.
-
-    Raises:
-        InvalidInput: The confidence is not between 0 and 1.
-    """
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"The confidence is {confidence}; give a number between 0 and 1, for example 0.9.")
 
 
 @functools.cache

@@ -62,7 +62,7 @@ class Measurements(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MapProblem:
-    """The problem of finding the most probable density for some measurements under a prior.
+    """The most probable map under a prior, for measurements that are linear in the density, as a problem to solve.
 
     Args:
         parts: The measurements.

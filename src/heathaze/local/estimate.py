@@ -126,7 +126,7 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS) -> Release:
 
 
 def widened(fitted: SmoothMap[Floats], draws: int) -> Floats:
-    """Draw maps from the posterior, and move each away from the estimate by :data:`WIDENING`.
+    """Draw maps from the posterior of local reports, and move each away from the estimate by :data:`WIDENING`.
 
     Args:
         fitted: The fitted map.

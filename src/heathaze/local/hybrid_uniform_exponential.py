@@ -59,7 +59,7 @@ class HybridUniformExponential(WindowMechanism):
 
 
 def best_radius(grid: Grid, epsilon: Number) -> int:
-    """The number of rings for which a report is most informative, if all cells are equally likely.
+    """The number of rings of HybridUniformExponential for which a report is most informative on a uniform map.
 
     The bound that :func:`heathaze.local.disk_area.informative_radius` maximises is not suitable for rings: rings far
     beyond the map raise the bound without adding information.

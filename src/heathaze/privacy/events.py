@@ -51,7 +51,7 @@ class _Checked:
 
 @dataclass(frozen=True)
 class DiscreteLaplace(_Checked):
-    """Independent discrete Laplace noise, Pr[x] ∝ exp(−|x|/scale), added to integers.
+    """Event: independent discrete Laplace noise, Pr[x] ∝ exp(−|x|/scale), added to integers.
 
     Args:
         sensitivity: ℓ1 sensitivity of the integers, at least 1: the sum of the changes that one unit can cause.
@@ -73,7 +73,7 @@ class DiscreteLaplace(_Checked):
 
 @dataclass(frozen=True)
 class DiscreteGaussian(_Checked):
-    """Independent discrete Gaussian noise, Pr[x] ∝ exp(−x²/2σ²), added to integers.
+    """Event: independent discrete Gaussian noise, Pr[x] ∝ exp(−x²/2σ²), added to integers.
 
     Args:
         sensitivity: ℓ2 sensitivity of the integers, at least 1.
@@ -92,7 +92,7 @@ class DiscreteGaussian(_Checked):
 
 @dataclass(frozen=True)
 class FineGaussian(_Checked):
-    """Discrete Gaussian noise with a large σ, accounted as continuous Gaussian noise (Balle and Wang 2018).
+    """Event: discrete Gaussian noise with a large σ, accounted as continuous Gaussian noise (Balle and Wang 2018).
 
     The exact ε of continuous Gaussian noise is smaller than the ε that follows from ρ. ``sensors/readings.md`` proves
     how much the rounding to integers adds to it.
@@ -123,7 +123,7 @@ class FineGaussian(_Checked):
 
 @dataclass(frozen=True)
 class LaplaceOnPaths(_Checked):
-    """Counts of tree nodes with discrete Laplace noise, where each path from the root to a leaf spends at most ε.
+    """Event: counts of tree nodes with discrete Laplace noise, where each path from root to leaf spends at most ε.
 
     The nodes may be chosen in view of earlier noisy counts. The count of node v has noise of scale sensitivity / ε_v.
     Let m_v be the mass of one unit in v, as a share of the sensitivity: the sum of its shares m_leaf in the leaves
@@ -141,7 +141,7 @@ class LaplaceOnPaths(_Checked):
 
 @dataclass(frozen=True)
 class BiasedSplits(_Checked):
-    """The shape of a tree in which each node with a biased, noisy count above a threshold θ is split (PrivTree).
+    """Event: the shape of a tree in which each node with a biased, noisy count above a threshold θ is split (PrivTree).
 
     At depth d a node of mass c is split if max(c − d·bias, θ − bias) + X > θ. X is discrete Laplace noise, and all
     numbers are integers. Only the shape of the tree is released. The privacy loss does not grow with the depth:
@@ -179,7 +179,7 @@ class BiasedSplits(_Checked):
 
 @dataclass(frozen=True)
 class ExponentialChoice(_Checked):
-    """One choice among alternatives, each with probability ∝ (public weight) · exp(−rate · energy) (McSherry 2007).
+    """Event: one choice of the exponential mechanism, with probability ∝ (public weight) · exp(−rate · energy).
 
     Adding or removing one unit changes the energy of each alternative by a number between −a and b. Dividing by the sum
     of all weights changes every probability by a factor between exp(−rate · b) and exp(rate · a), so the logarithm of a
@@ -218,7 +218,7 @@ def _exp_of_minus(exponent: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class RandomizedReport(_Checked):
-    """One randomised report of a device, whose probability differs by at most a factor of e^ε between two positions.
+    """Event: one randomised report, whose probability differs by at most a factor of e^ε between two positions.
 
     Args:
         epsilon: ε, above 0.
@@ -239,7 +239,7 @@ class RandomizedReport(_Checked):
 
 @dataclass(frozen=True)
 class NoiseShares(_Checked):
-    """A sum to which every device adds a noise share: in each coordinate the difference of two Pólya numbers.
+    """Event: a sum to which every device adds a noise share: in each coordinate the difference of two Pólya numbers.
 
     The Pólya numbers have β = exp(−1/scale), see :mod:`heathaze.privacy.noise_shares`. If the shapes of all shares sum
     to 1 or more, the noise is discrete Laplace noise plus independent noise. Below shape 1 the privacy loss is larger
@@ -269,7 +269,7 @@ class NoiseShares(_Checked):
 
 @dataclass(frozen=True)
 class PureSteps(_Checked):
-    """Many small steps with a pure ε each, accounted together as zero-concentrated privacy.
+    """Event: many small steps with a pure ε each, accounted together as zero-concentrated privacy.
 
     Each step may be chosen in view of the outcomes of earlier steps. Basic composition would cost steps · ε.
     Zero-concentrated privacy costs far less, but needs a δ. A step has *bounded range* if the odds of any two of its
@@ -311,7 +311,7 @@ class PureSteps(_Checked):
 
 @dataclass(frozen=True)
 class Composition:
-    """Several events on the same data.
+    """Event: several events on the same data.
 
     Args:
         events: A tuple of events. An event may itself be a composition, up to 100 levels deep.

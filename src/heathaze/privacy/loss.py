@@ -208,7 +208,7 @@ def decimal_up(value: Fraction | float, digits: int) -> str:
 
 
 def decimal_down(value: Fraction) -> str:
-    """Write a remaining budget as a decimal of at most six digits, rounded down.
+    """Write a privacy loss that remains as a decimal of at most six digits, rounded down.
 
     >>> decimal_down(Fraction(2, 3)), decimal_down(Fraction(2))
     ('0.666666', '2')

@@ -12,9 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from heathaze.checks import shown
+from heathaze.checks import positive, shown, whole
 from heathaze.errors import InvalidInput
-from heathaze.privacy.loss import Number, exact
+from heathaze.privacy.loss import Number, exact, parse_epsilon
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Integers
 
@@ -59,6 +59,51 @@ def laplace_scale(sensitivity: int, epsilon: Fraction | float) -> Fraction:
         )
     binary_places = max(0, 40 - math.ceil(wanted).bit_length())
     return Fraction(math.ceil(wanted * 2**binary_places), 2**binary_places)
+
+
+def sigma_from_epsilon(epsilon: Number, sensitivity: int = 1) -> float:
+    """Return the standard deviation of discrete Laplace noise for ε and an ℓ1 sensitivity Δ (errata E3-6).
+
+        σ = 1 / (√2 · sinh(ε/2Δ))
+
+    Args:
+        epsilon: ε, from 1e-6 to 1000.
+        sensitivity: Δ, a whole number of at least 1.
+
+    Raises:
+        InvalidInput: A value is out of range.
+
+    >>> round(sigma_from_epsilon(0.1), 7)
+    14.1362448
+    """
+    return laplace_deviation(float(parse_epsilon(epsilon) / whole(sensitivity, "sensitivity")))
+
+
+def epsilon_from_sigma(sigma: float, sensitivity: int = 1) -> float:
+    """Return the ε of discrete Laplace noise with standard deviation σ and ℓ1 sensitivity Δ (errata E3-6).
+
+        ε = 2Δ · asinh(1/(√2 σ)),   the inverse of :func:`sigma_from_epsilon`
+
+    Args:
+        sigma: σ, above 0.
+        sensitivity: Δ, a whole number of at least 1.
+
+    Raises:
+        InvalidInput: A value is out of range.
+
+    >>> round(epsilon_from_sigma(10), 9)
+    0.141303769
+    """
+    deviation = positive(sigma, "sigma", "a standard deviation")
+    return 2 * whole(sensitivity, "sensitivity") * math.asinh(1 / (math.sqrt(2) * deviation))
+
+
+def laplace_deviation(rate: float) -> float:
+    """Compute the standard deviation of discrete Laplace noise of scale 1/rate, 1 / (√2 · sinh(rate/2)).
+
+    The formula is written as √2 · e^(−rate/2) / (1 − e^(−rate)), which does not overflow.
+    """
+    return math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate)
 
 
 def discrete_laplace(scale: Number, size: int, randomness: Randomness) -> Integers:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.checks import whole
+from heathaze.checks import check_confidence, whole
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Box, Grid
 from heathaze.errors import InvalidInput, SimulatedRelease
 from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.estimate import Estimate
-from heathaze.inference.interval import check_confidence
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import Posterior
 from heathaze.privacy.guarantee import Guarantee

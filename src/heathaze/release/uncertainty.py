@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heathaze.checks import check_confidence
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import node_extent
 from heathaze.inference.drawn_maps import DrawnPosterior
-from heathaze.inference.interval import check_confidence, interval
+from heathaze.inference.interval import interval
 from heathaze.inference.posterior import Posterior
 from heathaze.types import Integers
 

@@ -53,7 +53,7 @@ def add(total: Words, key: bytes, *, subtract: bool = False) -> None:
 
 
 def checked(vector: npt.ArrayLike, parameters: Parameters) -> Words:
-    """Check the vector of a client before it is masked, and convert it to machine words.
+    """Check a vector before masks are added to it, and convert it to machine words.
 
     Args:
         vector: The vector that the client wants to send.

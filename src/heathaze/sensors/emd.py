@@ -178,7 +178,7 @@ def euclidean(ones: Floats, others: Floats) -> Floats:
 
 
 def cheapest_plan(cost: Floats, here: Floats, there: Floats) -> tuple[float, Floats]:
-    """Transport plan of least cost between few places, by a linear program over all pairs.
+    """Earth mover's distance between few places: the plan of least cost, by a linear program over all pairs.
 
     Args:
         cost: Cost of moving mass 1 from each place to each other place, shape (places, others).

@@ -144,8 +144,8 @@ def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Co
         raise PromiseBroken(
             "The map was made with simulated randomness, whose noise anyone can repeat; do not rely on it."
         )
-    check_sentence(guarantee, promised.get("sentence"))
-    check_promise(guarantee, events.event_from_dict(provenance.event))
+    _check_sentence(guarantee, promised.get("sentence"))
+    _check_promise(guarantee, events.event_from_dict(provenance.event))
     noisy = _posterior.noisy_from_fields(density.grid, fields["noisy"]) if "noisy" in fields else None
     drawn = _posterior.drawn_from_fields(density.grid, fields["drawn"]) if "drawn" in fields else None
     return Contents(Estimate(density, float(total), noisy, drawn), guarantee, provenance)
@@ -166,7 +166,7 @@ def density_of(
     Raises:
         UnreadableData: A cell occurs twice, two squares overlap, or a cell or square is not on the grid.
     """
-    one, other, share = whole_numbers(first), whole_numbers(second), np.asarray(shares, dtype=np.float64)
+    one, other, share = _whole_numbers(first), _whole_numbers(second), np.asarray(shares, dtype=np.float64)
     return (_dense if form == "dense" else _tree)(grid, one, other, share)
 
 
@@ -197,7 +197,7 @@ def _tree(grid: Grid, levels: Integers, codes: Integers, share: Floats) -> TreeD
     return density
 
 
-def whole_numbers(values: npt.ArrayLike) -> Integers:
+def _whole_numbers(values: npt.ArrayLike) -> Integers:
     """Convert numbers of a release file to integers; numbers that are not integers are refused, not rounded.
 
     Raises:
@@ -234,7 +234,7 @@ _TERMS: dict[Trust, tuple[tuple[Unit, ...], tuple[Adjacency, ...]]] = {
 """The units and adjacencies that the guarantee of a map may have, for each kind of trust."""
 
 
-def check_promise(guarantee: Guarantee, event: events.Event) -> None:
+def _check_promise(guarantee: Guarantee, event: events.Event) -> None:
     """Refuse a guarantee that does not follow from its event.
 
     Args:
@@ -256,7 +256,7 @@ def check_promise(guarantee: Guarantee, event: events.Event) -> None:
         )
 
 
-def check_sentence(guarantee: Guarantee, sentence: object) -> None:
+def _check_sentence(guarantee: Guarantee, sentence: object) -> None:
     """Refuse a guarantee whose fields name another unit or adjacency than the sentence in the same file.
 
     The event does not say whether a unit is a person, a day or a visit. So an edited unit can be detected only if the

@@ -106,7 +106,7 @@ def steepest(field: SmoothField, norm: Norm, plain: Norm, tolerance: float, most
     half = (high - low) / counts / 2
     steps = [start + (2 * np.arange(count) + 1) * h for start, count, h in zip(low, counts, half, strict=True)]
     middles = np.array(list(itertools.product(*steps)))
-    axes = plate_axes(field)
+    axes = _plate_axes(field)
     found, where, settled, work = 0.0, middles[0], 0.0, 0
     while len(middles):
         if len(half) == 2 and norm is largest_stretch and axes:
@@ -232,7 +232,7 @@ def _all_boxes(
     return at_middle, over_box
 
 
-def plate_axes(field: Field) -> list[tuple[Axis, Axis]]:
+def _plate_axes(field: Field) -> list[tuple[Axis, Axis]]:
     """Heat kernels along both axes of each plate in a field; empty if the field has other parts than plates."""
     parts = snapshots_of(field)
     plates = [part for part in parts if isinstance(part, Plate)]

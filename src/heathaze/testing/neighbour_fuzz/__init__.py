@@ -78,10 +78,10 @@ ROUND = tuple(map(_turn, _TURNS.split(";")))
 that once let the rows of one person change the counts of others."""
 
 
-def recipe_of(number: int) -> Recipe:
+def _recipe_of(number: int) -> Recipe:
     """Return the recipe of the table with a given number.
 
-    >>> str(recipe_of(0)), str(recipe_of(1)), str(recipe_of(16)), str(recipe_of(66))
+    >>> str(_recipe_of(0)), str(_recipe_of(1)), str(_recipe_of(16)), str(_recipe_of(66))
     ('parquet', 'csv, forged lines', 'csv, mixed line ends', 'csv, lone CR')
     """
     turn = ROUND[number % len(ROUND)]
@@ -119,7 +119,7 @@ def hostile_table(seed: int, number: int, recipe: Recipe | None = None) -> Table
     >>> print(str(hostile_table(1, 0))[:33])
     table (seed 1, number 0): parquet
     """
-    recipe = recipe or recipe_of(number)
+    recipe = recipe or _recipe_of(number)
     rng = np.random.default_rng([seed, number])
     grid = values.GRIDS[int(rng.choice(len(values.GRIDS), p=[0.25, 0.15, 0.12, 0.15, 0.13, 0.05, 0.15]))]
     unit = str(rng.choice(["person", "person-day", "visit"], p=[0.65, 0.25, 0.1]))

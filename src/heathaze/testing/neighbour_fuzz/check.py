@@ -77,7 +77,7 @@ class Report:
             raise AssertionError(f"{len(self.violations)} violations in {self.tables} tables:\n{shown}")
 
 
-def heathaze_reader(engine: str) -> Reader:
+def _heathaze_reader(engine: str) -> Reader:
     """Return ``heathaze.count`` on one engine as a reader to check."""
     return lambda source, grid, options: count(source, grid, engine=engine, **options)
 
@@ -94,7 +94,7 @@ class Checker:
     def __init__(self, folder: Path, engine: str = "duckdb", read: Reader | None = None) -> None:
         self.folder = folder
         self.engine = engine
-        self.read = read or heathaze_reader(engine)
+        self.read = read or _heathaze_reader(engine)
         self.report = Report()
         self._written = 0
 

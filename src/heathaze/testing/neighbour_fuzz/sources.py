@@ -45,7 +45,7 @@ def write(table: Table, folder: Path, visits: Sequence[Visit], engine: str = "du
         ending = "csv" if source == "csv" else str(table.style.get("ending", "jsonl"))
         ending += ".gz" if table.style.get("packed") else ""
         return _write_files(table, folder, visits, plain, ending, write_text)
-    makers = {"arrow": chunked, "pandas": pandas_frame, "relation": relation, "lists": lists, "arrays": arrays}
+    makers = {"arrow": _chunked, "pandas": _pandas_frame, "relation": relation, "lists": lists, "arrays": arrays}
     return makers[source](table, visits)
 
 
@@ -130,7 +130,7 @@ def _as(column: Any, kind: str) -> Any:
     return column.cast({"large_string": arrow.large_string(), "string_view": arrow.string_view()}[kind])
 
 
-def chunked(table: Table, visits: Sequence[Visit]) -> Any:
+def _chunked(table: Table, visits: Sequence[Visit]) -> Any:
     """Convert visits to an Arrow table in several chunks."""
     import pyarrow as arrow
 
@@ -160,7 +160,7 @@ def _write_parquet(table: Table, visits: Sequence[Visit], path: Path) -> None:
         compression=style["compression"],
     )
     if table.recipe.fault in ("wrong statistics", "wrong null counts"):
-        falsify(path, table)
+        _falsify(path, table)
 
 
 def _write_by_duckdb(held: Any, path: Path, row_group_size: int) -> None:
@@ -179,7 +179,7 @@ def _connection() -> Any:
     return duckdb.connect()
 
 
-def falsify(path: Path, table: Table) -> None:
+def _falsify(path: Path, table: Table) -> None:
     """Falsify the statistics of a Parquet file, in the footer and in the index of pages.
 
     The smallest and largest values of doubles take eight bytes, so wrong values fit in their place. The number of nulls
@@ -226,7 +226,7 @@ def _lies(table: Table) -> dict[str, tuple[float, float]]:
 # ── memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def pandas_frame(table: Table, visits: Sequence[Visit]) -> Any:
+def _pandas_frame(table: Table, visits: Sequence[Visit]) -> Any:
     """Convert visits to a DataFrame whose ids have one of the many types of pandas."""
     import pandas
     import pyarrow as arrow
