@@ -70,7 +70,7 @@ class Beliefs:
         learner = whole if part is whole.tree else cls(part, whole.surface_odds[where], whole.tree.depth)
         learner.learn(_STEPS, lump=True)
         whole.use(learner.prior)
-        whole.settle()
+        whole.settle(above=whole.tree.depth)
         whole.surface_odds = _surface_odds(whole.tree, lambda level, _: np.maximum(whole.at(level, whole.first), 1e-9))
         learner.surface_odds = whole.surface_odds if learner is whole else whole.surface_odds[where]
         learner.use(learner.prior)
@@ -127,12 +127,13 @@ class Beliefs:
             _in_pieces(_messages.upward, start, stop, *counts, *self._parameters, *arrays)
         return float(_messages.root(*arrays, self._weights, self.first, self.second))
 
-    def settle(self, used: Floats | None = None, gradient: Floats | None = None) -> None:
+    def settle(self, used: Floats | None = None, gradient: Floats | None = None, above: int | None = None) -> None:
         """Compute the moments of all masses by belief propagation, given the prior.
 
         Args:
             used: If given, receives the posterior probability that each halving used each slab, or a spike.
             gradient: If given, receives the derivative of the log-evidence by the centre of each halving.
+            above: If given, only the moments of quadtree nodes above this level are computed, which is quicker.
         """
         from heathaze.inference import _messages
 
@@ -142,6 +143,8 @@ class Beliefs:
         tree, arrays = self.tree, (self._low, self._step, self._messages, self._weights, self.first, self.second)
         learning = (np.zeros((0, 0)), np.zeros(0)) if used is None or gradient is None else (used, gradient)
         for start, stop in tree.stages:
+            if above is not None and tree.level[start] + 1 >= above:
+                break
             halves = (tree.left, tree.right)
             _in_pieces(_messages.downward, start, stop, *halves, *self._parameters, *arrays, *learning)
 

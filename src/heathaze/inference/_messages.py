@@ -104,16 +104,34 @@ def _between(low: float, step: float, message: Floats, x: float) -> float:
     return message[k] + (message[k + 1] - message[k]) * (at - k)
 
 
-@nb.njit(cache=True, inline="always")
-def _tail(logit: float, sharps: Floats, weights: Floats) -> float:
-    """Compute the weight of all slabs beyond a logit, on the side away from the centre."""
-    away = -abs(logit)
-    beyond = 0.0
+@nb.njit(cache=True)
+def _add_tails(start: int, stop: int, ls: Floats, sharp: float, weight: float, tails: Floats) -> None:
+    """Add the weight of a slab beyond some logits, on the side away from the centre, to ``tails``.
+
+    exp(t) is computed as (1 + u + u²/2 + u³/6 + u⁴/24)^256 with u = t/256, whose relative error is below 1e-8 for
+    t > −5 and 1e-3 for t > −60. It has no branches, so the compiler computes several logits at once. With math.exp, all
+    of inference takes a third longer.
+    """
+    for q in range(start, stop):
+        u = max(-abs(ls[q]) * sharp / 256, -1.2)
+        e = 1 + u * (1 + u * (1 / 2 + u * (1 / 6 + u * (1 / 24))))
+        e = e * e
+        e = e * e
+        e = e * e
+        e = e * e
+        e = e * e
+        e = e * e
+        e = e * e
+        e = e * e
+        tails[q] += weight * e / (1 + e)
+
+
+@nb.njit(cache=True)
+def _fill_tails(start: int, stop: int, ls: Floats, sharps: Floats, weights: Floats, tails: Floats) -> None:
+    """Compute the weight of all slabs beyond some logits, on the side away from the centre."""
+    tails[start:stop] = 0.0
     for slab in range(_SLABS):
-        if weights[slab] > 0:
-            e = math.exp(sharps[slab] * away)
-            beyond += weights[slab] * e / (1 + e)
-    return beyond
+        _add_tails(start, stop, ls, sharps[slab], weights[slab], tails)
 
 
 @nb.njit(cache=True)
@@ -181,12 +199,13 @@ def _divide(
     step: Floats,
     messages: Floats,
     scratch: Floats,
+    where: bool,
 ) -> tuple[int, float]:
     """Integrate over the divisions of mass x of a node into y for half ``a`` and x − y for half ``b``.
 
     ``scratch`` is filled with one column for each y: 0 y itself, 1 its logit minus the centre, 2 the weight of the
     slabs beyond it, 3 its log-likelihood, 4 its likelihood as a part of the largest, 5 the posterior weight between the
-    y before and this one, 6 the part of that weight that belongs to this y. The first and the last column are the two
+    y before and this one, 6 the part of that weight that belongs to this y (only if ``where``). The first and the last column are the two
     spikes, and 5 holds their whole weight. Row 7 holds the sharpness of the slabs, and 8 the mean likelihood between
     the y before and this one. Returned are the number of columns and the logarithm of the integral.
     """
@@ -219,12 +238,12 @@ def _divide(
     for q in range(begin, stop + 1):
         if math.isnan(ls[q]):
             ls[q] = math.log(ys[q] / (x - ys[q])) - mu
-        tails[q] = _tail(ls[q], sharps, weights)
         likelihoods[q] = math.exp(heights[q] - most)
+    _fill_tails(begin, stop + 1, ls, sharps, weights, tails)
     if begin > 1:
-        tails[1] = _tail(ls[1], sharps, weights)
+        _fill_tails(1, 2, ls, sharps, weights, tails)
     if stop < last - 1:
-        tails[last - 1] = _tail(ls[last - 1], sharps, weights)
+        _fill_tails(last - 1, last, ls, sharps, weights, tails)
     total = 0.0
     for q in range(begin + 1, stop + 1):
         weight = slab_weight - tails[q - 1] - tails[q]
@@ -239,7 +258,7 @@ def _divide(
         between[q] = weight * mean
         total += between[q]
         far[q] = 0.5
-        if not flat:
+        if where and not flat:
             far[q] = 1.0 / (1.0 - math.exp(-rise)) - 1.0 / rise if rise > -700 else 0.0
     # 4. The spikes: one half is empty, or has less than half a person.
     below = tails[1] if ls[1] <= 0 else slab_weight - tails[1]
@@ -309,6 +328,7 @@ def upward(
                     step,
                     messages,
                     scratch,
+                    False,
                 )[1]
             elif b >= 0:
                 height += _between(low[a], step[a], messages[a], 0.0) + _between(low[b], step[b], messages[b], 0.0)
@@ -418,6 +438,7 @@ def downward(
                 step,
                 messages,
                 scratch,
+                True,
             )
             total = between[:count].sum()
             for q in range(count):
@@ -451,7 +472,7 @@ def _attribute(
     count: int, mu: float, weights: Floats, spike: float, scratch: Floats, belief: float, used: Floats
 ) -> float:
     """Divide the posterior weight of a halving among slabs and spikes; return the slope in the centre."""
-    ls, between, sharps, means = scratch[1], scratch[5], scratch[7], scratch[8]
+    ls, tails, between, sharps, means = scratch[1], scratch[2], scratch[5], scratch[7], scratch[8]
     last = count - 1
     total = between[:count].sum()
     share = 1.0 / (1.0 + math.exp(-mu))
@@ -460,13 +481,15 @@ def _attribute(
         w, sharp = weights[slab], sharps[slab]
         before, density_before = 0.0, 0.0
         part = 0.0
+        tails[1:last] = 0.0
+        _add_tails(1, last, ls, sharp, 1.0, tails)
         for q in range(1, last + 1):
             cdf, density = 1.0, 0.0
             if q < last:
                 if math.isnan(ls[q]):  # left out, as negligible
                     continue
-                cdf = 1.0 / (1.0 + math.exp(-min(max(sharp * ls[q], -700.0), 700.0)))
-                density = sharp * cdf * (1 - cdf)
+                cdf = tails[q] if ls[q] <= 0 else 1 - tails[q]
+                density = sharp * tails[q] * (1 - tails[q])
             mean = means[0] if q == 1 else means[q]
             part += (cdf - before) * mean
             slope += w * mean * (density_before - density)
@@ -546,6 +569,7 @@ def draw(
                 step,
                 messages,
                 scratch,
+                False,
             )
             mass[a] = _pick(x, count, centre[node], weights[kind], scratch, uniforms[a])
             mass[b] = x - mass[a]
