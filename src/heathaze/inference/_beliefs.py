@@ -35,7 +35,7 @@ _LUMP_DEVIATION = 0.7
 _WORTH_A_THREAD = 256
 """The least number of nodes for a thread: they take about 4 ms, and the start of a thread takes 0.1 ms."""
 
-BATCHES = 8
+BATCHES = 16
 """Samples are drawn in this many batches, each with other parameters of the prior."""
 
 
@@ -75,7 +75,7 @@ class Beliefs:
         learner.surface_odds = whole.surface_odds if learner is whole else whole.surface_odds[where]
         learner.use(learner.prior)
         learner.learn(_LAST_STEPS)
-        whole.use(learner.prior)
+        whole.use(learner.prior.changed(prior.EMPTIER, 0.0, 0.0, 0.0))
         whole.settle()
         whole.learned, whole._learner = learner.learned, learner
         return whole
@@ -180,7 +180,7 @@ class Beliefs:
         mean, deviation = self._learner._common_changes()
         size = self.learned.counts.size + len(self.learned.precision)
         for _ in range(BATCHES):
-            change = mean + deviation * _normals(randomness, len(mean))
+            change = mean + deviation * _normals(randomness, len(mean)) + (prior.EMPTIER, 0.0, 0.0, 0.0)
             self.use(self.learned.drawn(randomness.uniforms(size), change))
             self.evidence()
             priors.append(self.prior)

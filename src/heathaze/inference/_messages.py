@@ -205,9 +205,9 @@ def _divide(
 
     ``scratch`` is filled with one column for each y: 0 y itself, 1 its logit minus the centre, 2 the weight of the
     slabs beyond it, 3 its log-likelihood, 4 its likelihood as a part of the largest, 5 the posterior weight between the
-    y before and this one, 6 the part of that weight that belongs to this y (only if ``where``). The first and the last column are the two
-    spikes, and 5 holds their whole weight. Row 7 holds the sharpness of the slabs, and 8 the mean likelihood between
-    the y before and this one. Returned are the number of columns and the logarithm of the integral.
+    y before and this one, 6 the part of that weight that belongs to this y (only if ``where``). The first and the last
+    column are the two spikes, and 5 holds their whole weight. Row 7 holds the sharpness of the slabs, and 8 the mean
+    likelihood between the y before and this one. Returned are the number of columns and the logarithm of the integral.
     """
     ys, ls, tails, heights, likelihoods = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     between, far, sharps, means = scratch[5], scratch[6], scratch[7], scratch[8]

@@ -29,7 +29,7 @@ MOST_CELLS = 2**20
 MOST_SQUARES = 2**17
 """On a larger grid, leaves are divided and shaded only until the map has this many squares."""
 
-WIDENING = 1.2
+WIDENING = 1.25
 """Deviations and intervals are widened by this factor, since real maps differ from the prior: neighbouring divisions
 are alike, and the surface has errors. It was fixed on public data (papers/range_queries shows the coverage)."""
 
@@ -119,6 +119,9 @@ class Posterior:
     def interval(self, box: Box, share: float, confidence: float) -> tuple[float, float]:
         """Compute an interval for the share of the mass that lies in a box.
 
+        Neither end is nearer to the share than the scale of the noise of one count in the box: where the prior takes a
+        place for empty, a few people may be there.
+
         Args:
             box: The box.
             share: The share in the estimated density. The interval contains it.
@@ -131,7 +134,20 @@ class Posterior:
         tail = max((1 - confidence) / 2, 4 / len(drawn))
         stretch = WIDENING * float(ndtri((1 - confidence) / 2) / ndtri(tail))
         low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
-        return share - stretch * max(share - low, 0.0), share + stretch * max(high - share, 0.0)
+        noise = self._noise_in(box) / max(self.total, 1e-300)
+        below, above = (math.hypot(stretch * max(side, 0.0), noise) for side in (share - low, high - share))
+        return max(share - below, 0.0), min(share + above, 1.0)
+
+    def _noise_in(self, box: Box) -> float:
+        """Find the largest scale of noise, in people, of the counted leaves in a box, in proportion to their area."""
+        if self._beliefs is None:
+            return 0.0
+        tree, most = self._beliefs.tree, 0.0
+        for level, (codes, place) in enumerate(zip(tree.codes, tree.place, strict=True)):
+            leaf = (tree.left[place] == NONE) & np.isfinite(tree.scale[place])
+            part = part_inside(self.grid, level, codes[leaf], box)
+            most = max(most, float((part * tree.scale[place][leaf]).max(initial=0.0)))
+        return most
 
     def shares(self, box: Box) -> Floats:
         """Draw the share of the mass that lies in a box, from the posterior.

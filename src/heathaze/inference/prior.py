@@ -61,7 +61,12 @@ _OVER_RELAXATION = 1.6
 
 _MOST_SURFACE_ODDS = 5.0
 
-TEMPERATURE = 8.0
+EMPTIER = 1.0
+"""After learning, the weight of the spikes is multiplied by e to this power. The noise hides the difference between an
+empty half and one with few people, so a few steps of the EM algorithm give too much weight to the slabs. The value was
+fixed on public data (docs/decisions/0024)."""
+
+TEMPERATURE = 4.0
 """Parameters are drawn as if they had been learned from this many times fewer halvings, because neighbouring halvings
 are alike on real maps."""
 
