@@ -61,6 +61,10 @@ VISIBLE_ABOVE = 1.5
 STRIDE = 2 / 3
 """One step goes down this share of the levels that are expected to be visible, since far predictions are poor."""
 
+TO_THE_CELLS = 0.5
+"""A step goes down to single cells if all levels but this part of one are expected to be visible. Counts of a level in
+between would take budget from the cells and add little to their sums."""
+
 HEADROOM = 0.5
 """Budget is kept for this many levels beyond those expected to be visible, since some places are denser than others."""
 
@@ -358,7 +362,9 @@ def _plan(signal: Floats, left: Integers, room: int) -> tuple[Integers, Integers
     if np.isinf(worth).any():  # without noise, go down one level at a time
         return np.ones(len(signal), np.int64), np.full(len(signal), LEAST_PARTS)
     worth = np.round(2 * np.minimum(worth, room)) / 2
-    stride = np.clip((worth * STRIDE + 0.5).astype(np.int64), 1, min(room, LONGEST_STRIDE))
+    to_the_cells = worth >= room - TO_THE_CELLS
+    stride = np.where(to_the_cells, room, (worth * STRIDE + 0.5).astype(np.int64))
+    stride = np.clip(stride, 1, min(room, LONGEST_STRIDE))
     worth = np.maximum(worth, stride)
     planned = np.minimum(worth + np.where(signal > VISIBLE_ABOVE, HEADROOM, 0.0), room)
     share = GROWTH ** (stride - planned) * (1 - GROWTH**-stride) / (1 - GROWTH**-planned)
