@@ -42,7 +42,7 @@ def written(folder: Path, ending: str) -> Path:
 def test_a_file_may_vanish_once_it_is_attached(tmp_path: Path, ending: str) -> None:
     path = written(tmp_path, ending)
     with open_duckdb() as engine:
-        engine.attach(find_files(str(path)), ["x", "y", "u"])
+        engine.attach(find_files(str(path)), Columns("x", "y", "u"))
         path.unlink()
         assert engine.run(f"select count(*) as rows from {RAW}")["rows"].tolist() == [3]
 

@@ -12,10 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heathaze.errors import InvalidInput, UnreadableData, expect
+from heathaze.ingest.times import Clock
 from heathaze.privacy.guarantee import Unit
 
 VISITS = "heathaze_visits"
-"""The name of the view of all visits, with the columns unit, x, y and flaw."""
+"""The name of the view of all visits, with the columns unit, x, y, amount and flaw."""
+
+LARGEST_WEIGHT = 2**32
+"""The largest weight of one visit; a larger weight counts as this. Weights are read to a thousandth."""
 
 PART = "heathaze_part"
 """The name of the view of the visits of some units, which count_cells.sql reads."""
@@ -28,6 +32,7 @@ class Kind(enum.Enum):
     FLOATING = "numbers with a fraction"
     TEXT = "text"
     TIME = "dates or times"  # as the number of the day
+    INSTANT = "instants"  # as seconds since 1970
     OTHER = "something else"
 
 
@@ -41,35 +46,60 @@ class Flaw(enum.IntEnum):
     NOT_A_TIME = 4
     FRACTIONAL_PERSON = 5
     MANGLED_PERSON = 6
+    WEIGHT_NOT_A_NUMBER = 7
+    NEGATIVE_WEIGHT = 8
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns of visits. ``person`` and ``time`` are None if the unit does not need them."""
+    """The names of the columns of visits, and how their texts are read.
+
+    Args:
+        x: Column of the horizontal coordinate.
+        y: Column of the vertical coordinate.
+        person: Column of the person; None if the unit does not need it.
+        time: Column of the time; None if the unit does not need it.
+        weight: Column of the weight of a visit; None if all visits weigh the same.
+        only: Columns of the row filter with the texts to keep. A row is kept if each column holds one of its texts.
+        clock: How times are written, and in which zone days begin.
+        decimal: The decimal sign of numbers that are written as text, "." or ",".
+    """
 
     x: str
     y: str
     person: str | None = None
     time: str | None = None
+    weight: str | None = None
+    only: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    clock: Clock = Clock()
+    decimal: str = "."
 
     @property
     def wanted(self) -> list[str]:
-        """The names of the columns, in the order of c0, c1, … in the source table."""
-        return [name for name in (self.x, self.y, self.person, self.time) if name is not None]
+        """The names of the columns, each once, in the order of c0, c1, … in the source table."""
+        names = (self.x, self.y, self.person, self.time, self.weight, *(name for name, _ in self.only))
+        return list(dict.fromkeys(name for name in names if name is not None))
+
+    def place(self, name: str | None) -> int:
+        """The number k of the column ck that holds a named column; −1 for None."""
+        return -1 if name is None else self.wanted.index(name)
 
     def sentence(self, flaw: Flaw) -> str:
         """Write the error sentence about a fault of a visit. It names the column, never the value."""
-        number = "holds text that is not a number; correct it, or leave the field empty where there is no position"
+        comma = " with a decimal comma" if self.decimal == "," else ""
+        number = f"holds text that is not a number{comma}; correct it"
+        position = f"{number}, or leave the field empty where there is no position"
         missing = f"person {self.person!r}" if self.time is None else f"person {self.person!r} or time {self.time!r}"
         return {
             Flaw.NO_UNIT: f"A visit has no {missing}, so its influence has no bound; fill it in or drop such rows.",
-            Flaw.X_NOT_A_NUMBER: f"Column {self.x!r} {number}.",
-            Flaw.Y_NOT_A_NUMBER: f"Column {self.y!r} {number}.",
-            Flaw.NOT_A_TIME: f"Column {self.time!r} holds text that is not an ISO time; write 2024-05-31 or "
-            "2024-05-31T12:30:00Z.",
+            Flaw.X_NOT_A_NUMBER: f"Column {self.x!r} {position}.",
+            Flaw.Y_NOT_A_NUMBER: f"Column {self.y!r} {position}.",
+            Flaw.NOT_A_TIME: f"Column {self.time!r} holds a value that is not {self.clock.sentence}.",
             Flaw.FRACTIONAL_PERSON: fractional(str(self.person)),
             Flaw.MANGLED_PERSON: f"Column {self.person!r} holds text that is not UTF-8, so two people could become "
             "one; save the file as UTF-8.",
+            Flaw.WEIGHT_NOT_A_NUMBER: f"Column {self.weight!r} {number}, or leave the field empty.",
+            Flaw.NEGATIVE_WEIGHT: f"Column {self.weight!r} holds a negative weight; weights are 0 or more.",
         }[flaw]
 
 
@@ -126,8 +156,10 @@ def _loosely(name: str) -> str:
 
 def check_names(columns: Columns, geographic: bool) -> None:
     """Refuse names of columns that are not text, or that are probably swapped."""
-    for name in (columns.x, columns.y):
+    for name in (columns.x, columns.y, *columns.wanted):
         expect(str, name, "The name of a column")
+    if columns.decimal not in (".", ","):
+        raise InvalidInput(f"The decimal sign is {columns.decimal!r}; choose '.' or ','.")
     if columns.x == columns.y:
         raise InvalidInput(f"Both coordinates are read from column {columns.x!r}; give two different columns.")
     if geographic and _sounds_like("lat", columns.x) and _sounds_like("lon|lng|long", columns.y):
@@ -150,7 +182,7 @@ def fractional(person: str) -> str:
 
 
 def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str, day_number: str, mangled: bool) -> str:
-    """Write the SQL query that selects the columns unit, x, y and flaw of all visits from a source.
+    """Write the SQL query that selects the columns unit, x, y, amount and flaw of all visits from a source.
 
     Args:
         columns: The names of the source's columns.
@@ -160,69 +192,102 @@ def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str,
         day_number: The engine's SQL expression for the day number of a date.
         mangled: Whether to look for ids of people that were not UTF-8, as in text files.
     """
-    x, x_flawed = _number("c0", columns.x, kinds[0])
-    y, y_flawed = _number("c1", columns.y, kinds[1])
+
+    def at(name: str | None) -> tuple[str, Kind]:
+        return f"c{columns.place(name)}", kinds[columns.place(name)]
+
+    x, x_flawed = _number(*at(columns.x), columns.x, columns.decimal)
+    y, y_flawed = _number(*at(columns.y), columns.y, columns.decimal)
     flaws = [(x_flawed, Flaw.X_NOT_A_NUMBER), (y_flawed, Flaw.Y_NOT_A_NUMBER)]
-    key = "cast(0 as bigint)"
+    amount = "cast(1 as bigint)"
+    if columns.weight is not None:
+        weight, weight_flawed = _number(*at(columns.weight), columns.weight, columns.decimal, "weights")
+        flaws += [(weight_flawed, Flaw.WEIGHT_NOT_A_NUMBER), (f"{weight} < 0", Flaw.NEGATIVE_WEIGHT)]
+        amount = _amount(weight)
+        x = f"case when {amount} > 0 then {x} end"  # a visit without weight has no place
+    key, inner = "cast(0 as bigint)", "*"
     if unit is not Unit.VISIT:
-        key = _person(str(columns.person), kinds[2])
+        person, kind = at(columns.person)
+        key = _person(person, str(columns.person), kind)
         if mangled:
-            flaws.append(("coalesce(position('\ufffd' in c2), 0) > 0", Flaw.MANGLED_PERSON))
+            flaws.append((f"coalesce(position('\ufffd' in {person}), 0) > 0", Flaw.MANGLED_PERSON))
     if unit is Unit.PERSON_DAY:
-        day, day_flawed = _day(str(columns.time), kinds[3], day_number)
-        key = f"cast({day} as string) || '|' || cast({key} as string)"
+        day, seconds, day_flawed = _time(*at(columns.time), str(columns.time), columns.clock, day_number)
+        inner = f"*, {day} as written_day, {seconds} as moment"
+        local = columns.clock.local_day("moment")
+        key = f"cast(coalesce(written_day, {local}) as string) || '|' || cast({key} as string)"
         flaws.append((day_flawed, Flaw.NOT_A_TIME))
     cases = " ".join(f"when {condition} then {flaw:d}" for condition, flaw in flaws if condition)
     flaw = f"case {cases} else flaw end" if cases else "flaw"
-    return f"select {key} as unit, {x} as x, {y} as y, {flaw} as flaw from {source}"
+    rows = f"(select {inner} from {source}) as rows_read" if inner != "*" else source
+    kept = " and ".join(_is_any(*at(name), name, texts) for name, texts in columns.only)
+    return (
+        f"select {key} as unit, {x} as x, {y} as y, {amount} as amount, {flaw} as flaw from {rows}"
+        + (f" where {kept}" if kept else "")
+    )  # fmt: skip
 
 
-def _person(name: str, kind: Kind) -> str:
+def _person(column: str, name: str, kind: Kind) -> str:
     if kind is Kind.FLOATING:
         raise UnreadableData(fractional(name))
     if kind is Kind.TEXT:
-        return "nullif(c2, '')"  # an empty id counts as missing
+        return f"nullif({column}, '')"  # an empty id counts as missing
     if kind is not Kind.INTEGER:
         raise UnreadableData(f"Column {name!r} holds {kind.value}; people are told apart by integers or text.")
-    return "c2"
+    return column
+
+
+def _is_any(column: str, kind: Kind, name: str, texts: Sequence[str]) -> str:
+    """Write SQL for the condition that a column holds one of some texts. Only the row's own value decides."""
+    if kind not in (Kind.TEXT, Kind.INTEGER):
+        raise UnreadableData(f"Column {name!r} holds {kind.value}; rows are chosen by text or whole numbers.")
+    value = column if kind is Kind.TEXT else f"cast({column} as string)"
+    return f"coalesce({value} in ({', '.join(map(sql_text, texts))}), false)"
+
+
+def _amount(weight: str) -> str:
+    """Write SQL for a weight as a whole number of thousandths; a missing or infinite weight is 0."""
+    return (
+        f"case when {weight} > 0 and {weight} <= {LARGEST_WEIGHT} then cast(floor({weight} * 1000) as bigint) "
+        f"when {weight} > {LARGEST_WEIGHT} and {weight} <= 1.7976931348623157e308 "
+        f"then cast({1000 * LARGEST_WEIGHT} as bigint) else cast(0 as bigint) end"
+    )
 
 
 ABSENT = "('', 'nan', '+nan', '-nan', 'inf', '+inf', '-inf', 'infinity', '+infinity', '-infinity')"
 
 
-def _number(column: str, name: str, kind: Kind) -> tuple[str, str]:
-    """Write SQL for a coordinate as a double (null if missing), and for the condition that its text is not a number."""
+def _number(column: str, kind: Kind, name: str, decimal: str, what: str = "coordinates") -> tuple[str, str]:
+    """Write SQL for a number as a double (null if missing), and for the condition that its text is not a number."""
     if kind in (Kind.INTEGER, Kind.FLOATING):
         return f"cast({column} as double)", ""
     if kind is not Kind.TEXT:
-        raise UnreadableData(f"Column {name!r} holds {kind.value}; coordinates must be numbers.")
+        raise UnreadableData(f"Column {name!r} holds {kind.value}; {what} must be numbers.")
     # Only spaces are trimmed and only these letters are lowered, because engines disagree about other characters.
     text = f"translate(trim(both ' ' from {column}), 'AEFINTY', 'aefinty')"
-    value = f"try_cast({text} as double)"
-    plain = f"translate({text}, '0123456789+-.e', '') = ''"
+    pointed = text if decimal == "." else f"replace({text}, ',', '.')"
+    value = f"try_cast({pointed} as double)"
+    plain = f"translate({text}, '0123456789+-{decimal}e', '') = ''"
     return (
         f"case when {plain} then {value} end",
         f"{text} not in {ABSENT} and not ({plain} and {value} is not null)",
     )
 
 
-ISO_TIME = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?$"
-OFFSET = "([+-])([0-9]{2}):?([0-9]{2})$"
-
-
-def _day(name: str, kind: Kind, day_number: str) -> tuple[str, str]:
-    """Write SQL for the day number in UTC (null if missing), and for the condition that the text is not a time."""
+def _time(column: str, kind: Kind, name: str, clock: Clock, day_number: str) -> tuple[str, str, str]:
+    """Write SQL for the written day (null for an instant), for an instant's seconds, and for the fault of a time."""
     if kind is Kind.TIME:
-        return "c3", ""
+        return column, "cast(null as bigint)", ""
+    if kind is Kind.INSTANT:
+        return "cast(null as bigint)", column, ""
+    if kind in (Kind.INTEGER, Kind.FLOATING):
+        seconds, known = clock.of_number(column)
+        # NaN is a missing time. It is above every number in both engines, so it is found without isnan.
+        return "cast(null as bigint)", seconds, f"not {known} and {column} <= 1.7976931348623157e308"
     if kind is not Kind.TEXT:
-        raise UnreadableData(f"Column {name!r} holds {kind.value}; a time must be a date, a timestamp or ISO text.")
-    text = "trim(both ' ' from c3)"
-    date = f"try_cast(substr({text}, 1, 10) as date)"
-    hour, minute = (f"coalesce(try_cast(substr({text}, {place}, 2) as int), 0)" for place in (12, 15))
-    sign, *ahead = (f"regexp_extract({text}, '{OFFSET}', {group})" for group in (1, 2, 3))
-    hours, minutes = (f"coalesce(try_cast({part} as int), 0)" for part in ahead)
-    # Minutes since midnight in UTC are local time − offset. Outside 0 … 1439 they mean the day before or after.
-    passed = f"({hour} * 60 + {minute} - case when {sign} = '-' then -1 else 1 end * ({hours} * 60 + {minutes}))"
-    day = f"{day_number.format(date)} + case when {passed} < 0 then -1 when {passed} >= 1440 then 1 else 0 end"
-    readable = f"regexp_replace({text}, '{ISO_TIME}', '') = '' and {date} is not null and {hour} < 24 and {minute} < 60"
-    return f"case when {readable} then {day} end", f"{text} <> '' and not ({readable})"
+        raise UnreadableData(
+            f"Column {name!r} holds {kind.value}; a time must be a date, a timestamp, text or a number."
+        )
+    text = f"trim(both ' ' from {column})"
+    day, seconds, readable = clock.of_text(text, day_number)
+    return day, seconds, f"{text} <> '' and not {readable}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import resources
 from typing import Any
@@ -18,7 +18,9 @@ from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData, e
 from heathaze.ingest.columns import VISITS, Columns, Flaw, Kind, check_names, visits_sql
 from heathaze.ingest.counts import Counts
 from heathaze.ingest.engines import RAW, SOURCE, Answer, Engine
-from heathaze.ingest.source import Files, find_files
+from heathaze.ingest.places import open_visits
+from heathaze.ingest.source import Dialect, Files
+from heathaze.ingest.times import Clock
 from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers
 
@@ -32,6 +34,28 @@ NO_CELL, HEAVIEST_UNIT = -1, -2
 """Special cell numbers in the answer of a query: the mass of visits without a cell, and the largest mass of a unit."""
 
 Parameters = list[int | float | str | bool]
+Only = Mapping[str, "str | int | Sequence[str | int]"]
+"""A row filter: names of columns, each with the value or the values to keep."""
+
+WEIGHTED = {
+    "count(*) as visits": "cast(sum(amount) as bigint) as visits",
+    "from parts\n": "from whole_parts where part > 0 and whole > 0\n",
+    "weighted as (": """coarse_parts as (
+    select *, cast(floor((whole - whole % 4294967296) / 4294967296 + 0.5) as bigint) + 1 as coarse from parts
+),
+
+whole_parts as (
+    select
+        unit, cell,
+        cast(floor((part - part % coarse) / coarse + 0.5) as bigint) as part,
+        cast(floor((whole + coarse - 1 - (whole + coarse - 1) % coarse) / coarse + 0.5) as bigint) as whole
+    from coarse_parts
+),
+
+weighted as (""",
+}
+"""What count_cells.sql reads instead if visits have weights. Weights of more than 2^32 thousandths of a unit are divided
+by s = ⌊whole / 2^32⌋ + 1, the parts rounded down and the whole rounded up, so that M times a part stays below 2^63."""
 
 
 def count(
@@ -47,6 +71,15 @@ def count(
     weight: str = "share",
     unit: str | Unit | None = None,
     time: str | None = None,
+    time_format: str = "iso",
+    time_zone: str | None = None,
+    weight_column: str | None = None,
+    only: Only | None = None,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    separator: str | None = None,
+    decimal: str = ".",
+    layer: str | None = None,
     engine: str = "duckdb",
     mass: int = 2**20,
 ) -> Counts:
@@ -57,14 +90,17 @@ def count(
 
         z_i = ⌊M n_i / n⌋,   bound = one = M
 
+    With ``weight_column``, n_i and n are sums of the visits' weights in whole thousandths (docs/decisions/0002).
+
     Weight "presence" gives the mass 1 to each distinct cell of a unit, for at most k = ``at_most`` cells: bound = k,
     one = 1. For the unit "visit" the bound is 1, because a visit is in one cell. Visits outside the grid or without a
     finite position are not counted.
 
     Args:
-        source: Path (or pattern) of .csv, .csv.gz (each line one row), .parquet, .jsonl, .ndjson, .json (one object a
-            line); or a pandas DataFrame, an Arrow table, a DuckDB relation, a dict of arrays or lists; with
-            ``engine="spark"`` also a Spark DataFrame, or the address of Parquet files.
+        source: Path (or pattern) of .csv, .tsv (also .gz; each line one row), .parquet, .jsonl, .ndjson, .json (one
+            object a line), .geojson, .geoparquet, .gpkg, .gpx or .shp (points); or a DataFrame of pandas, GeoPandas or
+            polars, an Arrow table, a DuckDB relation, a dict of arrays or lists; with ``engine="spark"`` also a Spark
+            DataFrame, or the address of Parquet files. Positions of points are read as lon and lat (x and y).
         grid: The public grid, never made from the data.
         person: Column with the person of a visit, integers or text; None makes each row its own unit.
         lon: Column of the longitude in degrees, for grids on the globe.
@@ -75,7 +111,20 @@ def count(
             public hash of unit and cell chooses among them.
         weight: "share" or "presence".
         unit: "person", "person-day" (needs ``time``) or "visit". If left out, "person" with ``person``, else "visit".
-        time: Column of dates, timestamps or ISO text; days are counted in UTC.
+        time: Column of dates, timestamps, text or numbers, for the unit "person-day".
+        time_format: How times are written: "iso", "seconds" or "milliseconds" since 1970, or a format such as
+            "%d.%m.%Y %H:%M".
+        time_zone: Zone in which days begin, such as "Europe/Berlin"; UTC if left out. A time without an offset belongs
+            to the day that is written in it, also where clocks skip or repeat its hour.
+        weight_column: Column of weights (seconds spent, for example) in proportion to which a unit's mass is divided;
+            numbers of at least 0, read to a thousandth.
+        only: Columns with the value or values to keep, such as ``{"kind": "walk"}``; other rows are not read.
+        format: The format of a file, if its ending does not say: "csv", "tsv", "parquet", "jsonl", "geojson",
+            "geoparquet", "gpkg", "gpx", "shp", or "mds" for trips of the Mobility Data Specification.
+        encoding: Encoding of a text file: "utf-8", "utf-16", "latin-1" or "windows-1252".
+        separator: Separator of a CSV file; the most frequent one of its header if left out.
+        decimal: Decimal sign of numbers that are written as text: "." or ",".
+        layer: Layer of a GeoPackage that has several.
         engine: "duckdb" (embedded) or "spark" (for data that one machine cannot hold).
         mass: M, the integer that stands for one unit, 1 to 2^30.
 
@@ -99,15 +148,24 @@ def count(
     expect(Grid, grid, "The grid")
     kind = _unit(person, unit, time)
     at_most, mass = _check(at_most, weight, kind, mass)
+    if weight_column is not None and (weight != "share" or kind is Unit.VISIT):
+        raise InvalidInput(
+            "weight_column divides a person's mass over places; use it with weight 'share' and a person column."
+        )
     columns = Columns(
         lon if grid.projection.is_geographic else x,
         lat if grid.projection.is_geographic else y,
         None if kind is Unit.VISIT else person,
         time if kind is Unit.PERSON_DAY else None,
+        weight_column,
+        kept_rows(only),
+        Clock(time_format, time_zone),
+        decimal,
     )
     check_names(columns, grid.projection.is_geographic)
-    table = find_files(os.fspath(source)) if _is_path(source, engine) else source
-    with _open_engine(engine) as opened:
+    dialect = Dialect(format, encoding, separator, layer)
+    given = os.fspath(source) if _is_path(source, engine) else source
+    with open_visits(given, dialect, columns, grid.projection) as table, _open_engine(engine) as opened:
         read_visits(opened, table, columns, kind)
         if kind is Unit.VISIT:
             one = bound = mass if weight == "share" else 1
@@ -115,7 +173,8 @@ def count(
         else:
             one, bound = (mass, mass) if weight == "share" else (1, at_most or 1)
             parameters = [*_placing(grid), *_weighing(at_most, weight, mass)]
-            answers = [opened.run(_sql("count_cells.sql"), parameters) for _ in opened.parts()]
+            query = _weighted(_sql("count_cells.sql")) if columns.weight is not None else _sql("count_cells.sql")
+            answers = [opened.run(query, parameters) for _ in opened.parts()]
         cells, masses = _added_up(answers, bound)
         if not len(cells):
             raise UnreadableData(_nothing(opened, grid, columns))
@@ -157,6 +216,37 @@ def _check(at_most: int | None, weight: str, unit: Unit, mass: int) -> tuple[int
     return at_most, mass
 
 
+def kept_rows(only: Only | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Convert a row filter to texts; whole numbers and booleans are compared as they are written in files.
+
+    Args:
+        only: Names of columns, each with the value or the values to keep.
+
+    Raises:
+        InvalidInput: A value is neither text nor a whole number.
+
+    >>> kept_rows({"kind": ["walk", "ride"], "floor": 2})
+    (('kind', ('walk', 'ride')), ('floor', ('2',)))
+    """
+    expect((Mapping, type(None)), only, "The row filter (only)")
+    found = []
+    for name, given in (only or {}).items():
+        values = [given] if isinstance(given, str | int) else list(given)
+        if not values or not all(isinstance(value, str | int) for value in values):
+            raise InvalidInput(f"only keeps rows by text or whole numbers, and gives neither for column {name!r}.")
+        texts = tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
+        found.append((name, texts))
+    return tuple(found)
+
+
+def _weighted(query: str) -> str:
+    """Change the query so that it adds up weights instead of visits."""
+    for text, instead in WEIGHTED.items():
+        assert query.count(text) == 1, text
+        query = query.replace(text, instead)
+    return query
+
+
 def _is_path(source: Any, engine: str) -> bool:
     """Return whether a source of visits is a local path; Spark reads an address such as hdfs://… itself."""
     return isinstance(source, str | os.PathLike) and not (engine == "spark" and "://" in os.fspath(source))
@@ -177,7 +267,7 @@ def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> Non
     Raises:
         UnreadableData: A visit has no person, or a value of the wrong type.
     """
-    kinds = engine.attach(table, columns.wanted)
+    kinds = engine.attach(table, columns)
     if isinstance(table, Files) and table.rows is not None:
         read = engine.run(f"select count(*) as visits from {RAW}")["visits"][0]
         if read != table.rows:
@@ -186,7 +276,8 @@ def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> Non
             )
     text = isinstance(table, Files) and table.is_text
     visits = visits_sql(columns, kinds, unit, SOURCE, engine.day_number, mangled=text)
-    if Kind.TEXT in kinds[:2] or Kind.TEXT in kinds[3:]:
+    numbers = (columns.x, columns.y, columns.time, columns.weight)
+    if any(kinds[columns.place(name)] is Kind.TEXT for name in numbers if name is not None):
         # Text is converted to numbers once and kept. Typed columns are not copied, because reading them again is quick.
         engine.run(f"{engine.keep.format(VISITS)} {visits}")
         engine.forget_source()

@@ -1,6 +1,7 @@
--- Compute the integer mass per cell from heathaze_part(unit, x, y), the visits of some units. DuckDB and Spark run the
--- same text. All numbers are parameters, in the order of count.py. The answer has one row for each non-empty cell, a
--- row with cell -1 and the mass of visits that have no cell, and a row with cell -2 and the largest mass of any unit.
+-- Compute the integer mass per cell from heathaze_part(unit, x, y, amount), the visits of some units. DuckDB and Spark
+-- run the same text; count.py changes it in three places if visits have weights (amount). All numbers are parameters,
+-- in the order of count.py. The answer has one row for each non-empty cell, a row with cell -1 and the mass of visits
+-- that have no cell, and a row with cell -2 and the largest mass of any unit.
 with located as (
     -- position in cells, by the same operations as Grid.down and Grid.across, in the same order
     select
@@ -10,7 +11,8 @@ with located as (
             when ? then floor((ln(tan(? + y * ?)) - ?) * ? * 67108864e0 + 0.5) / 67108864e0
             else (y - ?) * ?
         end as down,
-        (x - ?) * ? as across
+        (x - ?) * ? as across,
+        amount
     from heathaze_part
     where x >= ? and x <= ? and y >= ? and y <= ?
 ),
@@ -19,6 +21,7 @@ placed as (
     -- the last border belongs to the last cell; NaN is not below any number, so a NaN position never gets a cell
     select
         unit,
+        amount,
         case when down < 1 then 0 when down < ? then cast(floor(down) as bigint) when down < ? then ? end * ?
         + case when across < 1 then 0 when across < ? then cast(floor(across) as bigint) when across < ? then ? end
         as cell

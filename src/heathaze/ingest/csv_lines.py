@@ -74,7 +74,9 @@ def check_csv(file: BinaryIO, shown: str, separator: str, fields: int) -> int:
         try:
             lines.decode("utf-8")
         except UnicodeDecodeError:
-            raise UnreadableData(f"{shown} is not written in UTF-8; save it as UTF-8.") from None
+            raise UnreadableData(
+                f"{shown} is not written in UTF-8; save it as UTF-8, or declare its encoding."
+            ) from None
         if not before:
             lines = _without_mark(lines, shown, separator)
         if not lines.endswith(b"\n"):

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import UnreadableData
-from heathaze.ingest.columns import locate
+from heathaze.ingest.columns import Columns, locate
+from heathaze.ingest.times import Clock
 
 Array = npt.NDArray[Any]
 
@@ -37,13 +38,12 @@ def is_arrow(source: Any) -> bool:
     return type(source).__module__.split(".")[0] == "pyarrow" and hasattr(source, "column_names")
 
 
-def arrays(source: Any, wanted: Sequence[str], where: str) -> list[Array]:
+def arrays(source: Any, wanted: Columns, where: str) -> list[Array]:
     """Convert the wanted columns of a DataFrame, or of a dict of arrays or lists.
 
     Args:
         source: The table.
-        wanted: Names of columns: the two coordinates, then the person and the time, if the unit needs them. The ids of
-            people must be all text, all whole numbers, all booleans or all UUIDs.
+        wanted: The columns. The ids of people must be all text, all whole numbers, all booleans or all UUIDs.
         where: The name of the table in errors.
 
     Returns:
@@ -52,23 +52,26 @@ def arrays(source: Any, wanted: Sequence[str], where: str) -> list[Array]:
     Raises:
         UnreadableData: A column is missing, or holds values that an engine could misread.
     """
+    names = wanted.wanted
     if is_pandas(source):
-        places = locate([str(name) for name in source.columns], wanted, where)
-        found = [_from_pandas(source.iloc[:, place]) for place in places]
+        places = locate([str(name) for name in source.columns], names, where)
+        found = [_from_pandas(source.iloc[:, place], wanted.clock) for place in places]
     else:
-        places = locate([str(name) for name in source], wanted, where)
+        places = locate([str(name) for name in source], names, where)
         given = list(source.values())
-        found = [_from_values(given[place]) for place in places]
+        found = [_from_values(given[place], wanted.clock) for place in places]
     if len({column.shape for column in found}) != 1 or any(column.ndim != 1 for column in found):
         raise UnreadableData("The arrays have different lengths, or more than one dimension; give one value per visit.")
-    return [_plain(column, name, place == 2) for place, (column, name) in enumerate(zip(found, wanted, strict=True))]
+    return [_plain(column, name, name == wanted.person) for column, name in zip(found, names, strict=True)]
 
 
-def _from_pandas(column: Any) -> Array:
+def _from_pandas(column: Any, clock: Clock) -> Array:
     kind = column.dtype
     if getattr(kind, "tz", None) is not None:
         times = getattr(column, "dt", column).tz_convert("UTC")
-        return np.asarray(getattr(times, "dt", times).tz_localize(None).to_numpy())
+        instants = np.asarray(getattr(times, "dt", times).tz_localize(None).to_numpy())
+        days = clock.local_days(instants.astype("datetime64[s]").astype(np.int64)).astype("datetime64[D]")
+        return np.where(np.isnat(instants), np.datetime64("NaT"), days)
     if isinstance(kind, np.dtype) and kind.kind != "O":
         return np.asarray(column.to_numpy())
     if kind.kind in "biuf" and hasattr(kind, "numpy_dtype") and not column.isna().any():
@@ -77,14 +80,14 @@ def _from_pandas(column: Any) -> Array:
     return np.asarray(column.to_numpy(dtype=object, na_value=None))
 
 
-def _from_values(values: Any) -> Array:
+def _from_values(values: Any, clock: Clock) -> Array:
     """Convert the values of one column to an array. A list becomes objects, because numpy would give them one type."""
     if isinstance(values, np.ma.MaskedArray):
         column = np.asarray(values.data).astype(object)
         column[np.ma.getmaskarray(values)] = None  # filled(None) would insert the array's fill value instead of None
         return column
     if type(values).__module__.split(".")[0] == "pandas" and hasattr(values, "dtype"):
-        return _from_pandas(values)
+        return _from_pandas(values, clock)
     if hasattr(values, "to_pylist"):
         values = values.to_pylist()
     if hasattr(values, "__array__"):
@@ -149,14 +152,15 @@ def _decoded(column: Array, name: str) -> Array:
         raise UnreadableData(f"Column {name!r} holds bytes that are not UTF-8; convert it to text.") from None
 
 
-def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
+def plain_table(source: Any, wanted: Columns, where: str) -> Any:
     """Convert the wanted columns of an Arrow table, exactly, to types that every engine knows.
 
-    Columns of dictionary and view types become plain values, and times become days in UTC.
+    Columns of dictionary and view types become plain values. Times become days: instants those of the clock's zone,
+    times without a zone those that are written.
 
     Args:
         source: The table.
-        wanted: Names of columns.
+        wanted: The columns.
         where: The name of the table in errors.
 
     Returns:
@@ -167,7 +171,7 @@ def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
     """
     import pyarrow as arrow
 
-    table = source.select(locate(source.column_names, wanted, where))
+    table = source.select(locate(source.column_names, wanted.wanted, where))
     for place, field in enumerate(table.schema):
         column = table.column(place)
         try:
@@ -177,7 +181,7 @@ def plain_table(source: Any, wanted: Sequence[str], where: str) -> Any:
                 column = column.cast(kind)
             per_day = _per_day(arrow, column.type)
             if per_day is not None:
-                column = _arrow_days(arrow, column, field.name, per_day)
+                column = _arrow_days(arrow, column, field.name, per_day, wanted.clock)
         except arrow.ArrowException:
             raise UnreadableData(
                 f"Column {field.name!r} of the type {field.type} cannot be read; convert it."
@@ -198,12 +202,15 @@ def _steps(arrow: Any, kind: Any) -> list[Any]:
     return []
 
 
-def _arrow_days(arrow: Any, column: Any, name: str, per_day: int) -> Any:
-    """Convert Arrow times to dates, rounded down; a time without a zone is UTC. Arrow's own cast may overflow."""
+def _arrow_days(arrow: Any, column: Any, name: str, per_day: int, clock: Clock) -> Any:
+    """Convert Arrow times to dates, rounded down. Arrow's own cast may overflow."""
     since = column.cast(arrow.int64())
-    days = since.fill_null(0).to_numpy() // per_day
+    units = since.fill_null(0).to_numpy()
+    days = units // per_day
     if (np.abs(days) > MOST_DAYS).any():
         raise UnreadableData(_beyond_days(name))
+    if getattr(column.type, "tz", None) is not None:
+        days = clock.local_days(units // (per_day // 86_400))
     return arrow.array(days.astype(np.int32), mask=since.is_null().to_numpy()).cast(arrow.date32())
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import VISITS, Columns, check_names
-from heathaze.ingest.count import read_visits
-from heathaze.ingest.source import find_files
+from heathaze.ingest.count import Only, kept_rows, read_visits
+from heathaze.ingest.places import open_visits
+from heathaze.ingest.source import Dialect
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.types import Floats
@@ -26,6 +27,12 @@ def positions(
     lat: str = "lat",
     x: str = "x",
     y: str = "y",
+    only: Only | None = None,
+    format: str | None = None,
+    encoding: str = "utf-8",
+    separator: str | None = None,
+    decimal: str = ".",
+    layer: str | None = None,
     randomness: Randomness | None = None,
 ) -> Floats:
     """Read positions as rows (x, y): one row for every visit, or one random visit of every person.
@@ -41,6 +48,12 @@ def positions(
         lat: Column of the latitude in degrees.
         x: Column of the horizontal coordinate (grids on a plane).
         y: Column of the vertical coordinate.
+        only: Columns with the value or values to keep; other rows are not read.
+        format: The format of a file, if its ending does not say.
+        encoding: Encoding of a text file.
+        separator: Separator of a CSV file.
+        decimal: Decimal sign of numbers that are written as text: "." or ",".
+        layer: Layer of a GeoPackage that has several.
         randomness: The source of random bits. Leave it out, except in tests and papers.
 
     Returns:
@@ -57,10 +70,11 @@ def positions(
     from heathaze.ingest.engines.duckdb import open_duckdb
 
     geographic = grid.projection.is_geographic
-    columns = Columns(lon if geographic else x, lat if geographic else y, person)
+    columns = Columns(lon if geographic else x, lat if geographic else y, person, only=kept_rows(only), decimal=decimal)
     check_names(columns, geographic)
-    table = find_files(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
-    with open_duckdb() as engine:
+    given = os.fspath(source) if isinstance(source, os.PathLike) else source
+    dialect = Dialect(format, encoding, separator, layer)
+    with open_visits(given, dialect, columns, grid.projection) as table, open_duckdb() as engine:
         read_visits(engine, table, columns, Unit.VISIT if person is None else Unit.PERSON)
         number = "0" if person is None else "dense_rank() over (order by unit)"
         found = engine.fetch(f"select {number} as person, x, y from {VISITS} where isfinite(x) and isfinite(y)")

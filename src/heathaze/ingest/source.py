@@ -1,11 +1,14 @@
 """Find files of visits, and determine their format, separator and names of columns.
 
-The engines read the visits later, with the separator and names that were found here. The two engines therefore cannot
-guess differently. A CSV file that could be read in two ways is refused before an engine opens it.
+The dialect of a file is declared, or taken from the ending of its name and from its header; no row is looked at. The
+engines read the visits later, with the separator and names that were found here. The two engines therefore cannot
+guess differently. A CSV file that could be read in two ways is refused before an engine opens it. Text in another
+encoding than UTF-8 is copied as UTF-8 first, and the copy is checked and read.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import enum
@@ -15,12 +18,13 @@ import io
 import json
 import os
 import re
+import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
 
-from heathaze.errors import UnknownFormat, UnreadableData
+from heathaze.errors import InvalidInput, UnknownFormat, UnreadableData
 from heathaze.ingest.columns import locate
 
 SEPARATORS = ",;\t|"
@@ -33,16 +37,68 @@ PEEKED_LINES = 1000
 """The number of lines of a JSON file that are read to find the names of columns."""
 
 
+ENCODINGS = {"utf-8": "utf-8-sig", "utf-16": "utf-16", "latin-1": "latin-1", "windows-1252": "cp1252"}
+"""The encodings of text files, with Python's names. In each of them two different files are two different texts."""
+
+
 class Format(enum.Enum):
-    """The format of a file of visits."""
+    """The format of a file of visits; the value is its name in ``format=…``."""
 
-    CSV = "CSV"
-    PARQUET = "Parquet"
-    JSON_LINES = "JSON lines"
+    CSV = "csv"
+    TSV = "tsv"
+    PARQUET = "parquet"
+    JSON_LINES = "jsonl"
+    GEOJSON = "geojson"
+    GEOPACKAGE = "gpkg"
+    GEOPARQUET = "geoparquet"
+    GPX = "gpx"
+    MDS = "mds"
+    SHAPEFILE = "shp"
+
+    @property
+    def is_geographic(self) -> bool:
+        """Whether the format holds positions as geometries, which :mod:`heathaze.ingest.places` reads."""
+        return self not in (Format.CSV, Format.TSV, Format.PARQUET, Format.JSON_LINES)
 
 
-ENDINGS = {".csv": Format.CSV, ".csv.gz": Format.CSV, ".parquet": Format.PARQUET}
+ENDINGS = {".csv": Format.CSV, ".csv.gz": Format.CSV, ".tsv": Format.TSV, ".tsv.gz": Format.TSV}
+ENDINGS |= {".parquet": Format.PARQUET, ".geoparquet": Format.GEOPARQUET, ".geojson": Format.GEOJSON}
+ENDINGS |= {".gpx": Format.GPX, ".gpkg": Format.GEOPACKAGE, ".shp": Format.SHAPEFILE}
 ENDINGS |= dict.fromkeys((".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"), Format.JSON_LINES)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file of visits is written, as its curator declares it.
+
+    Args:
+        format: Name of the format; None for that of the file's ending.
+        encoding: "utf-8", "utf-16" (with a byte order mark), "latin-1" or "windows-1252".
+        separator: The separator of a CSV file; None for the most frequent one of the header.
+        layer: The layer of a GeoPackage; None if there is only one.
+
+    Raises:
+        InvalidInput: There is no such format, encoding or separator.
+    """
+
+    format: str | None = None
+    encoding: str = "utf-8"
+    separator: str | None = None
+    layer: str | None = None
+
+    def __post_init__(self) -> None:
+        formats = [one.value for one in Format]
+        if self.format is not None and self.format not in formats:
+            raise InvalidInput(f"There is no format {self.format!r}; choose one of {', '.join(formats)}.")
+        if self.encoding not in ENCODINGS:
+            raise InvalidInput(f"There is no encoding {self.encoding!r}; choose one of {', '.join(ENCODINGS)}.")
+        if self.separator is not None and (len(self.separator) != 1 or self.separator not in SEPARATORS):
+            raise InvalidInput(
+                f"The separator {self.separator!r} is not known; choose a comma, a semicolon, a tab or a bar."
+            )
+
+
+UNDECLARED = Dialect()
 
 
 @dataclass(frozen=True)
@@ -72,27 +128,37 @@ class Files:
         return self.format is not Format.PARQUET
 
 
-def find_files(given: str) -> Files:
+def find_files(given: str, dialect: Dialect = UNDECLARED, folder: str | None = None) -> Files:
     """Find the files of visits that a path or pattern names, and check their format.
 
     Args:
         given: A path, or a pattern such as ``visits/*.parquet``.
+        dialect: How the files are written.
+        folder: A folder for copies in UTF-8, which exist as long as the files are read. It may be left out if the
+            encoding is UTF-8.
 
     Returns:
         The files, with the names of their columns if they are text.
 
     Raises:
-        UnknownFormat: The ending is not one of ENDINGS.
-        UnreadableData: There is no such file, or it is empty, a directory, or has another format than its ending says.
+        UnknownFormat: The ending is not one of ENDINGS, and no format is declared.
+        UnreadableData: There is no such file, or it is empty, a directory, or written in another way than declared.
     """
-    paths = _existing(given)
-    formats = {_format(path) for path in paths}
+    paths = _existing(given, dialect)
+    formats = {_format(path, dialect) for path in paths}
     if len(formats) > 1:
         raise UnreadableData(f"{given!r} matches files of several formats; give a pattern that matches one.")
     kind = formats.pop()
-    if kind is Format.PARQUET:
+    _check_fits(dialect, kind)
+    if kind is Format.PARQUET or kind.is_geographic:
         return Files(given, tuple(paths), kind)
-    heads = dict.fromkeys(_head(path, kind) for path in paths)
+    copies = paths
+    if dialect.encoding != "utf-8":
+        assert folder is not None
+        copies = [_copied(path, f"{folder}/{place}.{kind.value}", dialect) for place, path in enumerate(paths)]
+    declared = "\t" if kind is Format.TSV else dialect.separator
+    kind = Format.CSV if kind is Format.TSV else kind
+    heads = dict.fromkeys(_head(path, copy, kind, declared) for path, copy in zip(paths, copies, strict=True))
     if len(heads) > 1 and kind is Format.CSV:
         raise UnreadableData(f"The files of {given!r} have different headers; give files with the same columns.")
     separator = next(iter(heads))[1]
@@ -102,14 +168,44 @@ def find_files(given: str) -> Files:
         from heathaze.ingest.csv_lines import check_csv  # imported only for CSV files, because it is compiled
 
         names, rows = next(iter(heads))[0], 0
-        for path in paths:
-            with _opened(path) as file:
+        for path, copy in zip(paths, copies, strict=True):
+            with opened(copy) as file:
                 rows += check_csv(file, repr(path), separator, len(names))
-        return Files(given, tuple(paths), kind, names, separator, rows)
-    return Files(given, tuple(paths), kind, names, separator)
+        return Files(given, tuple(copies), kind, names, separator, rows)
+    return Files(given, tuple(copies), kind, names, separator)
 
 
-def _existing(given: str) -> list[str]:
+def _check_fits(dialect: Dialect, kind: Format) -> None:
+    """Refuse a declared dialect that means nothing for the format of a file."""
+    if dialect.encoding != "utf-8" and kind not in (Format.CSV, Format.TSV, Format.JSON_LINES):
+        raise InvalidInput(f"A {kind.value} file has no encoding {dialect.encoding}; leave the encoding out.")
+    if dialect.separator not in (None, "\t" if kind is Format.TSV else dialect.separator) or (
+        dialect.separator is not None and kind not in (Format.CSV, Format.TSV)
+    ):
+        raise InvalidInput(f"A {kind.value} file has no separator {dialect.separator!r}; leave the separator out.")
+    if dialect.layer is not None and kind not in (Format.GEOPACKAGE, Format.SHAPEFILE):
+        raise InvalidInput(f"A {kind.value} file has no layers; leave the layer out.")
+
+
+def _copied(path: str, copy: str, dialect: Dialect) -> str:
+    """Copy a text file as UTF-8, character by character, and return the path of the copy."""
+    if dialect.encoding == "utf-16":
+        with opened(path) as file:
+            if file.read(2) not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                raise UnreadableData(f"{path!r} does not begin with the mark of UTF-16; check its encoding.")
+    try:
+        with (
+            opened(path) as binary,
+            io.TextIOWrapper(binary, encoding=ENCODINGS[dialect.encoding], newline="") as text,
+            open(copy, "w", encoding="utf-8", newline="") as file,
+        ):
+            shutil.copyfileobj(text, file, 2**20)
+    except UnicodeError:
+        raise UnreadableData(f"{path!r} is not written in {dialect.encoding}; declare its own encoding.") from None
+    return copy
+
+
+def _existing(given: str, dialect: Dialect) -> list[str]:
     if os.path.isdir(given):
         raise UnreadableData(
             f"{given!r} is a directory; give a file, or a pattern such as {os.path.join(given, '*.parquet')!r}."
@@ -119,7 +215,7 @@ def _existing(given: str) -> list[str]:
     if not paths:
         raise UnreadableData(f"There is no file {given!r}; check the path.")
     for path in paths:
-        _format(path)
+        _format(path, dialect)
         try:
             with open(path, "rb") as file:
                 if not file.read(1):
@@ -129,29 +225,32 @@ def _existing(given: str) -> list[str]:
     return [os.path.abspath(path) for path in paths]
 
 
-def _format(path: str) -> Format:
+def _format(path: str, dialect: Dialect) -> Format:
+    if dialect.format is not None:
+        return Format(dialect.format)
     name = os.path.basename(path).lower()
     for ending, kind in ENDINGS.items():
         if name.endswith(ending):
             return kind
     raise UnknownFormat(
-        f"{os.path.basename(path)!r} has an unknown file type; give .csv, .csv.gz, .parquet, .jsonl, .ndjson or .json."
+        f"{os.path.basename(path)!r} has an unknown file type; give .csv, .tsv (also .gz), .parquet, .jsonl, .ndjson, "
+        ".json, .geojson, .geoparquet, .gpkg, .gpx or .shp, or declare the format."
     )
 
 
-def _head(path: str, kind: Format) -> tuple[tuple[str, ...], str]:
+def _head(path: str, copy: str, kind: Format, separator: str | None) -> tuple[tuple[str, ...], str]:
     """Read the names of the columns and the separator from the beginning of a text file."""
     try:
-        with _opened(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
+        with opened(copy) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
             if kind is Format.CSV:
-                return _csv_head(path, file)
+                return _csv_head(path, file, separator)
             return _json_names(path, file), ","
     except UnicodeDecodeError:
-        raise UnreadableData(f"{path!r} is not written in UTF-8; save it as UTF-8.") from None
+        raise UnreadableData(f"{path!r} is not written in UTF-8; save it as UTF-8, or declare its encoding.") from None
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
+def opened(path: str) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; a gzip file is decompressed."""
     try:
         with gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb") as file:
@@ -160,14 +259,14 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         raise UnreadableData(f"{path!r} cannot be unpacked; the file is damaged or not gzip.") from None
 
 
-def _csv_head(path: str, file: io.TextIOWrapper) -> tuple[tuple[str, ...], str]:
+def _csv_head(path: str, file: io.TextIOWrapper, declared: str | None) -> tuple[tuple[str, ...], str]:
     line = file.readline(LONGEST_HEADER)
     if not line.strip():
         raise UnreadableData(
             f"{path!r} does not begin with a header; write the names of the columns on the first line."
         )
     unquoted = re.sub(r'"[^"]*"', "", line)
-    separator = max(SEPARATORS, key=unquoted.count)
+    separator = declared or max(SEPARATORS, key=unquoted.count)
     try:
         return tuple(next(csv.reader([line], delimiter=separator))), separator
     except csv.Error:

@@ -110,7 +110,7 @@ class Tables(Secret):
         if not given.exists():
             raise UnreadableData(f"There is no file {given}; check the path.")
         files = find_files(str(given))
-        if files.format is Format.JSON_LINES:
+        if files.format not in (Format.PARQUET, Format.CSV):
             raise UnknownFormat(f"{given} is neither Parquet nor CSV; convert it.")
         name = f"t{self._count}"
         place = sql_text(glob.escape(files.paths[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from heathaze.ingest.columns import Kind
+from heathaze.ingest.columns import Columns, Kind
 from heathaze.ingest.source import Files
 from heathaze.types import Integers
 
@@ -28,7 +28,7 @@ class Engine(Protocol):
     day_number: str
     """The SQL expression for the number of days from 1970-01-01 to a date; {} is the date."""
 
-    def attach(self, source: Files | Any, wanted: Sequence[str]) -> list[Kind]:
+    def attach(self, source: Files | Any, columns: Columns) -> list[Kind]:
         """Copy the wanted columns, make the view ``heathaze_source`` of them, and return the columns' types."""
 
     def forget_source(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from heathaze.errors import InvalidInput, TooLarge, UnreadableData
-from heathaze.ingest.columns import PART, VISITS, Flaw, Kind, locate, sql_name, sql_text
+from heathaze.ingest.columns import PART, VISITS, Columns, Flaw, Kind, locate, sql_name, sql_text
 from heathaze.ingest.engines import RAW, SOURCE, Answer
 from heathaze.ingest.memory import arrays, is_arrow, is_pandas
 from heathaze.ingest.source import Files, Format, check_parquet
@@ -105,32 +105,36 @@ class DuckDB:
         self.where = "The table"
         self.rows = 0
 
-    def attach(self, source: Files | Any, wanted: Sequence[str]) -> list[Kind]:
+    def attach(self, source: Files | Any, columns: Columns) -> list[Kind]:
         """Copy the wanted columns of the source, and make the source view of them."""
         with self._sentences():
             if isinstance(source, Files):
                 self.where = repr(source.given)
-                table, names = self._files(source, wanted)
+                table, names = self._files(source, columns)
             else:
-                table, names = self._memory(source, wanted)
+                self.where = getattr(source, "where", self.where)
+                table, names = self._memory(source, columns)
             if isinstance(source, Files) and source.size >= LARGE:
                 self._keep_on_disk(source.size)
             chosen = ", ".join(f"{sql_name(name)} as c{place}" for place, name in enumerate(names))
             self._execute(f"{self.keep.format(RAW)} select {chosen} from {table}")
             self.rows = self._execute(f"select count(*) from {RAW}")[0][0]
             types = [str(row[1]) for row in self._execute(f"describe {RAW}")]
-            columns = [self._canonical(f"c{place}", name) for place, name in enumerate(types)]
+            typed = [self._canonical(f"c{place}", name) for place, name in enumerate(types)]
             flaw = f"{Flaw.NONE:d}"
-            if isinstance(source, Files) and source.format is Format.JSON_LINES and len(wanted) > 2:
+            if isinstance(source, Files) and source.format is Format.JSON_LINES and columns.person is not None:
                 # An id must not be a number with a fraction or beyond 64 bits.
-                whole = "json_type(c2) in ('BIGINT', 'UBIGINT') and try_cast(c2 ->> '$' as bigint) is not null"
-                exact = f"c2 is null or json_type(c2) in ('VARCHAR', 'BOOLEAN', 'NULL') or ({whole})"
+                person = f"c{columns.place(columns.person)}"
+                whole = (
+                    f"json_type({person}) in ('BIGINT', 'UBIGINT') and try_cast({person} ->> '$' as bigint) is not null"
+                )
+                exact = f"{person} is null or json_type({person}) in ('VARCHAR', 'BOOLEAN', 'NULL') or ({whole})"
                 flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
-                columns[2] = ("c2 ->> '$'", Kind.TEXT)
-                self._check_json_ids(wanted[2])
-            canonical = ", ".join(f"{sql} as c{place}" for place, (sql, _) in enumerate(columns))
+                typed[columns.place(columns.person)] = (f"{person} ->> '$'", Kind.TEXT)
+                self._check_json_ids(person, columns.person)
+            canonical = ", ".join(f"{sql} as c{place}" for place, (sql, _) in enumerate(typed))
             self._execute(f"create temporary view {SOURCE} as select {canonical}, {flaw} as flaw from {RAW}")
-        return [kind for _, kind in columns]
+        return [kind for _, kind in typed]
 
     def _keep_on_disk(self, size: int) -> None:
         """Keep tables in a file of our directory, if the disk has room for it."""
@@ -139,18 +143,18 @@ class DuckDB:
             self._execute("use visits_on_disk")
             self.keep = "create table {} as"
 
-    def check(self, source: Files, wanted: Sequence[str]) -> None:
+    def check(self, source: Files, columns: Columns) -> None:
         """Refuse files that DuckDB cannot read, before another engine, which would accept them, reads them."""
         with self._sentences():
             self.where = repr(source.given)
-            table, _ = self._files(source, wanted)
+            table, _ = self._files(source, columns)
             if source.format is Format.JSON_LINES:
-                self._execute(f"select {', '.join(f'max({sql_name(name)})' for name in wanted)} from {table}")
+                self._execute(f"select {', '.join(f'max({sql_name(name)})' for name in columns.wanted)} from {table}")
 
-    def _check_json_ids(self, name: str) -> None:
+    def _check_json_ids(self, person: str, name: str) -> None:
         """Refuse JSON ids that mix numbers and text, because 1 and "1" may be the same person or two."""
-        kinds = "count(distinct case json_type(c2) when 'VARCHAR' then 1 when 'BOOLEAN' then 2 else 3 end)"
-        filled = "c2 is not null and json_type(c2) <> 'NULL'"
+        kinds = f"count(distinct case json_type({person}) when 'VARCHAR' then 1 when 'BOOLEAN' then 2 else 3 end)"
+        filled = f"{person} is not null and json_type({person}) <> 'NULL'"
         if self._execute(f"select {kinds} from {RAW} where {filled}")[0][0] > 1:
             raise UnreadableData(f"Column {name!r} mixes numbers and text; write all ids in one way.")
 
@@ -177,29 +181,29 @@ class DuckDB:
         with self._sentences():
             return dict(self._with_memory(lambda: self.connection.execute(sql, list(parameters)).fetchnumpy()))
 
-    def _files(self, source: Files, wanted: Sequence[str]) -> tuple[str, list[str]]:
+    def _files(self, source: Files, wanted: Columns) -> tuple[str, list[str]]:
         """Return the SQL table function that reads files, and the wanted columns' names in it.
 
         Folders with names such as ``u=7`` are never read as columns.
         """
         paths = "[" + ", ".join(sql_text(glob.escape(path)) for path in source.paths) + "], hive_partitioning = false"
         if source.format is Format.PARQUET:
-            check_parquet(self.connection, source.paths, wanted, self.where)
-            return f"read_parquet({paths}, can_have_nan = true)", list(wanted)
-        places = locate(source.names, wanted, self.where, text=True)
+            check_parquet(self.connection, source.paths, wanted.wanted, self.where)
+            return f"read_parquet({paths}, can_have_nan = true)", wanted.wanted
+        places = locate(source.names, wanted.wanted, self.where, text=True)
         if source.format is Format.CSV:
             columns = ", ".join(f"r{place}: 'VARCHAR'" for place in range(len(source.names)))
             dialect = (
                 f"header = true, auto_detect = false, delim = {sql_text(source.separator)}, quote = '\"', escape = '\"'"
             )
             return f"read_csv({paths}, columns = {{{columns}}}, {dialect})", [f"r{place}" for place in places]
-        kinds = ["JSON" if place == 2 else "VARCHAR" for place in range(len(wanted))]
-        columns = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in zip(wanted, kinds, strict=True))
-        return f"read_json({paths}, columns = {{{columns}}}, format = 'newline_delimited')", list(wanted)
+        kinds = {name: "JSON" if name == wanted.person else "VARCHAR" for name in wanted.wanted}
+        columns = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in kinds.items())
+        return f"read_json({paths}, columns = {{{columns}}}, format = 'newline_delimited')", wanted.wanted
 
-    def _memory(self, source: Any, wanted: Sequence[str]) -> tuple[str, list[str]]:
+    def _memory(self, source: Any, wanted: Columns) -> tuple[str, list[str]]:
         """Register the wanted columns of a table in memory, under names that need no quoting."""
-        aliases = [f"r{place}" for place in range(len(wanted))]
+        aliases = [f"r{place}" for place in range(len(wanted.wanted))]
         if is_arrow(source):
             from heathaze.ingest.memory import plain_table
 
@@ -208,7 +212,7 @@ class DuckDB:
             columns = arrays(source, wanted, self.where)
             self.connection.register(GIVEN, dict(zip(aliases, columns, strict=True)))
         elif type(source).__module__.split(".")[0] in ("duckdb", "_duckdb") and hasattr(source, "write_parquet"):
-            return f"read_parquet({sql_text(self._carried_over(source, wanted))}, can_have_nan = true)", aliases
+            return f"read_parquet({sql_text(self._carried_over(source, wanted.wanted))}, can_have_nan = true)", aliases
         else:
             raise InvalidInput(
                 f"A {type(source).__name__} cannot be read as visits; give a path, a pandas DataFrame, an Arrow table, "
@@ -241,8 +245,9 @@ class DuckDB:
             since = f"epoch_ns({column})"
             return f"({since} - ({since} % {DAY} + {DAY}) % {DAY}) // {DAY}", Kind.TIME
         if type_name == "TIMESTAMP WITH TIME ZONE":
-            column = f"make_timestamp(epoch_us({column}))"
-        elif type_name != "DATE" and not type_name.startswith("TIMESTAMP"):
+            since = f"epoch_us({column})"
+            return f"({since} - ({since} % 1000000 + 1000000) % 1000000) // 1000000", Kind.INSTANT
+        if type_name != "DATE" and not type_name.startswith("TIMESTAMP"):
             return column, Kind.OTHER
         return self.day_number.format(f"cast({column} as date)"), Kind.TIME
 

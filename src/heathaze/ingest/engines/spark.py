@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from heathaze.errors import InvalidInput, MissingExtra, UnreadableData
-from heathaze.ingest.columns import PART, VISITS, Flaw, Kind, locate
+from heathaze.ingest.columns import PART, VISITS, Columns, Flaw, Kind, locate
 from heathaze.ingest.engines import RAW, SOURCE, Answer
 from heathaze.ingest.engines.duckdb import open_duckdb
 from heathaze.ingest.memory import arrays, is_arrow, is_pandas
@@ -166,34 +166,37 @@ class Spark:
         self.session = session
         self.where = "The table"
 
-    def attach(self, source: Files | Any, wanted: Sequence[str]) -> list[Kind]:
+    def attach(self, source: Files | Any, columns: Columns) -> list[Kind]:
         """Copy the wanted columns of the source, and make the source view of them."""
         with self._sentences():
             if isinstance(source, Files):
                 self.where = repr(source.given)
-                table = self._files(source, wanted)
+                table = self._files(source, columns)
             elif isinstance(source, str):
                 self.where = repr(source)
-                table = self._address(source, wanted)
+                table = self._address(source, columns.wanted)
             else:
-                table = self._memory(source, wanted)
+                self.where = getattr(source, "where", self.where)
+                table = self._memory(source, columns)
             table.createOrReplaceTempView(GIVEN)
             self.session.sql(f"{self.keep.format(RAW)} select * from {GIVEN}")
             kept = self.session.table(RAW)
-            columns = [_canonical(f"c{place}", name) for place, (_, name) in enumerate(kept.dtypes)]
+            typed = [_canonical(f"c{place}", name) for place, (_, name) in enumerate(kept.dtypes)]
             flaw = f"{Flaw.NONE:d}"
             if "variant" in dict(kept.dtypes).values():
                 # An id must not be a number with a fraction or beyond 64 bits.
-                exact = "c2 is null or schema_of_variant(c2) in ('STRING', 'BIGINT', 'BOOLEAN', 'VOID')"
+                person = f"c{columns.place(columns.person)}"
+                known = "in ('STRING', 'BIGINT', 'BOOLEAN', 'VOID')"
+                exact = f"{person} is null or schema_of_variant({person}) {known}"
                 flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
                 # Ids that mix numbers and text are refused, because 1 and "1" may be the same person or two.
-                kind = "case schema_of_variant(c2) when 'STRING' then 1 when 'BOOLEAN' then 2 else 3 end as kind"
-                filled = kept.where("c2 is not null and schema_of_variant(c2) <> 'VOID'")
+                kind = f"case schema_of_variant({person}) when 'STRING' then 1 when 'BOOLEAN' then 2 else 3 end as kind"
+                filled = kept.where(f"{person} is not null and schema_of_variant({person}) <> 'VOID'")
                 if filled.selectExpr(kind).distinct().count() > 1:
-                    raise UnreadableData(f"Column {wanted[2]!r} mixes numbers and text; write all ids in one way.")
-            canonical = [f"{sql} as c{place}" for place, (sql, _) in enumerate(columns)]
+                    raise UnreadableData(f"Column {columns.person!r} mixes numbers and text; write all ids in one way.")
+            canonical = [f"{sql} as c{place}" for place, (sql, _) in enumerate(typed)]
             kept.selectExpr(*canonical, f"{flaw} as flaw").createOrReplaceTempView(SOURCE)
-        return [kind for _, kind in columns]
+        return [kind for _, kind in typed]
 
     def forget_source(self) -> None:
         """Do nothing: Spark may have to make the table of visits again from the source, if a machine fails."""
@@ -221,7 +224,7 @@ class Spark:
             with contextlib.suppress(Exception):
                 self.session.catalog.dropTempView(view)
 
-    def _files(self, source: Files, wanted: Sequence[str]) -> Any:
+    def _files(self, source: Files, columns: Columns) -> Any:
         from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
         # Folders with names such as u=7 are never read as columns.
@@ -232,9 +235,9 @@ class Spark:
         paths = [_escaped(path) for path in source.paths]
         if source.format is Format.PARQUET:
             with open_duckdb() as strict:
-                strict.check(source, wanted)
-            return _chosen(read.parquet(*paths), wanted, self.where)
-        places = locate(source.names, wanted, self.where, text=True)
+                strict.check(source, columns)
+            return _chosen(read.parquet(*paths), columns.wanted, self.where)
+        places = locate(source.names, columns.wanted, self.where, text=True)
         if source.format is Format.CSV:
             schema = StructType([StructField(f"r{place}", StringType()) for place in range(len(source.names))])
             table = read.schema(schema).csv(
@@ -250,11 +253,10 @@ class Spark:
             return _picked(table, places)
         with open_duckdb() as strict:
             # Spark ignores a second object on a line, text after an object, or a repeated key; DuckDB refuses them.
-            strict.check(source, wanted)
-        schema = StructType(
-            [StructField(name, VariantType() if place == 2 else StringType()) for place, name in enumerate(wanted)]
-        )
-        return _picked(read.schema(schema).json(paths, mode="FAILFAST"), list(range(len(wanted))))
+            strict.check(source, columns)
+        kinds = {name: VariantType() if name == columns.person else StringType() for name in columns.wanted}
+        schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
+        return _picked(read.schema(schema).json(paths, mode="FAILFAST"), list(range(len(kinds))))
 
     def _address(self, source: str, wanted: Sequence[str]) -> Any:
         if not source.rstrip("/").endswith(".parquet"):
@@ -269,10 +271,10 @@ class Spark:
             self.session.conf.set("spark.sql.caseSensitive", before)
         return _chosen(table, wanted, self.where)
 
-    def _memory(self, source: Any, wanted: Sequence[str]) -> Any:
+    def _memory(self, source: Any, wanted: Columns) -> Any:
         if type(source).__module__.split(".")[0] == "pyspark":
             self.session = source.sparkSession
-            return _chosen(source, wanted, self.where)
+            return _chosen(source, wanted.wanted, self.where)
         if importlib.util.find_spec("pyarrow") is None:
             raise MissingExtra("Giving Spark a table in memory needs pyarrow; install pyarrow, or use engine='duckdb'.")
         with _quiet():
@@ -282,7 +284,7 @@ class Spark:
 
             if is_pandas(source) or isinstance(source, dict):
                 columns = arrays(source, wanted, self.where)
-                given = arrow.table([_arrow_array(column) for column in columns], names=list(wanted))
+                given = arrow.table([_arrow_array(column) for column in columns], names=wanted.wanted)
             elif is_arrow(source):
                 given = source
             else:
@@ -291,7 +293,7 @@ class Spark:
                     "an Arrow table or a dict of numpy arrays."
                 )
             table = _signed(plain_table(given, wanted, self.where))
-            return self.session.createDataFrame(table.rename_columns([f"c{place}" for place in range(len(wanted))]))
+            return self.session.createDataFrame(table.rename_columns([f"c{k}" for k in range(table.num_columns)]))
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -349,9 +351,9 @@ def _canonical(column: str, type_name: str) -> tuple[str, Kind]:
         # Ids are compared byte by byte, so that no collation of the session or the column merges two ids.
         return f"cast({column} as string) collate UTF8_BINARY", Kind.TEXT
     if type_name == "timestamp":
-        # The type is an instant. Its day is counted in UTC, whatever the zone of the session.
+        # The type is an instant, whatever the zone of the session.
         micros = f"unix_micros({column})"
-        return f"({micros} - pmod({micros}, 86400000000)) div 86400000000", Kind.TIME
+        return f"({micros} - pmod({micros}, 1000000)) div 1000000", Kind.INSTANT
     if type_name in ("date", "timestamp_ntz"):
         return Spark.day_number.format(f"cast({column} as date)"), Kind.TIME
     return column, Kind.OTHER
