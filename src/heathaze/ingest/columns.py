@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heathaze.errors import InvalidInput, UnreadableData, expect
-from heathaze.ingest.times import Clock
+from heathaze.ingest.times import UTC, Clock
 from heathaze.privacy.guarantee import Unit
 
 VISITS = "heathaze_visits"
@@ -71,7 +71,7 @@ class Columns:
     time: str | None = None
     weight: str | None = None
     only: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    clock: Clock = Clock()
+    clock: Clock = UTC
     decimal: str = "."
 
     @property

@@ -54,8 +54,8 @@ whole_parts as (
 
 weighted as (""",
 }
-"""What count_cells.sql reads instead if visits have weights. Weights of more than 2^32 thousandths of a unit are divided
-by s = ⌊whole / 2^32⌋ + 1, the parts rounded down and the whole rounded up, so that M times a part stays below 2^63."""
+"""What count_cells.sql says instead if visits have weights. A unit's weights are divided by s = ⌊whole / 2^32⌋ + 1,
+parts rounded down and the whole rounded up, so that M times a part stays below 2^63."""
 
 
 def count(

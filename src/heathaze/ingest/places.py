@@ -2,7 +2,7 @@
 
 Every reader returns a dictionary of lists with the wanted columns: one value for each point, as the file stores it.
 Both engines then read the same lists, value by value, so no reader guesses the type of a column from its rows. The
-position is in the columns lon and lat, and the same numbers are in x and y. A missing or empty geometry has no position.
+position is in the columns lon and lat, and the same numbers are in x and y. A missing or empty geometry has none.
 
 | format | a row is | columns beside the position |
 |---|---|---|
@@ -176,9 +176,8 @@ def _geopackage(path: str, dialect: Dialect, columns: Columns, degrees: bool) ->
             if degrees:
                 _check_degrees(path, str(crs))
             found = base.execute(f"select * from {sql_name(table)}")
-            names = [column[0] for column in found.description]
             for values in found:
-                row = dict(zip(names, values, strict=True))
+                row = {column[0]: value for column, value in zip(found.description, values, strict=True)}
                 row["lon"], row["lat"] = _gpkg_pair(path, row.pop(shape))
                 yield row
         except sqlite3.Error:

@@ -161,6 +161,10 @@ class Clock:
         )
 
 
+UTC = Clock()
+"""ISO times, and days in UTC."""
+
+
 def _whole_days(seconds: str) -> str:
     """Write SQL for ⌊seconds / 86400⌋; the quotient of a multiple is exact, so both engines give the same integer."""
     rest = f"(({seconds} % {DAY} + {DAY}) % {DAY})"
