@@ -227,22 +227,24 @@ def _stored(column: str, kind: str) -> str:
 
 def _shapefile(path: str, dialect: Dialect, columns: Columns, degrees: bool) -> Iterator[Row]:
     try:
+        import pyarrow
         import pyogrio
         import pyogrio.errors
     except ImportError:
         raise MissingExtra(
-            "Shapefiles need pyogrio; install pyogrio (the extra 'geo'), or save a GeoPackage."
+            "Shapefiles need pyogrio and pyarrow; install them (the extra 'geo'), or save a GeoPackage."
         ) from None
     try:
-        names = [name for name in pyogrio.read_info(path)["fields"] if name in columns.wanted]
-        about, _, geometries, values = pyogrio.raw.read(path, layer=dialect.layer, columns=names)
-    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError):
+        fields = pyogrio.read_info(path)["fields"]
+        names = [name for name in fields if name in columns.wanted]
+        about, table = pyogrio.read_arrow(path, layer=dialect.layer, columns=names)
+    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, pyarrow.ArrowException):
         raise UnreadableData(f"{path!r} cannot be read as a Shapefile; its parts are missing or damaged.") from None
     if degrees:
         _check_degrees(path, str(about["crs"]))
-    for geometry, *row in zip(geometries, *values, strict=True):
-        lon, lat = _wkb_pair(path, geometry)
-        yield {**dict(zip(about["fields"], row, strict=True)), "lon": lon, "lat": lat}
+    for row in table.to_pylist():
+        lon, lat = _wkb_pair(path, row.pop(about["geometry_name"] or "wkb_geometry"))
+        yield {**row, "lon": lon, "lat": lat}
 
 
 # ── geometries ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -353,7 +355,7 @@ def _from_geopandas(source: Any, columns: Columns, projection: Projection) -> An
     if projection.is_geographic:
         if source.crs is None:
             raise UnreadableData("The GeoDataFrame names no coordinate system; set it with set_crs(…).")
-        source = source.to_crs("OGC:CRS84")
+        source = source if source.crs in _DEGREES[:2] else source.to_crs("OGC:CRS84")
     shapes = source.geometry
     if not shapes[~(shapes.isna() | shapes.is_empty)].geom_type.isin(["Point"]).all():
         raise UnreadableData("The GeoDataFrame holds geometries that are not points; a visit is one point.")

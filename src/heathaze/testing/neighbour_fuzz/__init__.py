@@ -36,8 +36,9 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.testing.neighbour_fuzz import values
+from heathaze.testing.neighbour_fuzz import dialects, values
 from heathaze.testing.neighbour_fuzz.check import Checker, PositionChecker, Refused, Report, Violation, shrunk
+from heathaze.testing.neighbour_fuzz.places import ENDINGS
 from heathaze.testing.neighbour_fuzz.table import Recipe, Table, Visit
 from heathaze.testing.neighbour_fuzz.text_files import csv_lines, json_lines
 from heathaze.testing.neighbour_fuzz.values import pick
@@ -59,7 +60,10 @@ csv: quote in a field, unterminated quote, text after quote; arrow; parquet: sev
 csv: no-break space, NUL byte, not UTF-8; arrays; parquet; pandas;
 json lines: huge ids, keys differ in case, duplicate keys; csv: several files; parquet: unusual types; csv: packed;
 lists; arrow: unusual types; parquet: wrong statistics; arrays: NUL ids; json lines: column folders; parquet; csv;
-arrow; relation; parquet: several files; pandas; json lines; csv: column folders; parquet; relation; arrow
+arrow; relation; parquet: several files; pandas; json lines; csv: column folders; parquet; relation; arrow;
+csv: latin-1, windows-1252, utf-16, tabs; csv: decimal comma; csv, parquet, json lines, arrow: weights;
+csv, parquet, json lines, geojson: row filter; csv, arrow, lists: local times; csv, parquet, arrays: epoch;
+geojson; geopackage; geoparquet; gpx; mds, shapefile; polars, geopandas
 """
 
 
@@ -106,6 +110,8 @@ ABOUT_IDS = ("names differ in case", "mixed ids", "NUL ids", "huge ids", "escape
 """Faults that matter only with a person column. Faults with people in the names of folders belong here too."""
 
 TEXT_SOURCES = ("csv", "json lines")
+POINTS = (*ENDINGS, "geopandas")
+"""Sources that hold points instead of two columns of coordinates."""
 
 
 def hostile_table(seed: int, number: int, recipe: Recipe | None = None) -> Table:
@@ -125,6 +131,10 @@ def hostile_table(seed: int, number: int, recipe: Recipe | None = None) -> Table
     unit = str(rng.choice(["person", "person-day", "visit"], p=[0.65, 0.25, 0.1]))
     if recipe.fault in ABOUT_IDS or recipe.fault.startswith("person in folder names"):
         unit = "person" if unit == "visit" else unit
+    if recipe.fault in ("local times", "epoch"):
+        unit = "person-day"
+    if recipe.fault == "weights" or recipe.source in ("gpx", "mds"):
+        unit = "person" if unit == "visit" else unit
     weight = str(rng.choice(["share", "presence"], p=[0.7, 0.3]))
     at_most = pick(rng, [None, None, 1, 2, 5])
     table = Table(
@@ -143,7 +153,7 @@ def hostile_table(seed: int, number: int, recipe: Recipe | None = None) -> Table
         time_kind=_time_kind(rng, recipe),
         style=_style(rng, recipe),
     )
-    for step in (_columns, _people, _files):
+    for step in (_columns, _people, dialects.apply, _points, _files):
         table = step(rng, table)
     if recipe.source == "csv":
         return csv_lines(rng, table)
@@ -153,6 +163,8 @@ def hostile_table(seed: int, number: int, recipe: Recipe | None = None) -> Table
 def _coordinate_kind(rng: np.random.Generator, recipe: Recipe, wide: bool) -> str:
     if recipe.source == "csv":
         return "text"
+    if recipe.source in POINTS:
+        return "double"
     if recipe.source == "json lines" or recipe.fault in ("wrong statistics", "wrong null counts") or not wide:
         return "double"
     if recipe.source in ("lists", "arrays"):
@@ -161,7 +173,7 @@ def _coordinate_kind(rng: np.random.Generator, recipe: Recipe, wide: bool) -> st
 
 
 def _time_kind(rng: np.random.Generator, recipe: Recipe) -> str:
-    if recipe.source in (*TEXT_SOURCES, "lists"):
+    if recipe.source in (*TEXT_SOURCES, *POINTS, "lists") or recipe.fault == "local times":
         return "text"
     kinds = {"arrays": ["date", "timestamp", "text"], "pandas": ["timestamp", "instant", "text"]}
     return str(pick(rng, kinds.get(recipe.source, ["date", "timestamp", "instant", "text"])))
@@ -220,6 +232,23 @@ def _columns(rng: np.random.Generator, table: Table) -> Table:
     return dataclasses.replace(table, names=names, order=(*roles, "note1"))
 
 
+def _points(rng: np.random.Generator, table: Table) -> Table:
+    """Name the columns of the position, of a track and of a trip as the readers of points do."""
+    source = table.recipe.source
+    if source not in POINTS:
+        return table
+    axes = ("lon", "lat") if table.grid.projection.is_geographic else ("x", "y")
+    names = {**table.names, "x": axes[0], "y": axes[1]}
+    options = dict(table.style.get("options", {}))
+    if source == "gpx":
+        names |= {"person": "file", "time": "time"}
+    elif source == "mds":
+        names |= {"person": "trip_id", "time": "time"}
+        options["format"] = "mds"
+    del rng
+    return dataclasses.replace(table, names=names, style={**table.style, "options": options})
+
+
 # ── people ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -229,7 +258,7 @@ def _people(rng: np.random.Generator, table: Table) -> Table:
     # The first person has extreme positions, which widen a file's statistics. At least two others are inside the grid.
     profiles = [pick(rng, ["outside", "anything"]), "holes", "inside", *(pick(rng, values.PROFILES) for _ in names)]
     sizes = rng.permutation([1, 2, 3, 4, 6])
-    far = table.recipe.source != "pandas" and rng.random() < 0.2
+    far = table.recipe.source not in ("pandas", "polars") and rng.random() < 0.2
     visits = []
     for person, name in enumerate(names):
         for place in values.positions(rng, table.grid, profiles[person], int(sizes[person % 5])):
@@ -251,7 +280,7 @@ def _people(rng: np.random.Generator, table: Table) -> Table:
             )
     rng.shuffle(visits)
     nullable = table.recipe.source not in ("arrays", "relation") and kind.name != "floating"
-    nullable = nullable and not table.recipe.fault.startswith("person in folder names")
+    nullable = nullable and not table.recipe.fault.startswith("person in folder names") and table.recipe.source != "gpx"
     if nullable and rng.random() < (0.5 if table.recipe.fault == "wrong null counts" else 0.03):
         chosen = int(rng.integers(len(visits)))
         nobody = "" if table.recipe.source == "csv" or (kind.name == "text" and rng.random() < 0.5) else None
@@ -270,6 +299,9 @@ def _number_or_nan(value: Any) -> float:
 def _files(rng: np.random.Generator, table: Table) -> Table:
     """Assign each visit to a file, and draw the names of the folders."""
     fault, visits = table.recipe.fault, table.visits
+    if table.recipe.source == "gpx":
+        visits = tuple(dataclasses.replace(visit, file=table.people.index(visit.person)) for visit in visits)
+        return dataclasses.replace(table, visits=visits)
     if fault.startswith("person in folder names"):
         # Each person has one file, in a folder that is named after this person or after somebody else.
         names = values.spellings(rng, 6)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from heathaze.testing.neighbour_fuzz.places import ENDINGS, geo_frame, write_points
 from heathaze.testing.neighbour_fuzz.table import Table, Visit
 from heathaze.testing.neighbour_fuzz.text_files import write_text
 
@@ -41,11 +42,14 @@ def write(table: Table, folder: Path, visits: Sequence[Visit], engine: str = "du
         root = folder / "all.parquet" if by_address else folder
         path = _write_files(table, root, visits, plain, "parquet", _write_parquet)
         return root.as_uri() if by_address else path
+    if source in ENDINGS:
+        return _write_files(table, folder, visits, plain, ENDINGS[source], write_points)
     if source in FILES:
-        ending = "csv" if source == "csv" else str(table.style.get("ending", "jsonl"))
+        ending = str(table.style.get("ending", "csv" if source == "csv" else "jsonl"))
         ending += ".gz" if table.style.get("packed") else ""
         return _write_files(table, folder, visits, plain, ending, write_text)
     makers = {"arrow": _chunked, "pandas": _pandas_frame, "relation": relation, "lists": lists, "arrays": arrays}
+    makers |= {"polars": polars_frame, "geopandas": geo_frame}
     return makers[source](table, visits)
 
 
@@ -61,10 +65,12 @@ def _write_files(
     for number in sorted({visit.file for visit in visits}) or [0]:
         where = folder / ("plain" if plain else table.folders[number % len(table.folders)])
         where.mkdir(parents=True, exist_ok=True)
-        path = where / f"part-{number}.{ending}"
-        write_one(table, [visit for visit in visits if visit.file == number], path)
+        here = [visit for visit in visits if visit.file == number]
+        # A GPX file is named after its person.
+        path = where / f"{here[0].id if ending == 'gpx' and here else f'part-{number}'}.{ending}"
+        write_one(table, here, path)
     several = len({visit.file for visit in table.visits}) > 1
-    return str(folder / "**" / f"part-*.{ending}" if several else path)
+    return str(folder / "**" / f"{'' if ending == 'gpx' else 'part-'}*.{ending}" if several else path)
 
 
 # ── Arrow ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -84,7 +90,7 @@ def arrow_table(table: Table, visits: Sequence[Visit]) -> Any:
 def _values(role: str, visits: Sequence[Visit]) -> list[Any]:
     if role == "person":
         return [visit.id.bytes if isinstance(visit.id, uuid.UUID) else visit.id for visit in visits]
-    if role in ("x", "y", "time"):
+    if role in ("x", "y", "time", "weight", "kind"):
         return [getattr(visit, role) for visit in visits]
     return [visit.other(role) for visit in visits]
 
@@ -110,6 +116,10 @@ def _arrow_type(table: Table, role: str) -> Any:
             "decimal": arrow.decimal128(20, 3),
             "text": arrow.string(),
         }[table.coordinate_kind]
+    if role == "weight":
+        return arrow.string() if table.coordinate_kind == "text" else arrow.float64()
+    if role == "time" and table.recipe.fault == "epoch" and table.time_kind != "text":
+        return arrow.int64()
     if role == "time":
         return {
             "date": arrow.date32(),
@@ -255,6 +265,13 @@ def _pandas_frame(table: Table, visits: Sequence[Visit]) -> Any:
     return frame
 
 
+def polars_frame(table: Table, visits: Sequence[Visit]) -> Any:
+    """Convert visits to a DataFrame of polars."""
+    import polars
+
+    return polars.from_arrow(arrow_table(table, visits))
+
+
 def relation(table: Table, visits: Sequence[Visit]) -> Any:
     """Convert visits to a DuckDB relation with its own connection."""
     import duckdb
@@ -275,7 +292,7 @@ def arrays(table: Table, visits: Sequence[Visit]) -> dict[str, Any]:
         values = _plain(table, role, visits)
         if role == "person" and table.style.get("objects"):
             columns[table.names[role]] = _objects(values)
-        elif role == "time" and table.time_kind != "text":
+        elif role == "time" and table.time_kind != "text" and table.recipe.fault != "epoch":
             columns[table.names[role]] = np.array(values, dtype="M8[D]" if table.time_kind == "date" else "M8[us]")
         else:
             columns[table.names[role]] = np.array(values)

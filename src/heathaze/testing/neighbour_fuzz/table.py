@@ -36,6 +36,13 @@ class Visit:
     """The index of the file that holds the visit."""
     line: bytes = b""
     """The line of the visit in a text file, with the end of the line."""
+    weight: Any = None
+    kind: str = ""
+    """The value in the column of a row filter."""
+    amount: int = 1
+    """The weight in thousandths, or 1 if visits have no weights."""
+    kept: bool = True
+    """Whether the row filter keeps the visit."""
 
     def other(self, role: str) -> str:
         """Return the value in a column that is not wanted. A twin of the person column holds ids of its own."""
@@ -106,7 +113,8 @@ class Table:
             "at_most": self.at_most,
             "mass": self.mass,
         }
-        return {**wanted, "time": self.names["time"]} if self.unit == "person-day" else wanted
+        wanted |= {"time": self.names["time"]} if self.unit == "person-day" else {}
+        return wanted | dict(self.style.get("options", {}))
 
     @property
     def bound(self) -> int:
@@ -118,7 +126,8 @@ class Table:
     @property
     def must_be_refused(self) -> bool:
         """Whether a reader must refuse the table, because a visit has no person and its influence has no bound."""
-        return self.known and self.unit != "visit" and any(visit.id is None or visit.id == "" for visit in self.visits)
+        nobody = any(visit.kept and (visit.id is None or visit.id == "") for visit in self.visits)
+        return self.known and self.unit != "visit" and nobody
 
     def of(self, person: int) -> list[Visit]:
         """Return the visits of one person."""
@@ -143,13 +152,17 @@ class Table:
         A public hash then chooses the cells, and its choice is not part of the documented behaviour.
         """
         total: Counter[int] = Counter()
-        for together in self.units(visits).values():
-            cells = Counter(cell for cell in self.cells(together) if cell is not None)
+        for together in self.units([visit for visit in visits if visit.kept]).values():
+            cells: Counter[int] = Counter()
+            for visit, cell in zip(together, self.cells(together), strict=True):
+                if cell is not None and visit.amount:
+                    cells[cell] += visit.amount
             whole = sum(cells.values())
+            coarse = whole // 2**32 + 1
             if self.unit != "visit" and len(cells) > (self.at_most or len(cells)):
                 return None
             for cell, n in cells.items():
-                total[cell] += self.mass * n // whole if self.weight == "share" else 1
+                total[cell] += self.mass * (n // coarse) // -(-whole // coarse) if self.weight == "share" else 1
         return {cell: mass for cell, mass in total.items() if mass} if self.known else None
 
     def cells(self, visits: Sequence[Visit]) -> list[int | None]:

@@ -29,7 +29,7 @@ def csv_lines(rng: np.random.Generator, table: Table, separator: str | None = No
     fault = table.recipe.fault
     needs_quotes = fault in ("forged lines", "line break in quotes", "text after quote")
     quoting = "minimal" if needs_quotes else pick(rng, ["all", "minimal", "minimal", "none"])
-    separator = separator or str(pick(rng, [",", ",", ";", "\t", "|"]))
+    separator = separator or str(table.style.get("separator") or pick(rng, [",", ",", ";", "\t", "|"]))
     if quoting == "none" and any(
         sign in str(value)
         for sign in f'{separator}"'
@@ -54,6 +54,7 @@ def csv_lines(rng: np.random.Generator, table: Table, separator: str | None = No
 def fields(table: Table, visit: Visit) -> list[str]:
     """Return the values of a visit as texts, in the order of the table's columns."""
     values = {"person": visit.id, "x": visit.x, "y": visit.y, "time": visit.time}
+    values |= {"weight": visit.weight, "kind": visit.kind}
     texts = {role: "" if value is None else str(value) for role, value in values.items()}
     return [texts[role] if role in texts else visit.other(role) for role in table.order]
 
@@ -77,6 +78,8 @@ def write_text(table: Table, visits: Sequence[Visit], path: Path) -> None:
     content = mark + table.style.get("header", b"") + b"".join(visit.line for visit in visits)
     if table.style.get("open_end"):
         content = content.rstrip(b"\r\n")
+    if "encoding" in table.style:
+        content = content.decode("utf-8-sig").encode(str(table.style["encoding"]))
     path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
 
 
@@ -219,6 +222,7 @@ def json_lines(rng: np.random.Generator, table: Table) -> Table:
         # If all lines of a person lacked a key, the table of this person alone would lack the column.
         first = all(visit.person != before.person or visit.file != before.file for before in visits)
         values = {"person": visit.id, "x": visit.x, "y": visit.y, "time": visit.time}
+        values |= {"weight": visit.weight, "kind": visit.kind} if "options" in table.style else {}
         pairs: list[tuple[str, Any]] = []
         for role in table.order:
             value = values.get(role, {"nested": [visit.note, {"u": 1, "x": 99}]})

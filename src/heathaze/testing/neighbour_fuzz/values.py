@@ -137,6 +137,10 @@ BOOLEAN = IdKind("boolean", ((True, False),))
 UUIDS = IdKind("uuid", (tuple(uuid.UUID(int=10**30 + i) for i in range(5)),))
 FLOATING = IdKind("floating", ((1.0, 1.5, 2.0, 0.1),))
 
+SHORT_INTEGER = IdKind("integer", ((1, -1, 0, 10), (2**31, 7, 70)))
+FILE_NAMES = IdKind("text", (("1", "01", "1.0", "001", "a", "á", "part-1"), ("ß", "ss", "山田", "nan", "true")))
+"""Ids that can be the name of a file, without blanks at the end, which Shapefiles cannot hold."""
+
 TYPED = (TEXT, QUOTED_TEXT, NUL_TEXT, INTEGER, UNSIGNED, WIDE, FRACTION, BOOLEAN)
 """Kinds of ids that a typed table can hold and both engines can read."""
 
@@ -161,10 +165,20 @@ def ids(rng: np.random.Generator, table: Table, n: int) -> tuple[IdKind, list[An
         kinds = [UNSIGNED]
     elif "id_type" in table.style:
         kinds = [UUIDS] if table.style["id_type"] == "uuid" else [TEXT, QUOTED_TEXT]
+    elif source == "gpx":
+        kinds = [FILE_NAMES]
+    elif fault in ("latin-1", "windows-1252"):
+        kinds = [_encodable(kind, fault) for kind in (TEXT, QUOTED_TEXT)]
     elif source == "csv":
         kinds = [TEXT, TEXT, QUOTED_TEXT]
-    elif source == "json lines":
+    elif source in ("json lines", "geojson", "mds", "geopandas"):
         kinds = [TEXT, QUOTED_TEXT, INTEGER, BOOLEAN]
+    elif source == "geopackage":
+        kinds = [TEXT, QUOTED_TEXT, INTEGER]
+    elif source == "polars":
+        kinds = [TEXT, QUOTED_TEXT, NUL_TEXT, INTEGER, UNSIGNED, BOOLEAN]
+    elif source == "shapefile":
+        kinds = [FILE_NAMES, SHORT_INTEGER]
     elif source in ("lists", "arrays"):
         kinds = [TEXT, INTEGER, UNSIGNED, BOOLEAN]
     elif source == "pandas":
@@ -183,6 +197,14 @@ def ids(rng: np.random.Generator, table: Table, n: int) -> tuple[IdKind, list[An
     for group in groups:
         rng.shuffle(group)
     return kind, list(dict.fromkeys(value for group in groups for value in group))[:n]
+
+
+def _encodable(kind: IdKind, encoding: str) -> IdKind:
+    """Leave out the ids that an encoding cannot write."""
+    groups = (
+        [text for text in group if text.encode(encoding, "ignore").decode(encoding) == text] for group in kind.groups
+    )
+    return IdKind(kind.name, tuple(tuple(group) for group in groups))
 
 
 def spellings(rng: np.random.Generator, n: int) -> list[str]:
