@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def checked(folder: Path, numbers: range) -> Checker:
     return checker
 
 
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", range(5))
 def test_the_net_on_duckdb(tmp_path: Path, part: int) -> None:
     checker = checked(tmp_path, range(TURNS * part, TURNS * (part + 1)))
     checker.report.raise_if_any()
@@ -39,7 +40,7 @@ def test_the_net_on_duckdb(tmp_path: Path, part: int) -> None:
 
 
 def test_there_are_at_least_three_hundred_tables() -> None:
-    assert 6 * TURNS >= 300
+    assert 5 * TURNS >= 300
 
 
 @pytest.mark.slow
@@ -53,7 +54,7 @@ def test_the_net_on_duckdb_at_length(tmp_path: Path, part: int) -> None:
 # ── Spark ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def on_spark(folder: Path, numbers: range) -> Checker:
+def on_spark(folder: Path, numbers: Iterable[int]) -> Checker:
     """Two counts a table: everybody, against what is right and against DuckDB, and everybody but one person."""
     duckdb, spark = Checker(folder / "duckdb"), Checker(folder / "spark", "spark")
     for number in numbers:
@@ -69,9 +70,9 @@ class TestSpark:
     pytestmark = QUIET
 
     def test_the_net_on_spark(self, tmp_path: Path) -> None:
-        # the first turns of a round, which meet every fault that ever mixed people up
-        checker = on_spark(tmp_path, range(42))
-        assert checker.report.tables >= 40
+        # the first turns of a round, which meet every fault that ever mixed people up, and the last, with each dialect
+        checker = on_spark(tmp_path, [*range(42), *range(50, TURNS)])
+        assert checker.report.tables >= 52
         checker.report.raise_if_any()
         assert checker.report.refused <= 0.36 * checker.report.tables
 

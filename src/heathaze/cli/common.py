@@ -58,6 +58,36 @@ Time = Annotated[str | None, Option("--time", help="Column with the time; needed
 Unit = Annotated[
     str | None, Option("--unit", help="What is protected: person, person-day or visit.", show_default="person")
 ]
+TimeFormat = Annotated[
+    str, Option("--time-format", help="iso, seconds or milliseconds (since 1970), or a format such as %d.%m.%Y %H:%M.")
+]
+TimeZone = Annotated[
+    str | None,
+    Option("--time-zone", help="Zone in which days begin, such as Europe/Berlin.", show_default="UTC"),
+]
+WeightColumn = Annotated[
+    str | None,
+    Option("--weight-column", help="Column (seconds spent, say) in proportion to which a person's weight is divided."),
+]
+Only = Annotated[
+    list[str] | None,
+    Option("--only", metavar="COLUMN=VALUE", help="Read only rows with this value; repeatable."),
+]
+Format = Annotated[
+    str | None,
+    Option(
+        "--format",
+        help="csv, tsv, parquet, jsonl, geojson, geoparquet, gpkg, gpx, shp or mds.",
+        show_default="by the file's ending",
+    ),
+]
+Encoding = Annotated[str, Option("--encoding", help="Of a text file: utf-8, utf-16, latin-1 or windows-1252.")]
+Separator = Annotated[
+    str | None,
+    Option("--separator", help="Of a CSV file: comma, semicolon, tab or bar.", show_default="by its header"),
+]
+Decimal = Annotated[str, Option("--decimal", help="Decimal sign of numbers in text: point or comma.")]
+Layer = Annotated[str | None, Option("--layer", help="Layer of a GeoPackage that has several.")]
 Engine = Annotated[str, Option("--engine", help="duckdb (built in), or spark for data that one machine cannot hold.")]
 
 
@@ -95,6 +125,29 @@ def person_from(person: str | None, unit: str | None) -> str | None:
             "protects single visits (a person with many visits is then protected less)."
         )
     return person
+
+
+_SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "point": ".", "\\t": "\t"}
+
+
+def file_from(
+    format: str | None, encoding: str, separator: str | None, decimal: str, layer: str | None, only: list[str] | None
+) -> dict[str, Any]:
+    """Collect the options that say how a file of visits is written and which of its rows are read."""
+    kept: dict[str, list[str]] = {}
+    for given in only or []:
+        column, equals, value = given.partition("=")
+        if not equals or not column:
+            raise InvalidInput(f"--only is {given!r}; give the name of a column and a value: --only COLUMN=VALUE.")
+        kept.setdefault(column, []).append(value)
+    return {
+        "format": format,
+        "encoding": encoding,
+        "separator": None if separator is None else _SIGNS.get(separator, separator),
+        "decimal": _SIGNS.get(decimal, decimal),
+        "layer": layer,
+        "only": kept or None,
+    }
 
 
 # ── checks of output files ──────────────────────────────────────────────────────────────────────────────────────────

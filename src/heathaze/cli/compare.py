@@ -27,6 +27,15 @@ def compare(
     x_column: common.XColumn = "x",
     y_column: common.YColumn = "y",
     time: common.Time = None,
+    time_format: common.TimeFormat = "iso",
+    time_zone: common.TimeZone = None,
+    weight_column: common.WeightColumn = None,
+    only: common.Only = None,
+    format: common.Format = None,
+    encoding: common.Encoding = "utf-8",
+    separator: common.Separator = None,
+    decimal: common.Decimal = "point",
+    layer: common.Layer = None,
     sigma: Annotated[float, Option("--sigma", help="Blur both maps by this standard deviation, in cells.")] = 0.0,
     picture: Annotated[
         Path | None, Option("--out", "-o", help="Also draw truth and release side by side (.png): not private.")
@@ -47,6 +56,8 @@ def compare(
         check_new(picture, overwrite=False, source=truth)
     how = release.provenance
     columns: dict[str, Any] = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, "time": time}
+    columns |= {"time_format": time_format, "time_zone": time_zone, "weight_column": weight_column}
+    columns |= common.file_from(format, encoding, separator, decimal, layer, only)
     counts = count(
         truth, release.grid, person=person, **columns, weight=how.weight, at_most=how.at_most, unit=unit, engine=engine
     )

@@ -21,6 +21,7 @@ from heathaze.errors import HeathazeError
 
 COMMANDS = {
     "plan": "Predict the quality of a map from synthetic cities. No data is read and nothing is charged.",
+    "look": "Look at a file of visits and propose the command that publishes it. For your eyes only.",
     "publish": "Turn a file of visits into a private map.",
     "randomize": (
         "Turn positions into private reports on the device; `heathaze estimate` makes a map from many reports."
@@ -68,7 +69,17 @@ def load(name: str) -> Any:
         found.command(no_args_is_help=asks)(function)
     command = get_command(found)
     command.name = name
+    _group(command, getattr(module, "PANELS", {}))
     return command
+
+
+def _group(command: Any, panels: dict[str, tuple[str, ...]]) -> None:
+    """Show the options of a command in groups; an option of no group comes last."""
+    place = {option: (k, panel) for k, (panel, option) in enumerate((p, o) for p, os in panels.items() for o in os)}
+    for parameter in command.params:
+        if parameter.name in place:
+            parameter.rich_help_panel = place[parameter.name][1]
+    command.params.sort(key=lambda parameter: place.get(parameter.name, (len(place), ""))[0])
 
 
 app = typer.Typer(

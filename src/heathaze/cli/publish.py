@@ -27,8 +27,24 @@ _MANY = 100_000
 """If people · ε is at least this, each simulated city takes seconds and cities differ little, so two are simulated."""
 
 
+PANELS = {
+    "The five that every map needs": ("lon", "lat", "person", "epsilon", "output"),
+    "Where: the frame of the map": ("x", "y", "size", "shape", "projection"),
+    "Who: whose visits are protected together": ("unit", "at_most", "weight", "weight_column", "ledger"),
+    "What: the file of visits": (
+        "lon_column", "lat_column", "x_column", "y_column", "time", "time_format", "time_zone", "only", "format",
+        "encoding", "separator", "decimal", "layer", "engine",
+    ),
+    "How: the mechanism": ("mechanism", "people", "w", "share"),
+    "Output": ("overwrite", "with_plan", "json", "quiet"),
+}  # fmt: skip
+"""The groups of options in the help, in their order."""
+
+
 def publish(
-    file: Annotated[str, Argument(help="Visits: .csv, .csv.gz, .parquet or .jsonl, one visit per row.")],
+    file: Annotated[
+        str, Argument(help="Visits, one per row: .csv .tsv .parquet .jsonl .geojson .geoparquet .gpkg .gpx .shp.")
+    ],
     epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of this release; smaller is more private.")],
     output: Annotated[
         list[Path], Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable.")
@@ -54,6 +70,15 @@ def publish(
     x_column: common.XColumn = "x",
     y_column: common.YColumn = "y",
     time: common.Time = None,
+    time_format: common.TimeFormat = "iso",
+    time_zone: common.TimeZone = None,
+    weight_column: common.WeightColumn = None,
+    only: common.Only = None,
+    format: common.Format = None,
+    encoding: common.Encoding = "utf-8",
+    separator: common.Separator = None,
+    decimal: common.Decimal = "point",
+    layer: common.Layer = None,
     people: Annotated[
         int | None, Option("--people", help="For dense and the grids: a public guess of the number of people.")
     ] = None,
@@ -83,6 +108,7 @@ def publish(
     grid = common.grid_from(lon, lat, x, y, size, shape, projection)
     chosen = build(mechanism, grid, epsilon, people=people, share=share, w=w)
     whose = common.person_from(person, unit)
+    written_as = common.file_from(format, encoding, separator, decimal, layer, only)
     for path in output:
         check_new(path, overwrite=overwrite, source=file)
     budget = None if ledger is None else open_existing(ledger)
@@ -91,6 +117,7 @@ def publish(
     with steps(4 if with_plan else 3, silent=quiet or json) as begin:
         begin("Reading and counting")
         columns: dict[str, Any] = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, "time": time}
+        columns |= {"time_format": time_format, "time_zone": time_zone, "weight_column": weight_column, **written_as}
         counts = count(file, grid, person=whose, **columns, at_most=at_most, weight=weight, unit=unit, engine=engine)
         try:
             with _reserved(output, cells=grid.cells):

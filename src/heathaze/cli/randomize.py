@@ -44,6 +44,12 @@ def randomize(
     lat_column: common.LatColumn = "lat",
     x_column: common.XColumn = "x",
     y_column: common.YColumn = "y",
+    only: common.Only = None,
+    format: common.Format = None,
+    encoding: common.Encoding = "utf-8",
+    separator: common.Separator = None,
+    decimal: common.Decimal = "point",
+    layer: common.Layer = None,
     mechanism: Annotated[
         str | None, Option("--mechanism", help="See `heathaze mechanisms`.", show_default=LOCAL_DEFAULT)
     ] = None,
@@ -90,7 +96,9 @@ def randomize(
             "Say which positions to randomise: heathaze randomize POINTS …; or --again to repeat a report."
         )
     whose = None if on_one_device else _whose(person, unit)
-    found = positions(file, chosen.grid, person=whose, lon=lon_column, lat=lat_column, x=x_column, y=y_column)
+    written_as = common.file_from(format, encoding, separator, decimal, layer, only)
+    columns = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column}
+    found = positions(file, chosen.grid, person=whose, **columns, **written_as)
     if not on_one_device:
         _check_somewhere(chosen.grid, found)
         reports = on_device(chosen, found, unit="visit" if whose is None else "person")

@@ -75,6 +75,24 @@ def open_visits(source: Any, dialect: Dialect, columns: Columns, projection: Pro
 
 def read_points(files: Files, dialect: Dialect, columns: Columns, projection: Projection) -> Points:
     """Read the wanted columns of all points of some files; see :func:`open_visits`."""
+    points = Points({name: [] for name in columns.wanted})
+    points.where = repr(files.given)
+    known: dict[str, None] = {}
+    for row in rows_of(files, dialect, columns, projection):
+        row["x"], row["y"] = row["lon"], row["lat"]
+        known.update(dict.fromkeys(row))
+        for name, values in points.items():
+            values.append(row.get(name))
+    if not known:
+        raise UnreadableData(f"{files.given!r} has no points; there are no visits to count.")
+    for name in points:
+        if name not in known:
+            raise UnreadableData(f"{files.given!r} has no column {name!r}; it has {', '.join(map(repr, known))}.")
+    return points
+
+
+def rows_of(files: Files, dialect: Dialect, columns: Columns, projection: Projection) -> Iterator[Row]:
+    """Read the points of some files one after the other; the arguments are those of :func:`open_visits`."""
     if files.size > LONGEST_FILE:
         raise UnreadableData(f"{files.given!r} is larger than 1 GiB; save its points as Parquet with two columns.")
     readers: dict[Format, Callable[[str, Dialect, Columns, bool], Iterable[Row]]] = {
@@ -85,22 +103,8 @@ def read_points(files: Files, dialect: Dialect, columns: Columns, projection: Pr
         Format.MDS: _mds,
         Format.SHAPEFILE: _shapefile,
     }
-    wanted = columns.wanted
-    points = Points({name: [] for name in wanted})
-    points.where = repr(files.given)
-    known: dict[str, None] = {}
     for path in files.paths:
-        for row in readers[files.format](path, dialect, columns, projection.is_geographic):
-            row["x"], row["y"] = row["lon"], row["lat"]
-            known.update(dict.fromkeys(row))
-            for name in wanted:
-                points[name].append(row.get(name))
-    if not known:
-        raise UnreadableData(f"{files.given!r} has no points; there are no visits to count.")
-    for name in wanted:
-        if name not in known:
-            raise UnreadableData(f"{files.given!r} has no column {name!r}; it has {', '.join(map(repr, known))}.")
-    return points
+        yield from readers[files.format](path, dialect, columns, projection.is_geographic)
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -144,8 +144,8 @@ def find_files(given: str, dialect: Dialect = UNDECLARED, folder: str | None = N
         UnknownFormat: The ending is not one of ENDINGS, and no format is declared.
         UnreadableData: There is no such file, or it is empty, a directory, or written in another way than declared.
     """
-    paths = _existing(given, dialect)
-    formats = {_format(path, dialect) for path in paths}
+    paths = existing(given, dialect)
+    formats = {format_of(path, dialect) for path in paths}
     if len(formats) > 1:
         raise UnreadableData(f"{given!r} matches files of several formats; give a pattern that matches one.")
     kind = formats.pop()
@@ -205,7 +205,8 @@ def _copied(path: str, copy: str, dialect: Dialect) -> str:
     return copy
 
 
-def _existing(given: str, dialect: Dialect) -> list[str]:
+def existing(given: str, dialect: Dialect) -> list[str]:
+    """Return the files that a path or pattern names; refuse directories, empty files and unknown endings."""
     if os.path.isdir(given):
         raise UnreadableData(
             f"{given!r} is a directory; give a file, or a pattern such as {os.path.join(given, '*.parquet')!r}."
@@ -215,7 +216,7 @@ def _existing(given: str, dialect: Dialect) -> list[str]:
     if not paths:
         raise UnreadableData(f"There is no file {given!r}; check the path.")
     for path in paths:
-        _format(path, dialect)
+        format_of(path, dialect)
         try:
             with open(path, "rb") as file:
                 if not file.read(1):
@@ -225,7 +226,8 @@ def _existing(given: str, dialect: Dialect) -> list[str]:
     return [os.path.abspath(path) for path in paths]
 
 
-def _format(path: str, dialect: Dialect) -> Format:
+def format_of(path: str, dialect: Dialect) -> Format:
+    """Return the declared format of a file, or that of its ending."""
     if dialect.format is not None:
         return Format(dialect.format)
     name = os.path.basename(path).lower()
