@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from heathaze.checks import assign
 from heathaze.domain.grid import Box, Grid
-from heathaze.domain.quadtree import node_extent
+from heathaze.domain.quadtree import deinterleave, node_extent
+from heathaze.domain.region import Region
 from heathaze.errors import InvalidBounds, InvalidInput, TooLarge, expect
 from heathaze.types import Floats, Integers
 
@@ -98,16 +99,18 @@ class Density:
         """Return the density itself, which is dense already; the counterpart of :meth:`TreeDensity.dense`."""
         return self
 
-    def mass_in(self, box: Box) -> float:
-        """Return the share of the mass inside a box, from 0 to 1. A cell on the box's border counts in proportion.
+    def mass_in(self, region: Box | Region) -> float:
+        """Return the share of the mass inside a region, from 0 to 1. A cell on its border counts in proportion.
 
         Args:
-            box: The box, in the coordinates of the grid.
+            region: A box in the coordinates of the grid, or a region of the grid.
 
         Raises:
             InvalidBounds: The box lies outside the grid.
         """
-        return float(self._spread_over(*_window(self.grid, box)).item())
+        if isinstance(region, Region):
+            return float((self.values * coverage(region)).sum())
+        return float(self._spread_over(*_window(self.grid, region)).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Return the density within a window, on another number of cells, normalised to sum 1.
@@ -250,9 +253,12 @@ class TreeDensity:
         _check_dense(self.grid)
         return self.render()
 
-    def mass_in(self, box: Box) -> float:
-        """Return the share of the mass inside a box, as :meth:`Density.mass_in` does."""
-        return float(self._spread_over(*_window(self.grid, box)).item())
+    def mass_in(self, region: Box | Region) -> float:
+        """Return the share of the mass inside a region, as :meth:`Density.mass_in` does."""
+        if isinstance(region, Region):
+            parts = [(self.levels == level, level) for level in np.unique(self.levels)]
+            return float(sum(region.parts(int(level), self.codes[at]) @ self.mass[at] for at, level in parts))
+        return float(self._spread_over(*_window(self.grid, region)).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Return the density within a window, as :meth:`Density.render` does."""
@@ -303,18 +309,40 @@ def render_deviations(
     return np.sqrt(variances).reshape(target.shape)
 
 
-def part_inside(grid: Grid, level: int, codes: Integers, box: Box) -> Floats:
-    """Return the part of the area of each quadtree node that lies in a box, from 0 to 1.
+def coverage(region: Region) -> Floats:
+    """Return the part of the area of each cell that lies in a region, as an array of the grid's shape.
+
+    Args:
+        region: The region.
+
+    Raises:
+        TooLarge: The grid has more than 2^24 cells.
+    """
+    _check_dense(region.grid)
+    image = np.zeros(region.grid.shape)
+    for level, codes, part in region.covered():
+        if level == region.grid.depth:
+            image[deinterleave(codes)] = part
+            continue
+        for top, bottom, left, right in zip(*node_extent(region.grid, level, codes), strict=True):
+            image[top:bottom, left:right] = 1
+    return image
+
+
+def part_inside(grid: Grid, level: int, codes: Integers, box: Box | Region) -> Floats:
+    """Return the part of the area of each quadtree node that lies in a box or region, from 0 to 1.
 
     Args:
         grid: The grid.
         level: The level of all nodes.
         codes: Code of each node.
-        box: The box, in the coordinates of the grid.
+        box: The box, in the coordinates of the grid, or a region of the grid.
 
     Raises:
         InvalidBounds: The box lies outside the grid.
     """
+    if isinstance(box, Region):
+        return box.parts(level, codes)
     down, across = _window(grid, box)
     top, bottom, left, right = node_extent(grid, level, codes)
     height = np.clip(np.minimum(bottom, down[1]) - np.maximum(top, down[0]), 0, None)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from heathaze.checks import assign
-from heathaze.domain.density import Density, part_inside
+from heathaze.domain.density import Density, coverage, part_inside
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import interleave
+from heathaze.domain.region import Region
 from heathaze.errors import InvalidInput
 from heathaze.inference.log_pyramid import LogPyramid
 from heathaze.inference.posterior import LevelBelief
@@ -125,20 +126,24 @@ class DrawnPosterior:
         last = self.levels[-1]
         return np.full(len(last.codes), len(self.levels) - 1), last.codes, last.mean, last.deviation
 
-    def belief(self, box: Box, share: float) -> tuple[float, float]:
+    def belief(self, box: Box | Region, share: float) -> tuple[float, float]:
         """Mean and standard deviation of the share of the mass in a box.
 
         Args:
-            box: The box, in the grid's coordinates.
+            box: The box, in the grid's coordinates, or a region of the grid.
             share: The estimate's share.
         """
-        drawn = np.array([density.mass_in(box) for density in self._fine])
+        if isinstance(box, Region):
+            inside = coverage(box)
+            drawn = np.array([float((density.values * inside).sum()) for density in self._fine])
+        else:
+            drawn = np.array([density.mass_in(box) for density in self._fine])
         centre, deviation = self._believed(drawn, np.asarray(share), whole=1.0)
         # If the box cuts a region, the whole mass of the region may lie in one place, inside or outside of the box.
         lumps = sum(float((mass**2 * part * (1 - part)).sum()) for mass, part, _ in self._cut(box))
         return float(centre), math.hypot(float(deviation), math.sqrt(lumps))
 
-    def unresolved(self, box: Box) -> float:
+    def unresolved(self, box: Box | Region) -> float:
         """Sum the shares of the measured regions that a box cuts and that are at least as large as the box.
 
         It is unknown whether the mass of such a region lies inside or outside of the box.
@@ -148,7 +153,7 @@ class DrawnPosterior:
             float(mass[(part > 0) & (part < 1) & (area >= covered)].sum()) for mass, part, area in self._cut(box)
         )
 
-    def _cut(self, box: Box) -> list[tuple[Floats, Floats, Floats]]:
+    def _cut(self, box: Box | Region) -> list[tuple[Floats, Floats, Floats]]:
         """For every measured region, return its share, the part of its area inside a box, and its area in squares."""
         return [(mass, part_inside(self.grid, level, codes, box), area) for level, codes, mass, area in self._regions]
 

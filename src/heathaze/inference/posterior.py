@@ -17,6 +17,7 @@ import numpy as np
 from heathaze.domain.density import MAX_DENSE_CELLS, Density, TreeDensity, part_inside, render_deviations
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import children, deinterleave, exists
+from heathaze.domain.region import Region
 from heathaze.inference import prior
 from heathaze.inference._beliefs import BATCHES, Beliefs
 from heathaze.inference.noisy_counts import NONE, NoisyCounts
@@ -112,18 +113,18 @@ class Posterior:
         levels, codes, _, deviations = self.squares
         return render_deviations(self.grid, levels, codes, deviations / max(self.total, 1e-300), window, shape)
 
-    def unresolved(self, box: Box) -> float:  # noqa: ARG002
+    def unresolved(self, box: Box | Region) -> float:  # noqa: ARG002
         """Return 0: the prior covers every place, so no mass remains that may lie inside or outside of a box."""
         return 0.0
 
-    def interval(self, box: Box, share: float, confidence: float) -> tuple[float, float]:
+    def interval(self, box: Box | Region, share: float, confidence: float) -> tuple[float, float]:
         """Compute an interval for the share of the mass that lies in a box.
 
         Neither end is nearer to the share than the scale of the noise of one count in the box: where the prior takes a
         place for empty, a few people may be there.
 
         Args:
-            box: The box.
+            box: The box or region.
             share: The share in the estimated density. The interval contains it.
             confidence: Probability of the interval, between 0 and 1.
         """
@@ -149,14 +150,14 @@ class Posterior:
             most = max(most, float((part * tree.scale[place][leaf]).max(initial=0.0)))
         return most
 
-    def shares(self, box: Box) -> Floats:
+    def shares(self, box: Box | Region) -> Floats:
         """Draw the share of the mass that lies in a box, from the posterior.
 
         A square that the border of the box cuts is divided at random, as the prior says, down to single cells. The seed
         is fixed, so that an answer can be repeated.
 
         Args:
-            box: The box.
+            box: The box or region.
 
         Returns:
             The share in each of the drawn maps.
@@ -166,7 +167,7 @@ class Posterior:
         tree, bits, (masses, priors) = self._beliefs.tree, Simulation(1), self._samples
         inside = np.zeros(len(masses))
         codes, mass = np.zeros(0, np.int64), np.zeros((len(masses), 0))
-        for level in range(self.grid.depth + 1):
+        for level in range(len(self.levels)):  # on a fine grid, the levels end before single cells
             if level <= tree.depth:
                 leaves = tree.left[tree.place[level]] == NONE
                 codes = np.concatenate([codes, tree.codes[level][leaves]])

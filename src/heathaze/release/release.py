@@ -11,6 +11,7 @@ import numpy as np
 from heathaze.checks import check_confidence, whole
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Box, Grid
+from heathaze.domain.region import region_of
 from heathaze.errors import InvalidInput, SimulatedRelease
 from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.estimate import Estimate
@@ -138,17 +139,26 @@ class Release:
         """
         return self.posterior.deviations(window, shape)
 
-    def mass_in(self, box: Box, confidence: float = 0.9) -> Share:
-        """Estimate the share of the mass inside a box, with an interval if the release has error bars.
+    def mass_in(self, region: Any, confidence: float = 0.9) -> Share:
+        """Estimate the share of the mass inside a region, with an interval if the release has error bars.
+
+        The interval is that of the whole region: it is computed from drawn maps, not from intervals of cells.
 
         Args:
-            box: A rectangle in the coordinates of the grid.
+            region: A Box, or a polygon in the coordinates of the grid: a shapely geometry, GeoJSON, or an object with
+                ``__geo_interface__``.
             confidence: The probability with which the interval contains the true share, between 0 and 1.
 
         Returns:
             The share, a float from 0 to 1 with ``low`` and ``high``.
+
+        Raises:
+            InvalidInput: The region is no polygon, or is broken.
+            InvalidBounds: The region lies outside the map.
+            MissingExtra: The region is a polygon, and shapely is not installed.
         """
         check_confidence(confidence)
+        box = region_of(self.grid, region)
         value = self.estimate.density.mass_in(box)
         if not self.knows_uncertainty:
             return Share(value, None, None, confidence)
@@ -208,6 +218,88 @@ class Release:
         height, width = self.grid.cell_size
         found = k_median(np.column_stack([down * height, across * width]), mass, k)
         return np.column_stack([self.grid.x_at(found[:, 1] / width), self.grid.y_at(found[:, 0] / height)])
+
+    # ── notebooks and tables ────────────────────────────────────────────────────────────────────────────────────────
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with a row for each cell, or square of the tree, that holds mass.
+
+        Its columns are the borders, the ``share`` of the total, the estimated number of units (``people``, for
+        example) and, if the release has error bars, its standard deviation (``people_sd``).
+
+        Raises:
+            MissingExtra: pandas is not installed.
+
+        >>> import heathaze as hz
+        >>> grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
+        >>> counts = hz.count({"person": ["ann"], "x": [1.5], "y": [1.5]}, grid, person="person")
+        >>> release = hz.publish(hz.central.Flat(grid, epsilon=1), counts)
+        >>> list(release.to_pandas())[:6]
+        ['row', 'col', 'x_low', 'y_low', 'x_high', 'y_high']
+        """
+        from heathaze.release.formats.tables import to_pandas
+
+        return to_pandas(self._contents)
+
+    def to_geopandas(self) -> Any:
+        """Return a GeoDataFrame with a rectangle for each cell or square that holds mass, in longitude and latitude.
+
+        Raises:
+            MissingExtra: GeoPandas is not installed.
+        """
+        from heathaze.release.formats.tables import to_geopandas
+
+        return to_geopandas(self._contents)
+
+    def to_xarray(self) -> Any:
+        """Return a Dataset on the cells of the grid, with coordinates and, on the globe, its coordinate system.
+
+        Raises:
+            MissingExtra: xarray is not installed.
+            TooLarge: The grid has more than 2^24 cells.
+        """
+        from heathaze.release.formats.tables import to_xarray
+
+        return to_xarray(self._contents)
+
+    @property
+    def __geo_interface__(self) -> dict[str, Any]:
+        """The cells or squares that hold mass as a GeoJSON FeatureCollection, which many packages read."""
+        from heathaze.release.formats.tables import geo_interface
+
+        return geo_interface(self._contents)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the map on axes of matplotlib, to be combined with other layers.
+
+        Args:
+            ax: The axes; new ones if left out.
+            options: Options of matplotlib's ``pcolormesh``, such as ``cmap="magma"`` or ``norm="log"``.
+
+        Returns:
+            The axes.
+        """
+        from heathaze.release.notebook import plot
+
+        return plot(self._contents, ax, **options)
+
+    def show(self, height: int = 640) -> Any:
+        """Show the live page in a notebook: a map to pan and zoom, in a frame without access to the notebook.
+
+        Args:
+            height: Height of the frame in pixels, at least 100.
+
+        Returns:
+            An object that a notebook displays as the page.
+        """
+        from heathaze.release.notebook import page
+
+        return page(self._contents, whole(height, "height", "the pixels of the frame", least=100))
+
+    def _repr_html_(self) -> str:
+        from heathaze.release.notebook import summary
+
+        return summary(self._contents)
 
     def save(self, path: str | Path) -> Path:
         """Write the release to a file. A file is written completely or not at all.
