@@ -30,7 +30,7 @@ MODELS = {
 PUBLIC = ("central", "local", "distributed", "sensors", "marketplace", "metrics", "datasets", "testing")
 """Modules with a page of the API reference, beside ``heathaze`` itself."""
 
-GUIDES = ("first-map", "better-maps", "trust-a-sum", "trust-nobody", "heat-through-walls", "buy-data")
+GUIDES = ("first-map", "your-files", "better-maps", "trust-a-sum", "trust-nobody", "heat-through-walls", "buy-data")
 SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 

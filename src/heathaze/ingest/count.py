@@ -231,7 +231,7 @@ def kept_rows(only: Only | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
     expect((Mapping, type(None)), only, "The row filter (only)")
     found = []
     for name, given in (only or {}).items():
-        values = [given] if isinstance(given, str | int) else list(given)
+        values = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
         if not values or not all(isinstance(value, str | int) for value in values):
             raise InvalidInput(f"only keeps rows by text or whole numbers, and gives neither for column {name!r}.")
         texts = tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
