@@ -65,6 +65,14 @@ def test_the_first_map(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names["release"].guarantee.trust.value == "central"
 
 
+def test_your_files(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The council test: from a CSV with semicolons and local times to a map and a GeoTIFF in two commands."""
+    follow("your-files", monkeypatch)
+    assert (clone / "zaehlung.html").stat().st_size > 10_000
+    assert hz.load(clone / "zaehlung.tif").guarantee.unit.value == "person"
+    assert hz.load(clone / "rad.npz").guarantee.unit.value == "person-day"
+
+
 def test_better_maps(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = follow("better-maps", monkeypatch)
     assert names["share"].low <= names["share"] <= names["share"].high

@@ -29,8 +29,8 @@ ROLES = {
     "lon": r"lon|lng|long|longitude|l(ä|ae)ngengrad|laenge|länge|x|easting|rechtswert",
     "lat": r"lat|latitude|breitengrad|breite|y|northing|hochwert",
     "time": r".*(time|date|datum|zeit|stamp|when|heure|fecha).*",
-    "person": r".*(user|person|rider|who|people|customer|device|phone|subject|participant|visitor|kunde|trip_id).*",
-    "weight": r".*(seconds|duration|dwell|dauer|minutes).*",
+    "weight": r".*(seconds|duration|dwell|dauer|minutes|sekunden|minuten).*",
+    "person": r".*(user|person|rider|who|people|customer|device|phone|subject|participant|visitor|nutzer|kunde|trip_id).*",
 }
 """Patterns of the names of columns, for each role; the first column that fits gets the role."""
 

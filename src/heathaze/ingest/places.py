@@ -28,6 +28,7 @@ from xml.etree import ElementTree
 from heathaze.domain.projection import Projection
 from heathaze.errors import MissingExtra, UnreadableData
 from heathaze.ingest.columns import Columns, sql_name, sql_text
+from heathaze.ingest.memory import is_arrow
 from heathaze.ingest.source import Dialect, Files, Format, find_files, opened
 
 POSITION = ("lon", "lat", "x", "y")
@@ -218,7 +219,7 @@ def _geoparquet(path: str, dialect: Dialect, columns: Columns, degrees: bool) ->
             for geometry, *row in base.execute(f"select {', '.join([encoded, *values])} from kept").fetchall():
                 point = _wkb_pair(path, geometry)
                 yield dict(zip(chosen, row, strict=True)) | {"lon": point[0], "lat": point[1]}
-        except (duckdb.Error, ValueError):
+        except (duckdb.Error, json.JSONDecodeError, AttributeError):
             raise UnreadableData(f"{path!r} cannot be read as GeoParquet; the file is damaged.") from None
 
 
@@ -343,7 +344,8 @@ def _converted(source: Any, columns: Columns, projection: Projection) -> Any:
     package = type(source).__module__.split(".")[0]
     if package == "geopandas" and hasattr(source, "geometry"):
         return _from_geopandas(source, columns, projection)
-    if package not in ("pandas", "pyarrow", "pyspark", "duckdb", "_duckdb") and hasattr(source, "__arrow_c_stream__"):
+    known = package in ("pandas", "pyspark", "duckdb", "_duckdb") or is_arrow(source)
+    if not known and hasattr(source, "__arrow_c_stream__"):
         try:
             import pyarrow
         except ImportError:
