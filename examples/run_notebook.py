@@ -16,9 +16,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MOST_HTML = 300_000
-"""A longer HTML text is not stored: a notebook shows live pages only when it runs."""
-
 
 def run(notebook: dict[str, Any]) -> dict[str, Any]:
     """Run the cells of a notebook in order, store their output in it, and return the names that they define."""
@@ -47,7 +44,7 @@ def _data(value: Any) -> dict[str, Any]:
         data["image/png"] = base64.b64encode(picture.getvalue()).decode("ascii")
     elif hasattr(value, "_repr_html_"):
         text = value._repr_html_()
-        if text is not None and len(text) <= MOST_HTML:
+        if text is not None and "<iframe" not in text:  # a live page is shown only by a notebook that runs
             data["text/html"] = text.splitlines(keepends=True)
     return data
 

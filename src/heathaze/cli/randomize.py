@@ -97,8 +97,8 @@ def randomize(
         )
     whose = None if on_one_device else _whose(person, unit)
     written_as = common.file_from(format, encoding, separator, decimal, layer, only)
-    columns = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column}
-    found = positions(file, chosen.grid, person=whose, **columns, **written_as)
+    columns = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, **written_as}
+    found = positions(file, chosen.grid, person=whose, **columns)
     if not on_one_device:
         _check_somewhere(chosen.grid, found)
         reports = on_device(chosen, found, unit="visit" if whose is None else "person")

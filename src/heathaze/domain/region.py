@@ -85,7 +85,7 @@ class Region:
 
         top, bottom, left, right = node_extent(self.grid, level, codes)
         boxes = shapely.box(left, top, right, bottom)
-        found = shapely.covers(self.shape, boxes).astype(np.float64)
+        found: Floats = shapely.covers(self.shape, boxes).astype(np.float64)
         cut = np.flatnonzero((found == 0) & shapely.intersects(self.shape, boxes))
         areas = ((bottom - top) * (right - left))[cut]
         found[cut] = shapely.area(shapely.intersection(self.shape, boxes[cut])) / areas

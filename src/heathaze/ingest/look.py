@@ -30,7 +30,7 @@ ROLES = {
     "lat": r"lat|latitude|breitengrad|breite|y|northing|hochwert",
     "time": r".*(time|date|datum|zeit|stamp|when|heure|fecha).*",
     "weight": r".*(seconds|duration|dwell|dauer|minutes|sekunden|minuten).*",
-    "person": r".*(user|person|rider|who|people|customer|device|phone|subject|participant|visitor|nutzer|kunde|trip_id).*",
+    "person": r".*(user|person|rider|who|people|customer|device|phone|subject|participant|nutzer|kunde|trip_id).*",
 }
 """Patterns of the names of columns, for each role; the first column that fits gets the role."""
 

@@ -99,8 +99,8 @@ def plot(contents: Contents, axes: Axes | None, **options: Any) -> Axes:
     density = contents.estimate.density.render(shape=shape)
     across, down = (np.arange(length + 1) for length in (shape[1], shape[0]))
     people = density.values * contents.estimate.total
-    options = {"cmap": "viridis", "norm": "linear", "rasterized": True} | options
-    drawn = axes.pcolormesh(density.grid.x_at(across), density.grid.y_at(down), people, **options)
+    chosen: dict[str, Any] = {"cmap": "viridis", "rasterized": True, **options}
+    drawn = axes.pcolormesh(density.grid.x_at(across), density.grid.y_at(down), people, **chosen)
     units = counted(contents.guarantee, contents.provenance)
     axes.figure.colorbar(drawn, ax=axes, label=f"{units} per cell, {contents.guarantee.short}")
     if grid.projection.is_geographic:

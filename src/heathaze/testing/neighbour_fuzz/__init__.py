@@ -110,7 +110,7 @@ ABOUT_IDS = ("names differ in case", "mixed ids", "NUL ids", "huge ids", "escape
 """Faults that matter only with a person column. Faults with people in the names of folders belong here too."""
 
 TEXT_SOURCES = ("csv", "json lines")
-POINTS = (*ENDINGS, "geopandas")
+POINTS = (*ENDINGS, "geoparquet", "geopandas")
 """Sources that hold points instead of two columns of coordinates."""
 
 

@@ -15,7 +15,6 @@ from heathaze.testing.neighbour_fuzz.table import Table, Visit
 ENDINGS = {
     "geojson": "geojson",
     "geopackage": "gpkg",
-    "geoparquet": "geoparquet",
     "gpx": "gpx",
     "mds": "json",
     "shapefile": "shp",
@@ -28,7 +27,6 @@ def write_points(table: Table, visits: Sequence[Visit], path: Path) -> None:
     makers = {
         "geojson": _geojson,
         "geopackage": _geopackage,
-        "geoparquet": _geoparquet,
         "gpx": _gpx,
         "mds": _mds,
         "shapefile": _shapefile,
@@ -135,20 +133,6 @@ def _geopackage(table: Table, visits: Sequence[Visit], path: Path) -> None:
         marks = ", ".join("?" * (1 + len(columns)))
         base.executemany(f"insert into visits values ({marks})", zip(geometries, *columns.values(), strict=True))
     base.close()
-
-
-def _geoparquet(table: Table, visits: Sequence[Visit], path: Path) -> None:
-    import pyarrow as arrow
-    import pyarrow.parquet as parquet
-
-    from heathaze.testing.neighbour_fuzz.sources import arrow_table
-
-    shape = [wkb(visit, place) for place, visit in enumerate(visits)]
-    held = arrow_table(table, visits).drop_columns([table.names["x"], table.names["y"]])
-    held = held.append_column("shape", arrow.array(shape, arrow.binary()))
-    # The box of the metadata is wrong, and no reader may believe it.
-    about = {"primary_column": "shape", "columns": {"shape": {"encoding": "WKB", "bbox": [9e9, 9e9, 9e9, 9e9]}}}
-    parquet.write_table(held.replace_schema_metadata({"geo": json.dumps({"version": "1.0.0", **about})}), path)
 
 
 def _shapefile(table: Table, visits: Sequence[Visit], path: Path) -> None:

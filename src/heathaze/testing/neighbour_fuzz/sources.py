@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import re
 import struct
 import uuid
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.testing.neighbour_fuzz.places import ENDINGS, geo_frame, write_points
+from heathaze.testing.neighbour_fuzz.places import ENDINGS, geo_frame, wkb, write_points
 from heathaze.testing.neighbour_fuzz.table import Table, Visit
 from heathaze.testing.neighbour_fuzz.text_files import write_text
 
@@ -42,6 +43,8 @@ def write(table: Table, folder: Path, visits: Sequence[Visit], engine: str = "du
         root = folder / "all.parquet" if by_address else folder
         path = _write_files(table, root, visits, plain, "parquet", _write_parquet)
         return root.as_uri() if by_address else path
+    if source == "geoparquet":
+        return _write_files(table, folder, visits, plain, source, _write_geoparquet)
     if source in ENDINGS:
         return _write_files(table, folder, visits, plain, ENDINGS[source], write_points)
     if source in FILES:
@@ -171,6 +174,17 @@ def _write_parquet(table: Table, visits: Sequence[Visit], path: Path) -> None:
     )
     if table.recipe.fault in ("wrong statistics", "wrong null counts"):
         _falsify(path, table)
+
+
+def _write_geoparquet(table: Table, visits: Sequence[Visit], path: Path) -> None:
+    """Write points as WKB. The box in the file's metadata is wrong, and no reader may believe it."""
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    shape = arrow.array([wkb(visit, place) for place, visit in enumerate(visits)], arrow.binary())
+    held = arrow_table(table, visits).drop_columns([table.names["x"], table.names["y"]]).append_column("shape", shape)
+    about = {"primary_column": "shape", "columns": {"shape": {"encoding": "WKB", "bbox": [9e9, 9e9, 9e9, 9e9]}}}
+    parquet.write_table(held.replace_schema_metadata({"geo": json.dumps({"version": "1.0.0", **about})}), path)
 
 
 def _write_by_duckdb(held: Any, path: Path, row_group_size: int) -> None:
