@@ -88,7 +88,7 @@ class Region:
         found: Floats = shapely.covers(self.shape, boxes).astype(np.float64)
         cut = np.flatnonzero((found == 0) & shapely.intersects(self.shape, boxes))
         areas = ((bottom - top) * (right - left))[cut]
-        found[cut] = shapely.area(shapely.intersection(self.shape, boxes[cut])) / areas
+        found[cut] = np.minimum(shapely.area(shapely.intersection(self.shape, boxes[cut])) / areas, 1)
         return found
 
     def covered(self) -> Iterator[tuple[int, Integers, Floats]]:

@@ -139,7 +139,7 @@ class Posterior:
         below, above = (math.hypot(stretch * max(side, 0.0), noise) for side in (share - low, high - share))
         return max(share - below, 0.0), min(share + above, 1.0)
 
-    def _noise_in(self, box: Box) -> float:
+    def _noise_in(self, box: Box | Region) -> float:
         """Find the largest scale of noise, in people, of the counted leaves in a box, in proportion to their area."""
         if self._beliefs is None:
             return 0.0
