@@ -12,6 +12,9 @@ CSV = "src/heathaze/ingest/csv_lines.py"
 MEMORY = "src/heathaze/ingest/memory.py"
 DUCKDB = "src/heathaze/ingest/engines/duckdb.py"
 SPARK = "src/heathaze/ingest/engines/spark.py"
+SOURCE = "src/heathaze/ingest/source.py"
+PLACES = "src/heathaze/ingest/places.py"
+TIMES = "src/heathaze/ingest/times.py"
 
 BUGS = (
     Bug(
@@ -194,8 +197,8 @@ BUGS = (
         "nobody-is-one-person",
         "A visit without a person is refused.",
         COLUMNS,
-        "return \"nullif(c2, '')\"",
-        "return \"coalesce(c2, '')\"",
+        "return f\"nullif({column}, '')\"",
+        "return f\"coalesce({column}, '')\"",
         "tests/ingest/test_bad_input.py::test_a_visit_without_a_person",
     ),
     Bug(
@@ -218,7 +221,7 @@ BUGS = (
         "spark-reads-loose-json",
         "JSON lines that DuckDB refuses are refused on Spark too.",
         SPARK,
-        "DuckDB refuses them.\n            strict.check(source, wanted)\n",
+        "DuckDB refuses them.\n            strict.check(source, columns)\n",
         "DuckDB refuses them.\n            _ = strict\n",
         "tests/ingest/test_spark.py::test_loose_json_is_refused",
     ),
@@ -261,5 +264,69 @@ BUGS = (
         'str(relation.types[place]) in ("HUGEINT", "UHUGEINT")',
         '"HUGEINT" in str(relation.types[place])',
         "tests/ingest/test_other_sources.py::test_ids_that_are_not_plain_are_refused",
+    ),
+    Bug(
+        "weights-exceed-the-mass",
+        "The masses of one person add up to at most the bound, whatever the weights are.",
+        COUNT,
+        "cast(floor((whole + coarse - 1 - (whole + coarse - 1) % coarse) / coarse + 0.5) as bigint) as whole",
+        "cast(floor((whole - whole % coarse) / coarse + 0.5) as bigint) as whole",
+        "tests/ingest/test_weights.py::test_weighted_masses_are_floors_and_bounded",
+    ),
+    Bug(
+        "negative-weights",
+        "A negative weight, which would take mass from other places, is refused.",
+        COLUMNS,
+        'f"{weight} < 0", Flaw.NEGATIVE_WEIGHT',
+        'f"{weight} < 0", Flaw.NONE',
+        "tests/ingest/test_weights.py::test_weights_that_cannot_be_used",
+    ),
+    Bug(
+        "undecodable-bytes-become-one-character",
+        "Bytes that an encoding does not have are refused; replaced by one character, two ids could become one.",
+        SOURCE,
+        "encoding=ENCODINGS[dialect.encoding], newline",
+        'encoding=ENCODINGS[dialect.encoding], errors="replace", newline',
+        "tests/ingest/test_dialects.py::test_bytes_that_an_encoding_does_not_have",
+    ),
+    Bug(
+        "points-among-decimal-commas",
+        "With a decimal comma, a number with a point is refused: it may be a thousand or a fraction.",
+        COLUMNS,
+        "'0123456789+-{decimal}e'",
+        "'0123456789+-.,e'",
+        "tests/ingest/test_dialects.py::test_thousands_are_not_decimals",
+    ),
+    Bug(
+        "days-in-utc",
+        "The days of a person begin at midnight in the declared zone.",
+        TIMES,
+        "table = [(FIRST, 0)] if self.zone is None else _offsets(self.zone)",
+        "table = [(FIRST, 0)]",
+        "tests/ingest/test_times.py::test_typed_times_in_a_zone",
+    ),
+    Bug(
+        "local-times-are-instants",
+        "A time without an offset belongs to the day that is written in it.",
+        TIMES,
+        "is_instant = f\"regexp_extract({ending}, '{INSTANT}', 1) <> ''\"",
+        'is_instant = "1 = 1"',
+        "tests/ingest/test_times.py::test_a_local_time_belongs_to_its_written_day_where_clocks_change",
+    ),
+    Bug(
+        "last-of-two-keys",
+        "GeoJSON in which an object has a key twice is refused, because readers differ in which value they take.",
+        PLACES,
+        "if len(found) < len(pairs):",
+        "if len(found) < 0:",
+        "tests/ingest/test_places.py::test_geojson_that_is_refused",
+    ),
+    Bug(
+        "metres-as-degrees",
+        "Points in another coordinate system than the map's are refused.",
+        PLACES,
+        "if crs.upper() not in _DEGREES:",
+        "if not crs:",
+        "tests/ingest/test_places.py::test_coordinates_in_metres_are_no_degrees",
     ),
 )

@@ -100,9 +100,10 @@ def test_bytes_that_an_encoding_does_not_have(tmp_path: Path) -> None:
         counted(path, encoding="windows-1252")
 
 
-def test_thousands_are_not_decimals(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", ["1.234,5", "1.234"])
+def test_thousands_are_not_decimals(tmp_path: Path, number: str) -> None:
     path = tmp_path / "v.csv"
-    path.write_text("who;x;y\nAnn;1.234,5;0,5\n")
+    path.write_text(f"who;x;y\nAnn;{number};0,5\n")
     with pytest.raises(UnreadableData, match="not a number with a decimal comma"):
         counted(path, decimal=",")
 
