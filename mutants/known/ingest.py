@@ -269,9 +269,9 @@ BUGS = (
         "weights-exceed-the-mass",
         "The masses of one person add up to at most the bound, whatever the weights are.",
         COUNT,
-        "cast(floor((whole + coarse - 1 - (whole + coarse - 1) % coarse) / coarse + 0.5) as bigint) as whole",
-        "cast(floor((whole - whole % coarse) / coarse + 0.5) as bigint) as whole",
-        "tests/ingest/test_weights.py::test_weighted_masses_are_floors_and_bounded",
+        "cast(floor((part - part % coarse) / coarse + 0.5) as bigint) as part",
+        "cast(floor((part - part % coarse) / coarse + 1.5) as bigint) as part",
+        "tests/ingest/test_weights.py::test_large_weights_are_rounded_down",
     ),
     Bug(
         "negative-weights",

@@ -45,7 +45,7 @@ def right(rows: list[tuple[str, int, Any]], mass: int) -> list[int]:
         whole = sum(parts)
         s = whole // 2**32 + 1
         for cell, part in enumerate(parts):
-            total[cell] += mass * (part // s) // -(-whole // s) if whole else 0
+            total[cell] += mass * (part // s) // (whole // s) if whole else 0
     return total
 
 
@@ -74,10 +74,21 @@ def test_weighted_masses_are_floors_and_bounded(rows: list[tuple[str, int, Any]]
         assert sum(alone) <= mass
 
 
-def test_the_rarest_case_stays_in_64_bits() -> None:
-    """Ten thousand of the largest weights sum to 2^42 thousandths times 10,000, far beyond 2^63 / M."""
+def test_many_of_the_largest_weights_stay_in_64_bits() -> None:
     rows = [("a", cell, 1e300) for cell in (0, 1)] * 5000
     assert counted(rows, mass=2**30) == right(rows, 2**30)
+
+
+def test_large_weights_are_rounded_down() -> None:
+    """Five equal weights 7k + 1 are divided by s = 7. Rounded up to k + 1 each, they would weigh M + 1."""
+    k = 797_000_857
+    line = Grid.plane(x=(0, 5), y=(0, 1), shape=(1, 5))
+    weights = table([("a", cell, (7 * k + 1) // 1000) for cell in range(5)])
+    assert 5 * (7 * k + 1) // 2**32 + 1 == 7
+    assert (7 * k + 1) % 1000 == 0
+    assert 5 * (2**30 * (k + 1) // (5 * (7 * k + 1) // 7)) == 2**30 + 1
+    found = count(weights, line, person="who", weight_column="seconds", mass=2**30)
+    assert found.mass.tolist() == [2**30 * k // (5 * k)] * 5
 
 
 def test_at_most_and_weights() -> None:

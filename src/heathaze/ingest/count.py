@@ -48,14 +48,14 @@ whole_parts as (
     select
         unit, cell,
         cast(floor((part - part % coarse) / coarse + 0.5) as bigint) as part,
-        cast(floor((whole + coarse - 1 - (whole + coarse - 1) % coarse) / coarse + 0.5) as bigint) as whole
+        cast(floor((whole - whole % coarse) / coarse + 0.5) as bigint) as whole
     from coarse_parts
 ),
 
 weighted as (""",
 }
-"""What count_cells.sql says instead if visits have weights. A unit's weights are divided by s = ⌊whole / 2^32⌋ + 1,
-parts rounded down and the whole rounded up, so that M times a part stays below 2^63."""
+"""What count_cells.sql says instead if visits have weights. A unit's weights are divided by s = ⌊whole / 2^32⌋ + 1 and
+rounded down, so that M times a part stays below 2^63."""
 
 
 def count(

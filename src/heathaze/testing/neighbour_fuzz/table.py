@@ -162,7 +162,7 @@ class Table:
             if self.unit != "visit" and len(cells) > (self.at_most or len(cells)):
                 return None
             for cell, n in cells.items():
-                total[cell] += self.mass * (n // coarse) // -(-whole // coarse) if self.weight == "share" else 1
+                total[cell] += self.mass * (n // coarse) // (whole // coarse) if self.weight == "share" else 1
         return {cell: mass for cell, mass in total.items() if mass} if self.known else None
 
     def cells(self, visits: Sequence[Visit]) -> list[int | None]:
