@@ -56,6 +56,8 @@ def test_a_dataset_has_coordinates_and_units(release: hz.Release, plain: hz.Rele
     assert (rows * 32 + cols).tolist() == list(range(GRID.cells))
     assert data.people.attrs["units"] == "people"
     assert data.spatial_ref.attrs["crs"] == "OGC:CRS84"
+    assert "CRS84" in data.spatial_ref.attrs["crs_wkt"]
+    assert data.people.attrs["grid_mapping"] == "spatial_ref"
     assert dict(plain.to_xarray().sizes) == {"y": 8, "x": 8}
 
 

@@ -73,7 +73,7 @@ def to_xarray(contents: Contents) -> Any:
     if grid.projection.is_geographic:
         found[axes[0]].attrs = {"standard_name": "latitude", "units": "degrees_north"}
         found[axes[1]].attrs = {"standard_name": "longitude", "units": "degrees_east"}
-        found = found.assign_coords(spatial_ref=((), 0, {"grid_mapping_name": "latitude_longitude", "crs": CRS}))
+        found = found.assign_coords(spatial_ref=((), 0, {"grid_mapping_name": "latitude_longitude", **_crs()}))
         for name in variables:
             found[name].attrs["grid_mapping"] = "spatial_ref"
     return found
@@ -94,6 +94,15 @@ def geo_interface(contents: Contents) -> dict[str, Any]:
         geometry = {"type": "Polygon", "coordinates": [ring]}
         features.append({"type": "Feature", "properties": properties, "geometry": geometry})
     return {"type": "FeatureCollection", "features": features}
+
+
+def _crs() -> dict[str, str]:
+    """Describe longitude and latitude by name, and in full if pyproj is installed, which comes with GeoPandas."""
+    try:
+        from pyproj import CRS as Described
+    except ImportError:
+        return {"crs": CRS}
+    return {"crs": CRS, "crs_wkt": Described(CRS).to_wkt()}
 
 
 def _columns(contents: Contents) -> dict[str, Any]:
