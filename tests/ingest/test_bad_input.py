@@ -195,7 +195,7 @@ def test_a_null_person_or_time_in_typed_columns() -> None:
 )
 def test_text_that_is_no_time(text: str) -> None:
     table = {"who": np.array([1]), "lon": np.array([-74.0]), "lat": np.array([40.7]), "t": np.array([text])}
-    refused(UnreadableData, table, "'t' holds text that is not an ISO time", unit="person-day", time="t")
+    refused(UnreadableData, table, "'t' holds a value that is not an ISO time", unit="person-day", time="t")
 
 
 def test_a_number_is_no_time() -> None:
