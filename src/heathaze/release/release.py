@@ -16,6 +16,7 @@ from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import Posterior
+from heathaze.maps.squares import Squares
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Randomness, SecureRandomness
@@ -178,6 +179,37 @@ class Release:
         if not times > 0:
             raise InvalidInput(f"times is {times}; give a hotspot's density as a multiple of the average, above 0.")
         return hotspots(self.posterior, confidence, times)
+
+    def squares(self, confidence: float = 0.9, most: int = 8000) -> Squares:
+        """Divide the map into certain squares: each as small as the release is sure of its class of density.
+
+        A square is white if it is surely below the first class, has a class if its interval spans at most two classes,
+        and is unknown otherwise. Pictures, pages and files of polygons show these squares.
+
+        Args:
+            confidence: The probability of the interval of each square, between 0 and 1.
+            most: The most squares. If there are more, the squares with the fewest people are not divided.
+
+        Returns:
+            The squares. They are disjoint and cover the map.
+
+        Raises:
+            InvalidInput: The release has no error bars, or an argument is out of range.
+
+        >>> import heathaze as hz
+        >>> grid = hz.Grid.over(lon=(9.9, 10.1), lat=(53.5, 53.6), size=16)
+        >>> visits = {"person": range(900), "lon": [9.93] * 900, "lat": [53.52] * 900}
+        >>> counts = hz.count(visits, grid, person="person")
+        >>> release = hz.publish(hz.central.default(grid, epsilon=1), counts, randomness=hz.Simulation(1))
+        >>> squares = release.squares()
+        >>> densest = squares.densest
+        >>> squares.unit, squares.name(squares.kinds[densest]), int(squares.people[densest].round(-1))
+        ('people per km²', '1,000 and more', 900)
+        """
+        from heathaze.release.formats.pictures import counted
+        from heathaze.release.squares import certain_squares
+
+        return certain_squares(self.estimate, counted(self.guarantee, self.provenance), confidence, most)
 
     def sample(self, count: int, randomness: Randomness | None = None) -> Floats:
         """Draw synthetic points with the distribution of the density. They cost no budget, since no data is used.
