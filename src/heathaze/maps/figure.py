@@ -139,14 +139,26 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
-    """Write a figure as a PNG, without the name and web address that matplotlib would add.
+_NO_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
+}
+
+
+def save_figure(figure: Figure, path: Path | BinaryIO, kind: str = "png", dpi: int = DOTS_PER_INCH) -> None:
+    """Write a figure, without the time, name and web address that matplotlib would add.
 
     Args:
         figure: The figure.
         path: A file, or a binary stream.
+        kind: ``"png"``, ``"svg"`` or ``"pdf"``.
+        dpi: Dots per inch of a PNG.
     """
-    figure.savefig(path, format="png", metadata={"Software": None})
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "heathaze"}):  # otherwise the names inside an SVG are random
+        figure.savefig(path, format=kind, metadata=_NO_METADATA[kind], dpi=dpi, facecolor=figure.get_facecolor())
 
 
 def _with_uncertainty(drawn: Sequence[_Panel], deviation: Floats) -> list[_Panel]:

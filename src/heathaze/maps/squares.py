@@ -110,3 +110,60 @@ def number(value: float) -> str:
     places = 2 - math.floor(math.log10(abs(value)))
     rounded = round(value, places)
     return f"{rounded:,.{max(places, 0)}f}".rstrip("0").rstrip(".") if places > 0 else f"{rounded:,.0f}"
+
+
+# ── how squares look and are described ──────────────────────────────────────────────────────────────────────────────
+
+RAMPS = {
+    "light": ("#fee391", "#fec44f", "#fe9929", "#ec7014", "#cc4c02", "#993404", "#662506"),
+    "dark": ("#6b3512", "#8f460d", "#b85c0c", "#df7a1c", "#f7a03f", "#fdc96d", "#fff0b5"),
+}
+"""Colours of the classes, from the lowest: darker is more on light paper, and brighter is more on dark paper."""
+
+HATCHING = {"light": ("#eef0f3", "#9aa1ac"), "dark": ("#22252b", "#6d7480")}
+"""Ground and lines of the hatching of unknown squares."""
+
+
+def ramp(classes: int, theme: str = "light") -> list[str]:
+    """Choose the colours of a map with few classes, spread over the whole ramp.
+
+    Args:
+        classes: The number of classes, 1 to 7.
+        theme: ``"light"`` or ``"dark"``.
+
+    >>> [RAMPS["light"].index(colour) for colour in ramp(3)], len(ramp(1))
+    ([0, 3, 6], 1)
+    """
+    places = [3] if classes == 1 else np.round(np.linspace(0, 6, classes)).astype(np.int64).tolist()
+    return [RAMPS[theme][place] for place in places]
+
+
+def how_sure(confidence: float) -> str:
+    """Write a confidence in words.
+
+    >>> how_sure(0.9), how_sure(0.95)
+    ('9 times in 10', '95 times in 100')
+    """
+    tenths = 10 * confidence
+    return f"{tenths:.3g} times in 10" if abs(tenths - round(tenths)) < 1e-9 else f"{100 * confidence:.4g} times in 100"
+
+
+def side_lengths(grid: Grid, level: int) -> str:
+    """Write the size of the squares of a level: "140 m", or "140 × 160 m" if the sides differ by a tenth or more.
+
+    Args:
+        grid: The grid.
+        level: The level in the quadtree.
+
+    >>> side_lengths(Grid.over(lon=(0, 1), lat=(-0.5, 0.5), size=256), 8)
+    '430 m'
+    """
+    size = 1 << (grid.depth - level)
+    unit = " m" if grid.projection.is_geographic else ""
+    height, width = grid.cell_size
+    sides = [width * min(size, grid.cols), height * min(size, grid.rows)]
+    if max(sides) < 1.1 * min(sides):
+        sides = [sum(sides) / 2]
+    if unit and max(sides) >= 1000:
+        sides, unit = [side / 1000 for side in sides], " km"
+    return " × ".join(number(float(f"{side:.2g}")) for side in sides) + unit
