@@ -62,8 +62,10 @@ def draw(
     units: str = "share of people per cell",
     palette: str = "inferno",
     deviation: Floats | None = None,
+    kind: str = "png",
+    dpi: int = DOTS_PER_INCH,
 ) -> None:
-    """Draw one or more maps as a PNG at 150 dots per inch.
+    """Draw one or more maps as a picture.
 
     Args:
         panels: Heading and density of each map; all on the same grid, with at most about 1024 cells along a side.
@@ -75,6 +77,8 @@ def draw(
         palette: ``"inferno"``, ``"cividis"`` or ``"viridis"``.
         deviation: Standard deviation of every cell, allowed only with a single panel. Cells that are mostly noise then
             fade, and a second panel shows the uncertainty.
+        kind: ``"png"``, ``"svg"`` or ``"pdf"``.
+        dpi: Dots per inch of a PNG.
 
     Raises:
         InvalidInput: There is no panel, the panels have different grids, or the deviations do not fit.
@@ -119,7 +123,7 @@ def draw(
     with warnings.catch_warnings():
         # A heading may hold characters that the font lacks; they are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
-        save_figure(figure, path)
+        save_figure(figure, path, kind, dpi)
 
 
 def new_figure(width: float, height: float) -> Figure:

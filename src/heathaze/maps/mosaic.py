@@ -47,7 +47,8 @@ _WIDEST, _TALLEST, _SHORTEST = 6.6, 6.6, 1.2
 _MARGIN, _GAP, _COLUMN = 0.45, 0.4, 2.75
 _SWATCH = (0.42, 0.26)
 _LARGEST_SAMPLE = 0.62
-_PLACES = 6
+_PLACES, _APART = 6, 1 / 16
+"""The most places in the table of a report, and how far they are apart, as a fraction of the longer side."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def draw_glow(
         path: A file, or a binary stream.
         kind: ``"png"``, ``"svg"`` or ``"pdf"``.
     """
-    sheet = _Sheet(density.grid, words, look, 3.0, [])
+    sheet = _Sheet(density.grid, words, look, 3.6, [])
     shade = Shade.of(density.values * per_cell, "sqrt")
     sheet.axes.imshow(shade.colours(density.values * per_cell), extent=(0, 1, 0, 1), aspect="auto", zorder=0)
     if look.backdrop is not None:
@@ -158,6 +159,8 @@ def draw_glow(
     for tick in shade.ticks():
         place = top + 0.3 + 2.5 * (1 - float(shade.forward(tick)))
         sheet.text(left + 0.32, place, number(tick), size=9, va="center")
+    doubt = "Smoothed. Doubt is not shown;\nthe style squares shows it."
+    sheet.text(left, top + 2.98, doubt, size=8.5, linespacing=1.35, faint=True)
     sheet.save(path, kind)
 
 
@@ -272,11 +275,13 @@ def _draw_mosaic(axes: Axes, squares: Squares, look: Look, width: float, height:
             here = (squares.kinds == kind) & (wide == seam)
             # Without a seam, an edge of the same colour closes the hairlines between neighbours.
             edge, line = (PAPER[theme], 0.5) if seam else (colour, 0.1)
-            look_of = {"facecolors": colour, "edgecolors": edge, "linewidths": line, "zorder": 1}
+            look_of: dict[str, Any] = {"facecolors": colour, "edgecolors": edge, "linewidths": line, "zorder": 1}
             axes.add_collection(PolyCollection(corners[here], **look_of), autolim=False)
     ground, lines = HATCHING[theme]
     here = squares.kinds == UNKNOWN
-    axes.add_collection(PolyCollection(corners[here], facecolors=ground, edgecolors=ground, linewidths=0.3), False)
+    for part, colour in ((here & wide, ground), (here & ~wide, lines)):  # some are too small for lines
+        axes.add_collection(PolyCollection(corners[part], facecolors=colour, edgecolors=colour, linewidths=0.3), False)
+    here &= wide
     _hatch(axes, x0[here], x1[here], y0[here], y1[here], width, height, lines)
     if look.backdrop is not None:
         look.backdrop(axes)
@@ -412,10 +417,18 @@ def _draw_legend(sheet: _Sheet, squares: Squares) -> None:
 def _table(squares: Squares) -> list[tuple[str, str, str]]:
     """Write the densest coloured squares as rows of a table, with a heading."""
     coloured = np.flatnonzero(squares.kinds >= 0)
-    best = coloured[np.argsort(-squares.density[coloured], kind="stable")][:_PLACES]
     rows = [("middle of the square", "side", f"{squares.unit} ({how_sure(squares.confidence)})")]
     bounds = squares.bounds()
-    for k in best.tolist():
+    top, bottom, left, right = node_extent(squares.grid, squares.levels, squares.codes)
+    middle = np.stack([top + bottom, left + right], axis=1) / 2 / max(squares.grid.shape)
+    best: list[int] = []
+    for k in coloured[np.argsort(-squares.density[coloured], kind="stable")].tolist():
+        # Neighbours of a dense square are often dense too, so places are some way apart.
+        if all(np.abs(middle[k] - middle[other]).max() >= _APART for other in best):
+            best.append(k)
+        if len(best) == _PLACES:
+            break
+    for k in best:
         x, y = (bounds[k, 0] + bounds[k, 2]) / 2, (bounds[k, 1] + bounds[k, 3]) / 2
         where = f"{number(float(x))}, {number(float(y))}"
         if squares.grid.projection.is_geographic:

@@ -16,6 +16,7 @@ from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import Posterior
+from heathaze.maps.mosaic import Look
 from heathaze.maps.squares import Squares
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
@@ -241,11 +242,30 @@ class Release:
         found = k_median(np.column_stack([down * height, across * width]), mass, k)
         return np.column_stack([self.grid.x_at(found[:, 1] / width), self.grid.y_at(found[:, 0] / height)])
 
-    def save(self, path: str | Path) -> Path:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        title: str = "",
+        subtitle: str = "",
+        source: str = "",
+        style: str = "squares",
+        theme: str | None = None,
+        dpi: int = 150,
+    ) -> Path:
         """Write the release to a file. A file is written completely or not at all.
 
+        All arguments but the path are for pictures and pages.
+
         Args:
-            path: The file; its ending gives the format: .npz .parquet .geojson .tif .png .html.
+            path: The file; its ending gives the format: .npz .parquet .geojson .gpkg .tif .png .svg .pdf .html.
+            title: Text above the map; if empty, the map names itself.
+            subtitle: Text below the title; if empty, it says how many people there are.
+            source: Where the data come from.
+            style: ``"squares"``, ``"glow"`` (smooth and dark, for slides), ``"pair"`` (smooth, beside its uncertainty)
+                or ``"report"`` (squares with the densest places, for print).
+            theme: ``"light"`` or ``"dark"``; if left out, the style decides.
+            dpi: Dots per inch of a PNG.
 
         Returns:
             The path.
@@ -254,6 +274,7 @@ class Release:
             SimulatedRelease: The release was made with simulated randomness.
             UnknownFormat: The ending is none of these.
             MissingExtra: The ending is ``.tif``, and rasterio is not installed.
+            InvalidInput: There is no such style or theme.
             CannotWrite: The disk is full or the directory cannot be written; nothing is left behind.
         """
         if self.simulated:
@@ -261,7 +282,7 @@ class Release:
                 "This map was made with simulated randomness, whose noise anyone can repeat; publish it again without "
                 "randomness=Simulation(…) to save it."
             )
-        return formats.write(self._contents, Path(path))
+        return formats.write(self._contents, Path(path), Look(title, subtitle, source, style, theme, dpi))
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

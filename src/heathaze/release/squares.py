@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heathaze.checks import whole
+from heathaze.checks import check_confidence, whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import EARTH_RADIUS_METRES
 from heathaze.domain.quadtree import children, exists, node_extent
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.inference.estimate import Estimate
-from heathaze.inference.interval import check_confidence
 from heathaze.inference.posterior import Posterior
 from heathaze.maps.squares import MOST_CLASSES, UNKNOWN, WHITE, Squares
 from heathaze.types import Booleans, Floats, Integers
@@ -68,7 +67,7 @@ def certain_squares(estimate: Estimate, counted: str, confidence: float = 0.9, m
     kinds = _kinds(nodes, first)
     drawn = _arrange(nodes, kinds, most)
     classes = max(1, int(kinds[drawn].max()) + 1)
-    area, name = _area_unit(nodes.grid, step_limit(first))
+    area, name = area_unit(nodes.grid, step_limit(first))
     white = drawn[kinds[drawn] == WHITE]
     by_level = [white[nodes.levels[white] == level] - start for level, start in enumerate(nodes.starts[:-1])]
     in_white = float(nodes.people[white].sum())
@@ -114,7 +113,7 @@ def step_limit(step: int, area: float = 1.0) -> float:
     return float(f"{3 if shifted % 2 else 1}e{shifted // 2}")
 
 
-def _area_unit(grid: Grid, limit: float) -> tuple[float, str]:
+def area_unit(grid: Grid, limit: float) -> tuple[float, str]:
     """Choose the unit of area, in km² or cells, in which the limit of the first class is a convenient number."""
     geographic = grid.projection.is_geographic
     if geographic and limit > 1e5:

@@ -13,6 +13,7 @@ import math
 from pathlib import Path
 
 from heathaze.errors import UnreadableData
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import cells_of
 
@@ -20,7 +21,7 @@ _LONGEST_FILE = 2**30
 """The largest file that is read, in bytes; reading takes about ten times the size of the file in memory."""
 
 
-def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
     """Write a release as GeoJSON, polygon by polygon, so that the whole text is never in memory."""
     cells, grid = cells_of(contents.estimate), contents.estimate.grid
     first, second = cells.keys

@@ -21,6 +21,7 @@ from heathaze.domain.density import MAX_DENSE_CELLS, Density
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import UnreadableData
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import has_deviations
 
@@ -31,7 +32,7 @@ _LONGEST_FILE = 2**29
 _SIDE = 4096
 
 
-def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
     """Write a release as a GeoTIFF raster."""
     from rasterio.errors import NotGeoreferencedWarning
     from rasterio.io import MemoryFile

@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.errors import UnreadableData
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats._posterior import LONGEST_TEXT
 from heathaze.release.formats.cells import deviations_of
 
 
-def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
     """Write a release as zipped numpy arrays."""
     density = contents.estimate.density
     arrays: dict[str, tuple[npt.NDArray[Any], str]]

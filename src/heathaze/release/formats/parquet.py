@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import UnreadableData
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import cells_of
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
     """Write a release as a Parquet table."""
     import duckdb
 
