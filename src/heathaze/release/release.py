@@ -207,7 +207,7 @@ class Release:
         >>> squares.unit, squares.name(squares.kinds[densest]), int(squares.people[densest].round(-1))
         ('people per km²', '1,000 and more', 900)
         """
-        from heathaze.release.formats.pictures import counted
+        from heathaze.release.formats.cells import counted
         from heathaze.release.squares import certain_squares
 
         return certain_squares(self.estimate, counted(self.guarantee, self.provenance), confidence, most)

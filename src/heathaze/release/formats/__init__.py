@@ -3,9 +3,10 @@
 | ending | what is in it | loads back |
 |---|---|---|
 | ``.npz`` | numpy arrays of the cells or squares, zipped | exactly |
-| ``.parquet`` | a table with one row for each cell or square that holds mass | exactly |
-| ``.geojson`` | a polygon for each cell or square that holds mass | exactly |
-| ``.tif`` | a raster that every GIS reads (extra ``geo``) | as cells; a side of at most 4096 above 2^24 cells |
+| ``.parquet`` | GeoParquet: a row for each certain square, or each cell without error bars | exactly |
+| ``.geojson`` | a polygon for each of the same squares or cells | exactly |
+| ``.gpkg`` | GeoPackage: a layer of the same polygons | no |
+| ``.tif`` | a raster with overviews (extra ``geo``); a side of at most 4096 above 2^24 cells | as float32 cells |
 | ``.png``, ``.svg``, ``.pdf`` | a picture: the certain squares, or another style | no |
 | ``.html`` | a page with a map to pan and zoom | no |
 
@@ -32,6 +33,7 @@ _MODULES = {
     ".npz": "npz",
     ".parquet": "parquet",
     ".geojson": "geojson",
+    ".gpkg": "geopackage",
     ".tif": "geotiff",
     ".tiff": "geotiff",
     ".png": "pictures",
@@ -39,7 +41,7 @@ _MODULES = {
     ".pdf": "pictures",
     ".html": "pictures",
 }
-ENDINGS = (".npz", ".parquet", ".geojson", ".tif", ".png", ".svg", ".pdf", ".html")
+ENDINGS = (".npz", ".parquet", ".geojson", ".gpkg", ".tif", ".png", ".svg", ".pdf", ".html")
 LOADABLE = (".npz", ".parquet", ".geojson", ".tif")
 
 

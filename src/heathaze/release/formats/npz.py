@@ -1,7 +1,8 @@
 """NPZ files of a release: zipped numpy arrays, exact and compact, which ``numpy.load`` reads without Heathaze.
 
 A dense map has the array ``values``, and a tree has ``levels``, ``codes`` and ``mass``. If the release has error bars,
-``sd`` is the standard deviation of each share in ``values`` or ``mass``. ``heathaze.json`` holds all other fields.
+``sd_of_share`` is the standard deviation of each share in ``values`` or ``mass``. ``heathaze.json`` holds all other
+fields.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noq
     else:
         arrays = {"values": (density.values, "<f8")}
     if (deviations := deviations_of(contents.estimate)) is not None:
-        arrays["sd"] = (deviations, "<f8")
+        arrays["sd_of_share"] = (deviations, "<f8")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_entry("heathaze.json"), metadata.to_json(contents))
         for name, (array, kind) in arrays.items():

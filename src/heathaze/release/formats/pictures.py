@@ -27,15 +27,13 @@ from heathaze.maps.squares import number
 from heathaze.maps.uncertainty import smoothed_deviations
 from heathaze.privacy.guarantee import Guarantee, Trust, Unit
 from heathaze.privacy.provenance import Provenance
-from heathaze.release.formats.cells import has_deviations
+from heathaze.release.formats.cells import counted, has_deviations
 from heathaze.release.formats.metadata import Contents
 from heathaze.release.squares import area_unit, areas, certain_squares
 from heathaze.types import Floats
 
 MOST_CELLS_A_SIDE = 1024
 """The most cells along a side of a picture or page; a larger grid is rendered with fewer cells."""
-
-_PLURALS = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days", Unit.VISIT: "visits"}
 
 
 def write(contents: Contents, target: Path, look: Look) -> None:
@@ -136,11 +134,6 @@ def shown_deviation(estimate: Estimate, sigma: float = 0.0) -> Floats | None:
     levels, codes, _, deviations = posterior.squares
     shares = deviations / max(posterior.total, 1e-300)
     return smoothed_deviations(estimate.grid, levels, codes, shares, shape, sigma)
-
-
-def counted(guarantee: Guarantee, provenance: Provenance) -> str:
-    """Name what the total of a release counts, in the plural: "people", for example."""
-    return "presences" if provenance.weight == "presence" else _PLURALS[guarantee.unit]
 
 
 def facts(grid: Grid, guarantee: Guarantee, made: Provenance) -> dict[str, str]:
