@@ -206,7 +206,7 @@ def _kinds(nodes: _Nodes, first: int) -> Integers:
     """Find the kind of every node if the first class is a step of :func:`step_of`."""
     steps, low, high = (step_of(people / nodes.area) for people in (nodes.people, nodes.low, nodes.high))
     last = first + MOST_CLASSES - 1
-    certain = (steps >= first) & (np.minimum(high, last) - np.minimum(low, last) <= 1)
+    certain = (steps >= max(first, _LOWEST + 1)) & (np.minimum(high, last) - np.minimum(low, last) <= 1)
     return np.where(high < first, WHITE, np.where(certain, np.minimum(steps, last) - first, UNKNOWN))
 
 
@@ -229,13 +229,13 @@ def _choose_first(nodes: _Nodes) -> int:
             for amount in (np.maximum(nodes.people, 1e-300), nodes.area)
         )
         if (kinds[drawn] >= 0).any():
-            known = 1 - float(people[0] + area[0])
+            known = max(1 - float(people[0] + area[0]), 0.0)
             told[first] = known * float((people * np.log(np.maximum(people, 1e-300) / np.maximum(area, 1e-300))).sum())
             white[first] = float(people[WHITE - UNKNOWN])
     if not told:
         # No square is certain to hold anybody: the whole map is below the first class.
-        return int(step_of(nodes.high[:1] / nodes.area[:1])[0]) + 1
-    good = [first for first in told if told[first] >= AS_GOOD * max(told.values())]
+        return int(step_of(np.maximum(nodes.high[:1], 0.1) / nodes.area[:1])[0]) + 1
+    good = [first for first in told if told[first] >= AS_GOOD * max(0.0, *told.values())] or list(told)
     return max((first for first in good if white[first] <= MOST_WHITE), default=min(good))
 
 

@@ -44,7 +44,7 @@ class Rectangles:
 
 def counted(guarantee: Guarantee, provenance: Provenance) -> str:
     """Name what the total of a release counts, in the plural: "people", for example."""
-    return "presences" if provenance.weight == "presence" else _PLURALS[guarantee.unit]
+    return "presences" if provenance.weight == "presence" else _PLURALS.get(guarantee.unit, f"{guarantee.unit.value}s")
 
 
 def rectangles_of(estimate: Estimate, counts: str) -> Rectangles:
