@@ -186,3 +186,29 @@ def test_rasters_lie_where_the_grid_lies(release: Release, tmp_path: Path) -> No
         corners = list(zip(*transform(4326, 3857, *zip(*corners, strict=True)), strict=True))
     assert upper_left == pytest.approx(corners[0], rel=1e-9)
     assert lower_right == pytest.approx(corners[1], rel=1e-9)
+
+
+def test_a_raster_is_tiled_and_has_overviews(wrap: object, tmp_path: Path) -> None:
+    rasterio = pytest.importorskip("rasterio", reason="the extra 'geo' is not installed")
+    values = np.random.default_rng(1).random((1024, 1024))
+    big = wrap(Density.from_mass(Grid.over(lon=(0, 1), lat=(0, 1), size=1024), values))  # type: ignore[operator]
+    with rasterio.open(big.save(tmp_path / "a.tif")) as dataset:
+        assert dataset.dtypes == ("float32",)
+        assert dataset.tags(ns="IMAGE_STRUCTURE")["LAYOUT"] == "COG"
+        assert dataset.profile["tiled"]
+        assert dataset.overviews(1) == [2]
+        half = dataset.read(1, out_shape=(512, 512))
+        np.testing.assert_allclose(half, dataset.read(1).reshape(512, 2, 512, 2).mean(axis=(1, 3)), rtol=1e-5)
+
+
+def test_the_layer_of_polygons_opens_in_gdal(sure: Release, tmp_path: Path) -> None:
+    pyogrio = pytest.importorskip("pyogrio", reason="pyogrio is not installed")
+    for ending in (".gpkg", ".geojson"):
+        about = pyogrio.read_info(sure.save(tmp_path / f"a{ending}"))
+        assert about["geometry_type"] == "Polygon"
+        assert about["features"] == len(sure.squares())
+        assert about["crs"] == "EPSG:4326"
+        assert {"level", "code", "class", "people", "people_low", "people_high", "people_per_km2"} <= set(
+            about["fields"]
+        )
+        np.testing.assert_allclose(about["total_bounds"], (-74.10, 40.58, -73.78, 40.90), atol=1e-6)
