@@ -311,9 +311,7 @@ class Posterior:
         return TreeDensity.from_mass(self.grid, levels, codes, mass)
 
 
-def _ends(
-    drawn: Floats, value: Floats | float, confidence: float, noise: Floats | float
-) -> tuple[Floats, Floats]:
+def _ends(drawn: Floats, value: Floats | float, confidence: float, noise: Floats | float) -> tuple[Floats, Floats]:
     """Compute the ends of intervals around values, from (draws, …) values in drawn maps, widened by WIDENING.
 
     No end is nearer to its value than ``noise``.
