@@ -40,7 +40,7 @@ def main() -> None:
         path=FOLDER / "three-epsilons.png",
     )
     release = hz.publish(hz.central.default(grid, 1), counts)
-    release.save(FOLDER / "how-sure.png")
+    release.save(FOLDER / "how-sure.png", style="pair")
     for name in ("same-epsilon.png", "three-epsilons.png", "how-sure.png"):
         print(f"drew {FOLDER / name}")
 

@@ -6,7 +6,7 @@
     counts = hz.count("demo/visits.parquet", grid, person="person", at_most=20)
     ledger = hz.Ledger.open("demo/visits.ledger", total=2.0)
     release = hz.publish(hz.central.default(grid, epsilon=1.0), counts, ledger=ledger)
-    release.save("demo/map.html")  # the ending selects the format: .html .png .tif .geojson .parquet .npz
+    release.save("demo/map.html")  # the ending selects the format: .html .png .pdf .tif .geojson .gpkg .parquet .npz
 
 One module for each model of trust: ``hz.central`` (a curator holds the data), ``hz.distributed`` (only sums of many
 people are seen), ``hz.local`` (each device randomises its own position). Two neighbours of the problem: ``hz.sensors``

@@ -17,7 +17,12 @@ from heathaze.release.release import Release
 
 
 def publish(
-    mechanism: Mechanism, counts: Counts, *, ledger: Ledger | None = None, randomness: Randomness | None = None
+    mechanism: Mechanism,
+    counts: Counts,
+    *,
+    ledger: Ledger | None = None,
+    label: str = "",
+    randomness: Randomness | None = None,
 ) -> Release:
     """Charge the ledger, run the mechanism, and make a release of the result.
 
@@ -27,6 +32,7 @@ def publish(
         mechanism: The central mechanism to run, for example ``hz.central.default(grid, epsilon=1)``.
         counts: The secret counts, from :func:`heathaze.count`.
         ledger: The ledger that is charged. Without a ledger, the guarantee covers only this release.
+        label: A text for the ledger's entry, such as the name of the map.
         randomness: Leave this argument out to draw real noise. ``Simulation(seed)`` is for tests and papers, and a
             release made with it cannot be saved.
 
@@ -55,7 +61,7 @@ def publish(
         raise InvalidInput(f"mechanism is {shown(mechanism)}; give a central one such as hz.central.default(grid, 1).")
     guarantee = promise(mechanism, counts)
     warn_if_weak(guarantee.loss.epsilon)
-    receipt = pay(guarantee, mechanism.event(counts.bound), ledger=ledger, randomness=randomness)
+    receipt = pay(guarantee, mechanism.event(counts.bound), ledger=ledger, randomness=randomness, note=label)
     estimate = mechanism.run(counts, receipt.randomness)
     provenance = receipt.provenance(
         type(mechanism).__name__, mechanism.parameters(), weight=counts.weight, at_most=counts.at_most

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import heathaze as hz
 from heathaze.cli.main import COMMANDS, load
@@ -36,13 +37,27 @@ def test_publish_then_show_then_compare(heathaze: Heathaze, visits: Path) -> Non
     assert Path("both.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("ending", ["npz", "parquet", "geojson", "tif", "png", "html"])
+@pytest.mark.parametrize("ending", ["npz", "parquet", "geojson", "gpkg", "tif", "png", "svg", "pdf", "html"])
 def test_every_ending(heathaze: Heathaze, visits: Path, ending: str) -> None:
     out = f"map.{ending}"
     said = heathaze("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", 1, "--out", out, "--size", 64)
     assert said.code == 0, said.err
     assert Path(out).stat().st_size > 500
     assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_titled_picture_and_a_labelled_charge(heathaze: Heathaze, visits: Path) -> None:
+    heathaze("ledger", "open", "budget", "--total", 2)
+    words = ("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", 1, "--size", 64, "--ledger", "budget")
+    refused = heathaze(*words, "--out", "a.png", "--style", "oil")
+    assert refused.code == 1
+    assert "There is no style 'oil'" in refused.err
+    assert "0 of 2 spent" in heathaze("ledger", "show", "budget").out
+    look = ("--title", "Check-ins", "--subtitle", "in spring", "--source", "a city", "--theme", "dark", "--dpi", 60)
+    said = heathaze(*words, *look, "--label", "spring map", "--out", "a.png", "--out", "b.pdf")
+    assert said.code == 0, said.err
+    assert Image.open("a.png").convert("L").getpixel((1, 1)) < 40
+    assert "spring map" in heathaze("ledger", "show", "budget").out
 
 
 def test_json_is_one_object_and_nothing_else(heathaze: Heathaze, visits: Path) -> None:

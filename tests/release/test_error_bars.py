@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import heathaze as hz
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Box
+from heathaze.errors import UnreadableData
 from heathaze.inference.noisy_counts import NoisyCounts
-from heathaze.release.formats import LOADABLE
-from heathaze.release.formats.cells import cells_of, deviations_of
+from heathaze.release.formats import ENDINGS, LOADABLE
+from heathaze.release.formats.cells import deviations_of
 from heathaze.release.formats.pictures import shown, shown_deviation
 from heathaze.release.release import Release, load
 from tests.release.conftest import with_estimate
@@ -77,48 +80,88 @@ def test_a_coarser_raster_drops_the_counts_and_keeps_the_deviations(
     path = sure_tree.save(tmp_path / "a.tif")
     assert load(path).noisy is None
     with rasterio.open(path) as dataset:
-        assert np.array_equal(dataset.read(2), sure_tree.render_uncertainty(shape=(32, 32)))
+        deviation = sure_tree.total * sure_tree.render_uncertainty(shape=(32, 32))
+        np.testing.assert_allclose(dataset.read(2), deviation, rtol=1e-6)
 
 
 def test_a_raster_has_a_second_band(sure: Release, small: Release, tmp_path: Path) -> None:
     rasterio = pytest.importorskip("rasterio", reason="the extra 'geo' is not installed")
     with rasterio.open(sure.save(tmp_path / "a.tif")) as dataset:
-        assert dataset.descriptions == ("share of the total in each cell", "standard deviation of the share")
-        assert np.array_equal(dataset.read(1), sure.density.values)
-        assert np.array_equal(dataset.read(2), sure.uncertainty)
+        assert dataset.descriptions == ("people_per_cell", "people_per_cell_sd")
+        assert dataset.units == ("people per cell", "people per cell")
+        np.testing.assert_allclose(dataset.read(1), sure.total * sure.density.values, rtol=1e-6)
+        np.testing.assert_allclose(dataset.read(2), sure.total * sure.uncertainty, rtol=1e-6)
     with rasterio.open(small.save(tmp_path / "b.tif")) as dataset:
         assert dataset.count == 1
 
 
-def test_tables_polygons_and_arrays_say_the_deviation(known: Release, tmp_path: Path) -> None:
+def test_tables_and_polygons_hold_the_certain_squares(known: Release, tmp_path: Path) -> None:
+    """Table, polygons and layer have the squares of ``release.squares()``, with the unit in the name of each column."""
     import duckdb
 
-    cells = cells_of(known.estimate)
-    assert cells.deviation is not None
-    rows = duckdb.sql(f"select share, sd from read_parquet('{known.save(tmp_path / 'a.parquet')}')").fetchnumpy()
-    assert np.array_equal(rows["share"], cells.share)
-    assert np.array_equal(rows["sd"], cells.deviation)
+    squares = known.squares()
+    density = {"people per km²": "people_per_km2"}.get(squares.unit, squares.unit.replace(" × ", "x").replace(" ", "_"))
+    expected = {
+        "level": squares.levels, "code": squares.codes, "class_number": squares.kinds, "people": squares.people,
+        "people_low": squares.low, "people_high": squares.high, density: squares.density,
+    }  # fmt: skip
+    rows = duckdb.sql(f"from read_parquet('{known.save(tmp_path / 'a.parquet')}')").fetchnumpy()
     features = json.loads(known.save(tmp_path / "a.geojson").read_bytes())["features"]
-    np.testing.assert_allclose([one["properties"]["sd"] for one in features], cells.deviation, rtol=1e-5)
+    connection = sqlite3.connect(known.save(tmp_path / "a.gpkg"))
+    for name, column in expected.items():
+        assert np.array_equal(rows[name], column), name
+        np.testing.assert_allclose([one["properties"][name] for one in features], column, rtol=1e-5)
+        assert [row[0] for row in connection.execute(f'select "{name}" from squares order by fid')] == column.tolist()
+    connection.close()
+    assert list(rows["class"]) == [squares.name(kind) for kind in squares.kinds.tolist()]
+    west, south, east, north = squares.bounds().T
+    rings = np.array([one["geometry"]["coordinates"][0] for one in features])
+    np.testing.assert_allclose(rings[:, 0], np.stack([west, south], axis=1), atol=1e-3)
+    np.testing.assert_allclose(rings[:, 2], np.stack([east, north], axis=1), atol=1e-3)
+
+
+def test_a_map_of_its_own_is_kept_with_its_squares(sure: Release, tmp_path: Path) -> None:
+    """A density that does not follow from the noisy counts goes into the file."""
+    flat = with_estimate(sure, density=hz.Density.uniform(sure.grid))
+    for ending in (".geojson", ".parquet"):
+        for one, packed in ((flat, True), (sure, False)):
+            path = one.save(tmp_path / f"a{ending}")
+            assert (b'"density": {' in path.read_bytes()) == packed
+            assert np.array_equal(load(path).density.values, one.density.values)
+
+
+@pytest.mark.parametrize("field", ["packed", "squares"])
+def test_an_edited_density_is_refused(sure_tree: Release, field: str, tmp_path: Path) -> None:
+    other = TreeDensity(sure_tree.grid, np.array([5]), np.array([0]), np.ones(1))
+    path = with_estimate(sure_tree, density=other).save(tmp_path / "a.geojson")
+    fields = json.loads(path.read_bytes())
+    fields["heathaze"]["density"][field] = "AAAA" if field == "packed" else 2**60
+    path.write_text(json.dumps(fields))
+    with pytest.raises(UnreadableData, match="density of the file"):
+        load(path)
+
+
+def test_a_total_that_does_not_follow_from_the_counts_is_refused(sure: Release, tmp_path: Path) -> None:
+    path = sure.save(tmp_path / "a.geojson")
+    fields = json.loads(path.read_bytes())
+    fields["heathaze"]["total"] *= 2
+    path.write_text(json.dumps(fields))
+    with pytest.raises(UnreadableData, match="do not fit together"):
+        load(path)
+
+
+def test_arrays_say_the_deviation(known: Release, tmp_path: Path) -> None:
     with np.load(known.save(tmp_path / "a.npz")) as arrays:
-        assert np.array_equal(arrays["sd"], deviations_of(known.estimate))
-        assert arrays["sd"].shape == arrays["values" if "values" in arrays else "mass"].shape
-
-
-def test_deviations_belong_to_their_cells_and_squares(known: Release) -> None:
-    """Each against the map of deviations, at the place where the cell or square lies."""
-    cells = cells_of(known.estimate)
-    assert cells.deviation is not None
-    for k in range(0, len(cells.share), 7):
-        window = Box((cells.low_x[k], cells.high_x[k]), (cells.low_y[k], cells.high_y[k]))
-        assert known.render_uncertainty(window, (1, 1)).item() == pytest.approx(cells.deviation[k], rel=1e-6)
+        assert np.array_equal(arrays["sd_of_share"], deviations_of(known.estimate))
+        assert arrays["sd_of_share"].shape == arrays["values" if "values" in arrays else "mass"].shape
 
 
 def test_releases_that_do_not_know_have_no_column(small: Release, tmp_path: Path) -> None:
     import duckdb
 
-    assert "sd" not in duckdb.sql(f"from read_parquet('{small.save(tmp_path / 'a.parquet')}')").columns
-    assert "sd" not in json.loads(small.save(tmp_path / "a.geojson").read_bytes())["features"][0]["properties"]
+    columns = ["row", "col", "share_of_total", "people"]
+    assert duckdb.sql(f"from read_parquet('{small.save(tmp_path / 'a.parquet')}')").columns[:4] == columns
+    assert list(json.loads(small.save(tmp_path / "a.geojson").read_bytes())["features"][0]["properties"]) == columns
     with np.load(small.save(tmp_path / "a.npz")) as arrays:
         assert arrays.files == ["heathaze.json", "values"]
 
@@ -128,10 +171,10 @@ def test_squares_the_counts_do_not_speak_of_have_no_deviation(sure_tree: Release
     changed = with_estimate(sure_tree, density=other)
     assert deviations_of(changed.estimate) is None
     with np.load(changed.save(tmp_path / "a.npz")) as arrays:
-        assert "sd" not in arrays
+        assert "sd_of_share" not in arrays
 
 
-@pytest.mark.parametrize("ending", [".npz", ".parquet", ".geojson", ".png", ".html"])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_the_same_release_gives_the_same_bytes(sure: Release, ending: str, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     first = sure.save(tmp_path / f"a{ending}").read_bytes()
@@ -147,7 +190,7 @@ def test_what_is_shown_is_as_sure_as_the_release(known: Release) -> None:
 
 def test_pictures_and_pages_say_how_sure(sure: Release, tmp_path: Path) -> None:
     plain = with_estimate(sure, noisy=None)
-    pictures = [one.save(tmp_path / "a.png").read_bytes() for one in (sure, plain)]
+    pictures = [one.save(tmp_path / "a.png", style="pair").read_bytes() for one in (sure, plain)]
     two, one = (Image.open(io.BytesIO(picture)).size[0] for picture in pictures)
     assert two > 1.7 * one
     pages = [one.save(tmp_path / "a.html").read_text("utf-8") for one in (sure, plain)]

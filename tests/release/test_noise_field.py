@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, UnreadableData
 from heathaze.inference.noisy_counts import NoisyCounts
@@ -93,7 +94,9 @@ def tiny(sure: Release) -> Release:
 
 
 def _edited(release: Release, path: Path, edit: Callable[[Fields], None]) -> Path:
-    collection = json.loads(release.save(path).read_bytes())
+    # The file holds the density itself, because it does not follow from the counts. So only the counts can be refused.
+    own = with_estimate(release, density=Density.uniform(release.grid))
+    collection = json.loads(own.save(path).read_bytes())
     edit(collection["heathaze"])
     path.write_text(json.dumps(collection))
     return path

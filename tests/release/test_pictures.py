@@ -12,7 +12,8 @@ from PIL import Image
 
 from heathaze.domain.grid import Grid
 from heathaze.privacy.guarantee import Guarantee, Unit
-from heathaze.release.formats.pictures import counted, facts, shown
+from heathaze.release.formats.cells import counted
+from heathaze.release.formats.pictures import facts, shown
 from heathaze.release.release import Release
 
 

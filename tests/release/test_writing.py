@@ -18,7 +18,9 @@ from heathaze.release.release import Release
 @pytest.mark.parametrize("name", ["map.xyz", "map", "map.json", "map.npz.bak", ".npz"])
 def test_an_ending_nobody_knows(small: Release, name: str, tmp_path: Path) -> None:
     for attempt in (small.save, check_writable):
-        with pytest.raises(UnknownFormat, match=r"choose \.npz, \.parquet, \.geojson, \.tif, \.png or \.html"):
+        with pytest.raises(
+            UnknownFormat, match=r"choose \.npz, \.parquet, \.geojson, \.gpkg, \.tif, \.png, \.svg, \.pdf or"
+        ):
             attempt(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

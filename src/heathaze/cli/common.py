@@ -88,6 +88,12 @@ Separator = Annotated[
 ]
 Decimal = Annotated[str, Option("--decimal", help="Decimal sign of numbers in text: point or comma.")]
 Layer = Annotated[str | None, Option("--layer", help="Layer of a GeoPackage that has several.")]
+Title = Annotated[str, Option("--title", help="Title of a picture or page.", show_default="what is counted")]
+Subtitle = Annotated[str, Option("--subtitle", help="Text below the title.", show_default="how many")]
+Source = Annotated[str, Option("--source", help="Where the data come from, for the text below a picture.")]
+Style = Annotated[str, Option("--style", help="Of pictures: squares, glow (for slides), pair or report (for print).")]
+Theme = Annotated[str | None, Option("--theme", help="Of pictures: light or dark.", show_default="light; glow: dark")]
+Dpi = Annotated[int, Option("--dpi", help="Dots per inch of a .png.")]
 Engine = Annotated[str, Option("--engine", help="duckdb (built in), or spark for data that one machine cannot hold.")]
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
+from heathaze.cli import common
 from heathaze.cli.common import Json, Quiet, check_new, check_place, complain, out, say_json, say_written, steps
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local.estimate import estimate as from_reports
 from heathaze.local.mechanism import fingerprint
 from heathaze.local.tally import Tally
+from heathaze.maps.mosaic import Look
 
 
 def estimate(
@@ -21,7 +23,9 @@ def estimate(
     ],
     output: Annotated[
         list[Path] | None,
-        Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable."),
+        Option(
+            "--out", "-o", help="Where to write: .html .png .svg .pdf .tif .geojson .gpkg .parquet .npz; repeatable."
+        ),
     ] = None,
     state: Annotated[
         Path | None,
@@ -37,6 +41,12 @@ def estimate(
             show_default="the most common",
         ),
     ] = None,
+    title: common.Title = "",
+    subtitle: common.Subtitle = "",
+    source: common.Source = "",
+    style: common.Style = "squares",
+    theme: common.Theme = None,
+    dpi: common.Dpi = 150,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -48,6 +58,8 @@ def estimate(
     Example: heathaze estimate nyc.reports --out nyc.html
     """
     outputs = output or []
+    look: dict[str, Any] = {"title": title, "subtitle": subtitle, "source": source, "style": style, "theme": theme}
+    Look(**look, dpi=dpi)
     if not outputs and state is None:
         raise InvalidInput("Say where the map goes: --out nyc.html; or --state FILE to keep the tally for later.")
     for path in outputs:
@@ -67,7 +79,7 @@ def estimate(
             begin("Estimating the map and its uncertainty")
             release = from_reports(tally)
             begin("Writing")
-            written += [release.save(path) for path in outputs]
+            written += [release.save(path, **look, dpi=dpi) for path in outputs]
     if json:
         about = release.to_dict() if outputs else {}
         say_json(about | {"reports": tally.reports, "refused": refused, "written": [str(path) for path in written]})

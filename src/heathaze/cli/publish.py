@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ from heathaze.cli.common import Json, Quiet, check_new, complain, err, out, say_
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import DEFAULT, build
 from heathaze.errors import CannotWrite
+from heathaze.maps.mosaic import Look
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.release.release import Release
@@ -30,13 +31,15 @@ _MANY = 100_000
 PANELS = {
     "The five that every map needs": ("lon", "lat", "person", "epsilon", "output"),
     "Where: the frame of the map": ("x", "y", "size", "shape", "projection"),
-    "Who: whose visits are protected together": ("unit", "at_most", "weight", "weight_column", "ledger"),
+    "Who: whose visits are protected together": ("unit", "at_most", "weight", "weight_column", "ledger", "label"),
     "What: the file of visits": (
         "lon_column", "lat_column", "x_column", "y_column", "time", "time_format", "time_zone", "only", "format",
         "encoding", "separator", "decimal", "layer", "engine",
     ),
     "How: the mechanism": ("mechanism", "people", "w", "share"),
-    "Output": ("overwrite", "with_plan", "json", "quiet"),
+    "Output": (
+        "title", "subtitle", "source", "style", "theme", "dpi", "overwrite", "with_plan", "json", "quiet",
+    ),
 }  # fmt: skip
 """The groups of options in the help, in their order."""
 
@@ -47,7 +50,10 @@ def publish(
     ],
     epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of this release; smaller is more private.")],
     output: Annotated[
-        list[Path], Option("--out", "-o", help="Where to write: .html .png .tif .geojson .parquet .npz; repeatable.")
+        list[Path],
+        Option(
+            "--out", "-o", help="Where to write: .html .png .svg .pdf .tif .geojson .gpkg .parquet .npz; repeatable."
+        ),
     ],
     lon: common.Lon = None,
     lat: common.Lat = None,
@@ -89,9 +95,16 @@ def publish(
     share: Annotated[float | None, Option("--share", help="For flat-top: fraction of cells to keep.")] = None,
     engine: common.Engine = "duckdb",
     ledger: Annotated[Path | None, Option("--ledger", help="Charge this ledger (see `heathaze ledger open`).")] = None,
+    label: Annotated[str, Option("--label", help="A text for the ledger's entry, such as the name of the map.")] = "",
     with_plan: Annotated[
         bool, Option("--plan", help="Also predict the quality of such a map, from synthetic cities (seconds).")
     ] = False,
+    title: common.Title = "",
+    subtitle: common.Subtitle = "",
+    source: common.Source = "",
+    style: common.Style = "squares",
+    theme: common.Theme = None,
+    dpi: common.Dpi = 150,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -109,6 +122,15 @@ def publish(
     chosen = build(mechanism, grid, epsilon, people=people, share=share, w=w)
     whose = common.person_from(person, unit)
     written_as = common.file_from(format, encoding, separator, decimal, layer, only)
+    look: dict[str, Any] = {
+        "title": title,
+        "subtitle": subtitle,
+        "source": source,
+        "style": style,
+        "theme": theme,
+        "dpi": dpi,
+    }
+    Look(**look)
     for path in output:
         check_new(path, overwrite=overwrite, source=file)
     budget = None if ledger is None else open_existing(ledger)
@@ -122,9 +144,9 @@ def publish(
         try:
             with _reserved(output, cells=grid.cells):
                 begin("Paying and drawing noise")
-                release = through_the_door(chosen, counts, ledger=budget)
+                release = through_the_door(chosen, counts, ledger=budget, label=label)
             begin("Writing")
-            written = _save(release, output)
+            written = _save(release, output, look)
         except KeyboardInterrupt:
             there = ", ".join(str(path) for path in output if path.exists()) or "none"
             complain(
@@ -146,7 +168,7 @@ def _reserved(paths: list[Path], cells: int) -> Iterator[None]:
         try:
             for path in paths:
                 # Pictures and pages are drawn at most 1,024 cells a side, whatever the grid.
-                most = 2**20 if path.suffix.lower() in (".png", ".html") else 2**24
+                most = 2**20 if path.suffix.lower() in (".png", ".svg", ".pdf", ".html") else 2**24
                 bytes_needed = 4 * 2**20 + 24 * min(cells, most)
                 descriptor, name = tempfile.mkstemp(prefix=".heathaze-", dir=path.resolve().parent)
                 held.append(name)
@@ -165,10 +187,10 @@ def _reserved(paths: list[Path], cells: int) -> Iterator[None]:
                 os.unlink(name)
 
 
-def _save(release: Release, paths: list[Path]) -> list[Path]:
+def _save(release: Release, paths: list[Path], look: Mapping[str, Any]) -> list[Path]:
     """Write the release to every output file; if one fails, keep the paid release in another folder that has room."""
     try:
-        return [release.save(path) for path in paths]
+        return [release.save(path, **look) for path in paths]
     except CannotWrite as error:
         rescue = Path(tempfile.mkdtemp(prefix="heathaze-")) / "release.npz"
         release.save(rescue)

@@ -14,7 +14,7 @@ from heathaze.domain.density import Density
 from heathaze.inference.interval import interval
 from heathaze.maps.shade import percent
 from heathaze.privacy.guarantee import Trust
-from heathaze.release.formats.pictures import counted
+from heathaze.release.formats.cells import counted
 from heathaze.release.release import Release, load
 from heathaze.release.uncertainty import Hotspot
 

@@ -14,6 +14,7 @@ from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import interleave
 from heathaze.domain.region import Region
 from heathaze.errors import InvalidInput
+from heathaze.inference.interval import interval
 from heathaze.inference.log_pyramid import LogPyramid
 from heathaze.inference.posterior import LevelBelief
 from heathaze.types import Floats, Integers
@@ -125,6 +126,48 @@ class DrawnPosterior:
         """Level, code, mean and standard deviation (in reports) of every square of the drawn maps."""
         last = self.levels[-1]
         return np.full(len(last.codes), len(self.levels) - 1), last.codes, last.mean, last.deviation
+
+    def intervals(self, confidence: float) -> list[tuple[Floats, Floats]]:
+        """Compute an interval for the mass (in reports) of every measured node.
+
+        Args:
+            confidence: Probability of each interval, between 0 and 1.
+
+        Returns:
+            For each level the lower and the upper ends, in the order of the level's measured nodes.
+        """
+        found = []
+        for belief in self.levels:
+            assert belief.shown is not None
+            ends = self._ends(belief.mean, belief.deviation, belief.shown, confidence)
+            found.append((ends[0][belief.measured], ends[1][belief.measured]))
+        return found
+
+    def sum_interval(self, nodes: list[Integers], confidence: float) -> tuple[float, float]:
+        """Compute an interval for the mass (in reports) of some disjoint nodes together.
+
+        Args:
+            nodes: The nodes of each level, as indices into the level's measured nodes.
+            confidence: Probability of the interval, between 0 and 1.
+        """
+        drawn, shown = np.zeros(len(self.drawn.shares)), 0.0
+        for here, belief in zip(nodes, self.levels, strict=True):
+            assert belief.drawn is not None
+            assert belief.shown is not None
+            chosen = np.flatnonzero(belief.measured)[here]
+            drawn += belief.drawn[:, chosen].sum(axis=1)
+            shown += float(belief.shown[chosen].sum())
+        mean, deviation = self._believed(drawn, np.asarray(shown), whole=self.total)
+        low, high = self._ends(mean, deviation, np.asarray(shown), confidence)
+        return float(low), float(high)
+
+    def _ends(self, mean: Floats, deviation: Floats, shown: Floats, confidence: float) -> tuple[Floats, Floats]:
+        """Compute intervals of amounts between 0 and the total; each interval contains the shown amount."""
+        # For an amount near the total, the interval is computed for the small rest, which is as uncertain.
+        rest = mean > self.total / 2
+        low, high = interval(np.maximum(np.where(rest, self.total - mean, mean), 0), deviation, confidence)
+        low, high = np.where(rest, self.total - high, low), np.where(rest, self.total - low, high)
+        return np.maximum(np.minimum(low, shown), 0), np.minimum(np.maximum(high, shown), self.total)
 
     def belief(self, box: Box | Region, share: float) -> tuple[float, float]:
         """Mean and standard deviation of the share of the mass in a box.

@@ -128,16 +128,56 @@ class Posterior:
             share: The share in the estimated density. The interval contains it.
             confidence: Probability of the interval, between 0 and 1.
         """
-        from scipy.special import ndtri
-
-        drawn = self.shares(box)
-        # Quantiles beyond the outermost samples are extrapolated like those of a normal distribution.
-        tail = max((1 - confidence) / 2, 4 / len(drawn))
-        stretch = WIDENING * float(ndtri((1 - confidence) / 2) / ndtri(tail))
-        low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
         noise = self._noise_in(box) / max(self.total, 1e-300)
-        below, above = (math.hypot(stretch * max(side, 0.0), noise) for side in (share - low, high - share))
-        return max(share - below, 0.0), min(share + above, 1.0)
+        low, high = _ends(self.shares(box), share, confidence, noise)
+        return max(float(low), 0.0), min(float(high), 1.0)
+
+    def intervals(self, confidence: float) -> list[tuple[Floats, Floats]]:
+        """Compute an interval for the mass (in people) of every measured node, from all drawn maps at once.
+
+        Args:
+            confidence: Probability of each interval, between 0 and 1.
+
+        Returns:
+            For each level the lower and the upper ends, in the order of the level's measured nodes.
+        """
+        means = [belief.mean[belief.measured] for belief in self.levels]
+        if self._beliefs is None:
+            return [(mean, mean) for mean in means]
+        masses, place, noise = self._samples[0], self._beliefs.tree.place, self._node_noise
+        found = zip(place, means, noise, strict=False)
+        ends = [_ends(masses[:, there], mean, confidence, spread) for there, mean, spread in found]
+        none = np.zeros(0)
+        return [(np.maximum(low, 0), high) for low, high in ends] + [(none, none)] * (len(means) - len(ends))
+
+    def sum_interval(self, nodes: list[Integers], confidence: float) -> tuple[float, float]:
+        """Compute an interval for the mass (in people) of some disjoint nodes together.
+
+        Args:
+            nodes: The nodes of each level, as indices into the level's measured nodes.
+            confidence: Probability of the interval, between 0 and 1.
+        """
+        chosen = zip(nodes, self.levels, strict=True)
+        mean = float(sum(belief.mean[belief.measured][here].sum() for here, belief in chosen))
+        if self._beliefs is None:
+            return mean, mean
+        masses, place = self._samples[0], self._beliefs.tree.place
+        drawn = sum(masses[:, there[here]].sum(axis=1) for here, there in zip(nodes, place, strict=False))
+        noise = max(float(noise[here].max(initial=0.0)) for here, noise in zip(nodes, self._node_noise, strict=False))
+        low, high = _ends(np.asarray(drawn), mean, confidence, noise)
+        return max(float(low), 0.0), float(high)
+
+    @functools.cached_property
+    def _node_noise(self) -> list[Floats]:
+        """The largest scale of noise, in people, of the counted leaves in every measured node of each level."""
+        assert self._beliefs is not None
+        tree = self._beliefs.tree
+        noise = [np.where(tree.left[place] == NONE, tree.scale[place], 0.0) for place in tree.place]
+        noise = [np.where(np.isfinite(here), here, 0.0) for here in noise]
+        for level in range(tree.depth, 0, -1):
+            parent = np.searchsorted(tree.codes[level - 1], tree.codes[level] >> 2)
+            np.maximum.at(noise[level - 1], parent, noise[level])
+        return noise
 
     def _noise_in(self, box: Box | Region) -> float:
         """Find the largest scale of noise, in people, of the counted leaves in a box, in proportion to their area."""
@@ -270,6 +310,21 @@ class Posterior:
             image[deinterleave(codes)] = mass
             return Density.from_mass(self.grid, image)
         return TreeDensity.from_mass(self.grid, levels, codes, mass)
+
+
+def _ends(drawn: Floats, value: Floats | float, confidence: float, noise: Floats | float) -> tuple[Floats, Floats]:
+    """Compute the ends of intervals around values, from (draws, …) values in drawn maps, widened by WIDENING.
+
+    No end is nearer to its value than ``noise``.
+    """
+    from scipy.special import ndtri
+
+    # Quantiles beyond the outermost samples are extrapolated like those of a normal distribution.
+    tail = max((1 - confidence) / 2, 4 / len(drawn))
+    stretch = WIDENING * float(ndtri((1 - confidence) / 2) / ndtri(tail))
+    low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+    below, above = (np.hypot(stretch * np.maximum(side, 0.0), noise) for side in (value - low, high - value))
+    return value - below, value + above
 
 
 def posterior(noisy: NoisyCounts) -> Posterior:

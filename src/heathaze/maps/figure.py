@@ -62,8 +62,10 @@ def draw(
     units: str = "share of people per cell",
     palette: str = "inferno",
     deviation: Floats | None = None,
+    kind: str = "png",
+    dpi: int = DOTS_PER_INCH,
 ) -> None:
-    """Draw one or more maps as a PNG at 150 dots per inch.
+    """Draw one or more maps as a picture.
 
     Args:
         panels: Heading and density of each map; all on the same grid, with at most about 1024 cells along a side.
@@ -75,6 +77,8 @@ def draw(
         palette: ``"inferno"``, ``"cividis"`` or ``"viridis"``.
         deviation: Standard deviation of every cell, allowed only with a single panel. Cells that are mostly noise then
             fade, and a second panel shows the uncertainty.
+        kind: ``"png"``, ``"svg"`` or ``"pdf"``.
+        dpi: Dots per inch of a PNG.
 
     Raises:
         InvalidInput: There is no panel, the panels have different grids, or the deviations do not fit.
@@ -119,7 +123,7 @@ def draw(
     with warnings.catch_warnings():
         # A heading may hold characters that the font lacks; they are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
-        save_figure(figure, path)
+        save_figure(figure, path, kind, dpi)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -139,14 +143,26 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
-def save_figure(figure: Figure, path: Path | BinaryIO) -> None:
-    """Write a figure as a PNG, without the name and web address that matplotlib would add.
+_NO_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
+}
+
+
+def save_figure(figure: Figure, path: Path | BinaryIO, kind: str = "png", dpi: int = DOTS_PER_INCH) -> None:
+    """Write a figure, without the time, name and web address that matplotlib would add.
 
     Args:
         figure: The figure.
         path: A file, or a binary stream.
+        kind: ``"png"``, ``"svg"`` or ``"pdf"``.
+        dpi: Dots per inch of a PNG.
     """
-    figure.savefig(path, format="png", metadata={"Software": None})
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "heathaze"}):  # otherwise the names inside an SVG are random
+        figure.savefig(path, format=kind, metadata=_NO_METADATA[kind], dpi=dpi, facecolor=figure.get_facecolor())
 
 
 def _with_uncertainty(drawn: Sequence[_Panel], deviation: Floats) -> list[_Panel]:

@@ -12,6 +12,9 @@ from typing import Any
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.loss import PrivacyLoss, decimal, decimal_up
 
+PLAINLY = 3
+"""The largest ε at which the plain sentence says that a map would look almost the same without one person."""
+
 
 class Unit(enum.Enum):
     """The protected unit: which rows of the data the guarantee protects together, such as all rows of a person."""
@@ -185,6 +188,28 @@ class Guarantee:
             f"{self._change()} by at most a factor of {self._factor()}. {protected}This holds whatever else is known"
             f"{physics}. Exact terms: {self._terms()}. {self._composition()} to this privacy loss."
         )
+
+    @property
+    def plain(self) -> str:
+        """The guarantee as one sentence for everybody, without terms of the field.
+
+        It is said only if ε is at most :data:`PLAINLY`. For a larger ε, the sentence states the factor.
+
+        >>> Guarantee(PrivacyLoss(Fraction(1)), Unit.VISIT).plain
+        'No single visit can be recognised in this map: it would look almost the same without any one of them.'
+        >>> Guarantee(PrivacyLoss(Fraction(8)), Unit.PERSON).plain
+        'Whether any one person is in the data changes the chance of any result by at most a factor of 2,990.'
+        """
+        usual = self.adjacency in (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.ANY_TWO)
+        if not usual or self.loss.epsilon > PLAINLY:
+            return f"{self._change()} by at most a factor of {self._factor()}."
+        if self.trust is Trust.LOCAL:
+            return (
+                "No single position can be recognised in this map: every position was randomised on the device before "
+                "it was sent."
+            )
+        one = "day of a person" if self.unit is Unit.PERSON_DAY else self.unit.value
+        return f"No single {one} can be recognised in this map: it would look almost the same without any one of them."
 
     def _change(self) -> str:
         """Write the beginning of the sentence: the change of the data, and the result whose probability changes."""

@@ -17,6 +17,8 @@ from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import Posterior
+from heathaze.maps.mosaic import Look
+from heathaze.maps.squares import Squares
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Randomness, SecureRandomness
@@ -189,6 +191,37 @@ class Release:
             raise InvalidInput(f"times is {times}; give a hotspot's density as a multiple of the average, above 0.")
         return hotspots(self.posterior, confidence, times)
 
+    def squares(self, confidence: float = 0.9, most: int = 8000) -> Squares:
+        """Divide the map into certain squares: each as small as the release is sure of its class of density.
+
+        A square is white if it is surely below the first class, has a class if its interval spans at most two classes,
+        and is unknown otherwise. Pictures, pages and files of polygons show these squares.
+
+        Args:
+            confidence: The probability of the interval of each square, between 0 and 1.
+            most: The most squares. If there are more, the squares with the fewest people are not divided.
+
+        Returns:
+            The squares. They are disjoint and cover the map.
+
+        Raises:
+            InvalidInput: The release has no error bars, or an argument is out of range.
+
+        >>> import heathaze as hz
+        >>> grid = hz.Grid.over(lon=(9.9, 10.1), lat=(53.5, 53.6), size=16)
+        >>> visits = {"person": range(900), "lon": [9.93] * 900, "lat": [53.52] * 900}
+        >>> counts = hz.count(visits, grid, person="person")
+        >>> release = hz.publish(hz.central.default(grid, epsilon=1), counts, randomness=hz.Simulation(1))
+        >>> squares = release.squares()
+        >>> densest = squares.densest
+        >>> squares.unit, squares.name(squares.kinds[densest]), int(squares.people[densest].round(-1))
+        ('people per km²', '1,000 and more', 900)
+        """
+        from heathaze.release.formats.cells import counted
+        from heathaze.release.squares import certain_squares
+
+        return certain_squares(self.estimate, counted(self.guarantee, self.provenance), confidence, most)
+
     def sample(self, count: int, randomness: Randomness | None = None) -> Floats:
         """Draw synthetic points with the distribution of the density. They cost no budget, since no data is used.
 
@@ -301,11 +334,30 @@ class Release:
 
         return summary(self._contents)
 
-    def save(self, path: str | Path) -> Path:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        title: str = "",
+        subtitle: str = "",
+        source: str = "",
+        style: str = "squares",
+        theme: str | None = None,
+        dpi: int = 150,
+    ) -> Path:
         """Write the release to a file. A file is written completely or not at all.
 
+        All arguments but the path are for pictures and pages.
+
         Args:
-            path: The file; its ending gives the format: .npz .parquet .geojson .tif .png .html.
+            path: The file; its ending gives the format: .npz .parquet .geojson .gpkg .tif .png .svg .pdf .html.
+            title: Text above the map; if empty, the map names itself.
+            subtitle: Text below the title; if empty, it says how many people there are.
+            source: Where the data come from.
+            style: ``"squares"``, ``"glow"`` (smooth and dark, for slides), ``"pair"`` (smooth, beside its uncertainty)
+                or ``"report"`` (squares with the densest places, for print).
+            theme: ``"light"`` or ``"dark"``; if left out, the style decides.
+            dpi: Dots per inch of a PNG.
 
         Returns:
             The path.
@@ -314,6 +366,7 @@ class Release:
             SimulatedRelease: The release was made with simulated randomness.
             UnknownFormat: The ending is none of these.
             MissingExtra: The ending is ``.tif``, and rasterio is not installed.
+            InvalidInput: There is no such style or theme.
             CannotWrite: The disk is full or the directory cannot be written; nothing is left behind.
         """
         if self.simulated:
@@ -321,7 +374,7 @@ class Release:
                 "This map was made with simulated randomness, whose noise anyone can repeat; publish it again without "
                 "randomness=Simulation(…) to save it."
             )
-        return formats.write(self._contents, Path(path))
+        return formats.write(self._contents, Path(path), Look(title, subtitle, source, style, theme, dpi))
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

@@ -3,13 +3,14 @@
 | ending | what is in it | loads back |
 |---|---|---|
 | ``.npz`` | numpy arrays of the cells or squares, zipped | exactly |
-| ``.parquet`` | a table with one row for each cell or square that holds mass | exactly |
-| ``.geojson`` | a polygon for each cell or square that holds mass | exactly |
-| ``.tif`` | a raster that every GIS reads (extra ``geo``) | as cells; a side of at most 4096 above 2^24 cells |
-| ``.png`` | a picture, a side of at most 1024 cells | no |
-| ``.html`` | a page with a map to pan and zoom, a side of at most 1024 cells | no |
+| ``.parquet`` | GeoParquet: a row for each certain square, or each cell without error bars | exactly |
+| ``.geojson`` | a polygon for each of the same squares or cells | exactly |
+| ``.gpkg`` | GeoPackage: a layer of the same polygons | no |
+| ``.tif`` | a raster with overviews (extra ``geo``); a side of at most 4096 above 2^24 cells | as float32 cells |
+| ``.png``, ``.svg``, ``.pdf`` | a picture: the certain squares, or another style | no |
+| ``.html`` | a page with a map to pan and zoom | no |
 
-Each module of this folder has ``write(contents, target, title)``. The modules of formats that load back also have
+Each module of this folder has ``write(contents, target, look)``. The modules of formats that load back also have
 ``read(path)``. A file holds public things only: the density, the estimated total, the noisy counts or drawn maps if the
 mechanism kept any, the guarantee and the provenance. A file holds no seed, no number of rows, no name or hash of the
 input, and no time more precise than the day.
@@ -17,6 +18,7 @@ input, and no time more precise than the day.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 from pathlib import Path
@@ -24,27 +26,32 @@ from typing import Protocol, cast
 
 from heathaze.errors import HeathazeError, MissingExtra, UnknownFormat, UnreadableData
 from heathaze.files import replacing
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats.metadata import Contents
 
 _MODULES = {
     ".npz": "npz",
     ".parquet": "parquet",
     ".geojson": "geojson",
+    ".gpkg": "geopackage",
     ".tif": "geotiff",
     ".tiff": "geotiff",
     ".png": "pictures",
+    ".svg": "pictures",
+    ".pdf": "pictures",
     ".html": "pictures",
 }
-ENDINGS = (".npz", ".parquet", ".geojson", ".tif", ".png", ".html")
+ENDINGS = (".npz", ".parquet", ".geojson", ".gpkg", ".tif", ".png", ".svg", ".pdf", ".html")
 LOADABLE = (".npz", ".parquet", ".geojson", ".tif")
 
 
-def write(contents: Contents, path: Path) -> Path:
+def write(contents: Contents, path: Path, look: Look | None = None) -> Path:
     """Write a release file, completely or not at all: a hidden file in the same folder is written and then renamed.
 
     Args:
         contents: The parts of the release.
         path: The file; its ending gives the format.
+        look: The texts and the style of a picture or page.
 
     Returns:
         The path.
@@ -55,8 +62,11 @@ def write(contents: Contents, path: Path) -> Path:
         CannotWrite: The disk is full or the directory cannot be written; nothing half-written is left.
     """
     module = _module(path)
+    chosen = Look() if look is None else look
+    if path.suffix.lower() == ".html" and not chosen.title:
+        chosen = dataclasses.replace(chosen, title=_title(path))
     with replacing(path) as (part,):
-        module.write(contents, part, _title(path))
+        module.write(contents, part, chosen)
     return path
 
 
@@ -125,7 +135,7 @@ def _not_a_release(source: Path) -> UnreadableData:
 class _Format(Protocol):
     """The interface of the module of a release file format; the module of pictures has no ``read``."""
 
-    def write(self, contents: Contents, target: Path, title: str) -> None:
+    def write(self, contents: Contents, target: Path, look: Look) -> None:
         """Write a release to a file that exists and is empty."""
 
     def read(self, path: Path) -> Contents:
@@ -151,6 +161,6 @@ def _listed(endings: tuple[str, ...]) -> str:
 
 
 def _title(path: Path) -> str:
-    """Make the heading of a picture or page from the name of the file."""
+    """Make the heading of a page from the name of the file."""
     words = path.stem.replace("_", " ").replace("-", " ").strip()
     return words[:1].upper() + words[1:]

@@ -8,6 +8,9 @@ text: little-endian numbers, compressed with zlib, in base64.
 - ``drawn`` has the number of ``maps``, the ``side`` of a square in cells, ``within`` (see DrawnMaps) and ``packed``,
   the shares (float32), map after map and row after row. An optional field ``asked`` is packed too: the level (uint8) of
   the smallest measured region around every square.
+- ``density`` is the map itself, in files whose polygons are its certain squares: ``packed`` holds the numbers (float64)
+  of all cells row after row, or the levels (int64), codes (int64) and masses (float64) of ``squares`` tree squares. It
+  is left out if the map follows from the noisy counts.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from heathaze.domain.density import Density, TreeDensity
 from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
 from heathaze.inference.drawn_maps import DrawnMaps
 from heathaze.inference.noisy_counts import NoisyCounts, closed
+from heathaze.types import Floats, Integers
 
 MAX_NODES = 2**21
 """The most nodes in a file, more than a full tree on 1024 × 1024 cells has. Larger trees are not written or read."""
@@ -123,6 +128,41 @@ def drawn_from_fields(grid: Grid, fields: Any) -> DrawnMaps:
         levels = _unpacked(fields["asked"], rows * cols, "drawn maps")
         asked = np.frombuffer(levels, np.uint8).reshape(rows, cols).astype(np.int64)
     return DrawnMaps(grid, side, shares, float(within), asked)
+
+
+def density_to_fields(density: Density | TreeDensity) -> dict[str, Any]:
+    """Pack a density into fields of a release file."""
+    if isinstance(density, Density):
+        return {"packed": pack(density.values.astype("<f8").tobytes())}
+    arrays = (density.levels.astype("<i8"), density.codes.astype("<i8"), density.mass.astype("<f8"))
+    return {"squares": len(density.codes), "packed": pack(b"".join(array.tobytes() for array in arrays))}
+
+
+def density_from_fields(form: str, grid: Grid, fields: Any, most: int) -> tuple[Integers, Integers, Floats]:
+    """Unpack a density from the fields of a release file; sizes are checked before anything is unpacked.
+
+    Args:
+        form: ``"dense"`` or ``"tree"``.
+        grid: The grid of the file.
+        fields: The fields.
+        most: The most squares of a tree.
+
+    Returns:
+        Row and column of each cell, or level and code of each square; and its share.
+
+    Raises:
+        UnreadableData: The fields do not fit together.
+    """
+    if form == "dense":
+        values = np.frombuffer(_unpacked(fields["packed"], 8 * grid.cells, "density"), "<f8")
+        row, col = np.divmod(np.arange(grid.cells), grid.cols)
+        return row, col, values
+    squares = fields["squares"]
+    if type(squares) is not int or not 0 < squares <= most:
+        raise _unsound("density")
+    block = _unpacked(fields["packed"], 24 * squares, "density")
+    levels, codes = (np.frombuffer(block, "<i8", squares, 8 * squares * k) for k in range(2))
+    return levels, codes, np.frombuffer(block, "<f8", squares, 16 * squares)
 
 
 def pack(block: bytes) -> str:

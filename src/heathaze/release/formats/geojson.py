@@ -1,9 +1,8 @@
-"""GeoJSON files of a release: a polygon for each cell (or square of the tree) that holds mass.
+"""GeoJSON files of a release: a polygon for each certain square, or for each cell of a release without error bars.
 
-The file follows RFC 7946, with longitude and latitude of WGS 84, or the coordinates of a plane. A polygon has these
-properties: ``share`` of the total; ``estimate``, the estimated number of units; ``row`` and ``col`` of a cell, or
-``level`` and ``code`` of a square; and ``sd``, the standard deviation of the share, if the release has error bars. The
-member ``heathaze`` has all other fields of the release.
+The file follows RFC 7946, with longitude and latitude of WGS 84, or the coordinates of a plane. The properties of a
+polygon are the columns of :mod:`heathaze.release.formats.cells`. The member ``heathaze`` has all other fields of the
+release, from which it loads back.
 """
 
 from __future__ import annotations
@@ -13,42 +12,53 @@ import math
 from pathlib import Path
 
 from heathaze.errors import UnreadableData
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
-from heathaze.release.formats.cells import cells_of
+from heathaze.release.formats.cells import counted, has_deviations, rectangles_of
 
 _LONGEST_FILE = 2**30
 """The largest file that is read, in bytes; reading takes about ten times the size of the file in memory."""
 
+_EXACT = "share_of_total"
+"""The column that is written with all digits, because a release without error bars is loaded from it."""
 
-def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
+
+def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
     """Write a release as GeoJSON, polygon by polygon, so that the whole text is never in memory."""
-    cells, grid = cells_of(contents.estimate), contents.estimate.grid
-    first, second = cells.keys
+    estimate, grid = contents.estimate, contents.estimate.grid
+    rectangles = rectangles_of(estimate, counted(contents.guarantee, contents.provenance))
     places = _places(
         min((grid.x[1] - grid.x[0]) / grid.cols, (grid.y[1] - grid.y[0]) / grid.rows),
         max(abs(bound) for bound in (*grid.x, *grid.y)),
     )
-    columns = (*cells.keys.values(), cells.share, cells.share * contents.estimate.total)
-    spreads = [""] * len(cells.share)
-    if cells.deviation is not None:
-        spreads = [f', "sd": {deviation:.6g}' for deviation in cells.deviation.tolist()]
-    corners = (column.round(places) for column in (cells.low_x, cells.low_y, cells.high_x, cells.high_y))
+    about = metadata.to_json(contents, with_density=has_deviations(estimate))
     bounds = [grid.x[0], grid.y[0], grid.x[1], grid.y[1]]
+    names = list(rectangles.columns)
     with target.open("w", encoding="ascii", newline="\n") as file:
-        head = f'{{"type": "FeatureCollection", "bbox": {json.dumps(bounds)}, "heathaze": {metadata.to_json(contents)}'
+        head = f'{{"type": "FeatureCollection", "bbox": {json.dumps(bounds)}, "heathaze": {about}'
         file.write(head + ', "features": [')
         between = "\n"
-        for a, b, share, estimate, x0, y0, x1, y1, spread in zip(
-            *(column.tolist() for column in columns), *(column.tolist() for column in corners), spreads, strict=True
+        for (x0, y0, x1, y1), *values in zip(
+            rectangles.bounds.round(places).tolist(),
+            *(column.tolist() for column in rectangles.columns.values()),
+            strict=True,
         ):
+            properties = ", ".join(
+                f'"{name}": {_written(value, exact=name == _EXACT)}' for name, value in zip(names, values, strict=True)
+            )
             # The ring runs counterclockwise, as RFC 7946 requires, from the corner with the smallest x and y.
             file.write(
-                f'{between}{{"type": "Feature", "properties": {{"{first}": {a}, "{second}": {b}, "share": {share!r}, '
-                f'"estimate": {estimate:.6g}{spread}}}, "geometry": {{"type": "Polygon", "coordinates": '
-                f"[[[{x0!r}, {y0!r}], [{x1!r}, {y0!r}], [{x1!r}, {y1!r}], [{x0!r}, {y1!r}], [{x0!r}, {y0!r}]]]}}}}"
+                f'{between}{{"type": "Feature", "properties": {{{properties}}}, "geometry": {{"type": "Polygon", '
+                f'"coordinates": [[[{x0!r}, {y0!r}], [{x1!r}, {y0!r}], [{x1!r}, {y1!r}], [{x0!r}, {y1!r}], '
+                f"[{x0!r}, {y0!r}]]]}}}}"
             )
             between = ",\n"
         file.write("\n]}\n")
+
+
+def _written(value: object, *, exact: bool) -> str:
+    """Write a property: whole numbers and texts as they are, other numbers with six significant digits."""
+    return f"{value:.6g}" if isinstance(value, float) and not exact else json.dumps(value)
 
 
 def read(path: Path) -> metadata.Contents:
@@ -59,9 +69,11 @@ def read(path: Path) -> metadata.Contents:
     if not isinstance(collection, dict) or "heathaze" not in collection:
         raise UnreadableData(f"{path} is not a release of Heathaze; save one with release.save(…).")
     fields = metadata.check(collection["heathaze"])
+    if (squares := metadata.to_contents_of_squares(fields)) is not None:
+        return squares
     grid = metadata.grid_of(fields)
     properties = [feature["properties"] for feature in collection["features"]]
-    first, second, share = ([one[name] for one in properties] for name in (*metadata.KEYS[fields["form"]], "share"))
+    first, second, share = ([one[name] for one in properties] for name in (*metadata.KEYS[fields["form"]], _EXACT))
     if any(type(number) not in (int, float) for number in share):
         raise UnreadableData(f"{path} has something else than numbers for shares; it is damaged or was edited.")
     return metadata.to_contents(fields, metadata.density_of(fields["form"], grid, first, second, share))

@@ -1,7 +1,8 @@
-"""GeoTIFF files of a release: a raster that every GIS reads (extra ``geo``).
+"""GeoTIFF files of a release: a cloud-optimised raster that every GIS reads (extra ``geo``).
 
-The first band (float64) is the share of the total in each cell. If the release has error bars, a second band is the
-standard deviation of the share.
+The first band (float32) is the estimated number of people (or of what the map counts) in each cell. If the release has
+error bars, a second band is the standard deviation of this number. The raster is tiled and has overviews, so a viewer
+reads only the part that it shows.
 
 Equirectangular grids use the reference system EPSG:4326 with north up, and Web-Mercator grids EPSG:3857. Planes have no
 reference system. A raster has one number for each cell, so a tree becomes dense. A grid of more than 2^24 cells is
@@ -17,12 +18,15 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from heathaze.domain.density import MAX_DENSE_CELLS, Density
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import UnreadableData
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
-from heathaze.release.formats.cells import has_deviations
+from heathaze.release.formats.cells import counted, has_deviations
 
 _MERCATOR_RADIUS = 6_378_137.0
 """The radius of the sphere of EPSG:3857, in metres."""
@@ -31,28 +35,32 @@ _LONGEST_FILE = 2**29
 _SIDE = 4096
 
 
-def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
     """Write a release as a GeoTIFF raster."""
     from rasterio.errors import NotGeoreferencedWarning
     from rasterio.io import MemoryFile
+    from rasterio.shutil import copy
 
     raster = _rastered(contents)
-    grid = raster.estimate.grid
-    bands = {"share of the total in each cell": raster.estimate.density.dense().values}
+    grid, total = raster.estimate.grid, max(raster.estimate.total, 0.0) or 1.0
+    unit = counted(contents.guarantee, contents.provenance).replace("-", "_")
+    bands = {f"{unit}_per_cell": raster.estimate.density.dense().values * total}
     if has_deviations(contents.estimate):
-        bands["standard deviation of the share"] = contents.estimate.posterior.deviations(shape=grid.shape)
+        bands[f"{unit}_per_cell_sd"] = contents.estimate.posterior.deviations(shape=grid.shape) * total
     place = {"height": grid.rows, "width": grid.cols, "crs": _CRS[grid.projection], "transform": _transform(grid)}
-    kind = {"driver": "GTiff", "dtype": "float64", "count": len(bands), "compress": "deflate", "bigtiff": "if_safer"}
+    plain = {"driver": "GTiff", "dtype": "float32", "count": len(bands)}
     # The raster is made in memory first, because GDAL does not always report a full disk.
-    with MemoryFile() as memory, warnings.catch_warnings():
+    with MemoryFile() as memory, MemoryFile(ext=".tif") as made, warnings.catch_warnings():
         # rasterio warns that a plane has no reference system.
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        with memory.open(**kind, **place) as dataset:
+        with memory.open(**plain, **place) as dataset:
             for number, (description, values) in enumerate(bands.items(), start=1):
-                dataset.write(values, number)
+                dataset.write(values.astype(np.float32), number)
                 dataset.set_band_description(number, description)
+                dataset.set_band_unit(number, f"{unit} per cell")
             dataset.update_tags(HEATHAZE=metadata.to_json(raster))
-        target.write_bytes(memory.getbuffer())
+        copy(memory.name, made.name, driver="COG", compress="DEFLATE", predictor="YES", overview_resampling="AVERAGE")
+        target.write_bytes(made.getbuffer())
 
 
 def read(path: Path) -> metadata.Contents:
@@ -69,10 +77,10 @@ def read(path: Path) -> metadata.Contents:
         fields = metadata.from_json(text)
         grid = metadata.grid_of(fields)
         fits = (dataset.height, dataset.width) == grid.shape and dataset.count in (1, 2)
-        if not fits or set(dataset.dtypes) != {"float64"}:
+        if not fits or set(dataset.dtypes) != {"float32"}:
             raise UnreadableData(f"{path} does not fit its grid; it is damaged or was edited.")
         values = dataset.read(1)
-    return metadata.to_contents(fields, Density(grid, values))
+    return metadata.to_contents(fields, Density.from_mass(grid, values))
 
 
 _CRS = {Projection.EQUIRECTANGULAR: "EPSG:4326", Projection.WEB_MERCATOR: "EPSG:3857", Projection.PLANE: None}

@@ -61,14 +61,21 @@ def to_dict(contents: Contents) -> dict[str, Any]:
     }
 
 
-def to_json(contents: Contents) -> str:
-    """Write the metadata of a release as JSON in ASCII, with the noisy counts or drawn maps if there are any."""
+def to_json(contents: Contents, *, with_density: bool = False) -> str:
+    """Write the metadata of a release as JSON in ASCII, with the noisy counts or drawn maps if there are any.
+
+    Args:
+        contents: The release.
+        with_density: Whether the file has no other place for the density, because its polygons are certain squares.
+    """
     estimate = contents.estimate
     fields = {**to_dict(contents), "form": "tree" if isinstance(estimate.density, TreeDensity) else "dense"}
     if (noisy := _posterior.noisy_to_fields(estimate.noisy, estimate.grid)) is not None:
         fields["noisy"] = noisy
     if (drawn := _posterior.drawn_to_fields(estimate.drawn, estimate.grid)) is not None:
         fields["drawn"] = drawn
+    if with_density and not (noisy is not None and same_density(estimate.posterior.density, estimate.density)):
+        fields["density"] = _posterior.density_to_fields(estimate.density)
     return json.dumps(fields, allow_nan=False, default=_plain)
 
 
@@ -149,6 +156,34 @@ def to_contents(fields: Mapping[str, Any], density: Density | TreeDensity) -> Co
     noisy = _posterior.noisy_from_fields(density.grid, fields["noisy"]) if "noisy" in fields else None
     drawn = _posterior.drawn_from_fields(density.grid, fields["drawn"]) if "drawn" in fields else None
     return Contents(Estimate(density, float(total), noisy, drawn), guarantee, provenance)
+
+
+def to_contents_of_squares(fields: Mapping[str, Any]) -> Contents | None:
+    """Make the parts of a release from a file whose polygons are certain squares; None if they are its cells.
+
+    Raises:
+        UnreadableData: The fields do not fit together.
+        PromiseBroken: The guarantee does not follow from the event.
+    """
+    grid, form = grid_of(fields), fields["form"]
+    if "density" in fields:
+        parts = _posterior.density_from_fields(form, grid, fields["density"], most_squares(grid))
+        return to_contents(fields, density_of(form, grid, *parts))
+    if "noisy" not in fields:
+        return None
+    # The map is the mean of the posterior. It is inferred once, and kept with the estimate.
+    inferred = Estimate.infer(_posterior.noisy_from_fields(grid, fields["noisy"]))
+    contents = to_contents(fields, inferred.density)
+    if not math.isclose(inferred.total, contents.estimate.total, rel_tol=1e-6, abs_tol=1e-6):
+        raise _unsound()
+    vars(contents.estimate)["posterior"] = inferred.posterior
+    return contents
+
+
+def same_density(one: Density | TreeDensity, other: Density | TreeDensity) -> bool:
+    """Check whether two densities have the same form and the same numbers."""
+    names = ("values",) if isinstance(one, Density) else ("levels", "codes", "mass")
+    return type(one) is type(other) and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def density_of(

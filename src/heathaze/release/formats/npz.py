@@ -1,7 +1,8 @@
 """NPZ files of a release: zipped numpy arrays, exact and compact, which ``numpy.load`` reads without Heathaze.
 
 A dense map has the array ``values``, and a tree has ``levels``, ``codes`` and ``mass``. If the release has error bars,
-``sd`` is the standard deviation of each share in ``values`` or ``mass``. ``heathaze.json`` holds all other fields.
+``sd_of_share`` is the standard deviation of each share in ``values`` or ``mass``. ``heathaze.json`` holds all other
+fields.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import numpy.typing as npt
 
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.errors import UnreadableData
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats._posterior import LONGEST_TEXT
 from heathaze.release.formats.cells import deviations_of
 
 
-def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
+def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
     """Write a release as zipped numpy arrays."""
     density = contents.estimate.density
     arrays: dict[str, tuple[npt.NDArray[Any], str]]
@@ -30,7 +32,7 @@ def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noq
     else:
         arrays = {"values": (density.values, "<f8")}
     if (deviations := deviations_of(contents.estimate)) is not None:
-        arrays["sd"] = (deviations, "<f8")
+        arrays["sd_of_share"] = (deviations, "<f8")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_entry("heathaze.json"), metadata.to_json(contents))
         for name, (array, kind) in arrays.items():

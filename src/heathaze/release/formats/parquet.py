@@ -1,14 +1,14 @@
-"""Parquet files of a release: one row for each cell (or square of the tree) that holds mass, written by DuckDB.
+"""GeoParquet files of a release: a row for each certain square, or for each cell of a release without error bars.
 
-The columns are ``row`` and ``col`` (dense) or ``level`` and ``code`` (tree); ``west``, ``south``, ``east`` and
-``north`` in degrees, or ``x0``, ``y0``, ``x1`` and ``y1`` on a plane; ``share`` of the total; ``estimate``, the
-estimated number of units; and ``sd``, the standard deviation of the share, if the release has error bars. All other
-fields are in the file's key-value metadata under ``heathaze``.
+The columns are those of :mod:`heathaze.release.formats.cells`; then ``west``, ``south``, ``east`` and ``north`` in
+degrees, or ``x0``, ``y0``, ``x1`` and ``y1`` on a plane; and ``geometry``, the polygon in well-known binary. All other
+fields are in the file's key-value metadata under ``heathaze``. DuckDB writes the file.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,36 +17,42 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.errors import UnreadableData
+from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
-from heathaze.release.formats.cells import cells_of
+from heathaze.release.formats.cells import counted, has_deviations, polygons, rectangles_of
 
 if TYPE_CHECKING:
     import duckdb
 
 
-def write(contents: metadata.Contents, target: Path, title: str) -> None:  # noqa: ARG001
-    """Write a release as a Parquet table."""
+def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
+    """Write a release as a GeoParquet table."""
     import duckdb
 
-    estimate = contents.estimate
-    cells = cells_of(estimate)
-    geographic = estimate.grid.projection.is_geographic
-    names = ("west", "south", "east", "north") if geographic else ("x0", "y0", "x1", "y1")
+    estimate, grid = contents.estimate, contents.estimate.grid
+    rectangles = rectangles_of(estimate, counted(contents.guarantee, contents.provenance))
+    names = ("west", "south", "east", "north") if grid.projection.is_geographic else ("x0", "y0", "x1", "y1")
     table = {
-        **cells.keys,
-        **dict(zip(names, (cells.low_x, cells.low_y, cells.high_x, cells.high_y), strict=True)),
-        "share": cells.share,
-        "estimate": cells.share * estimate.total,
+        **rectangles.columns,
+        **dict(zip(names, rectangles.bounds.T, strict=True)),
+        "geometry": np.array(polygons(rectangles.bounds), dtype=object),
     }
-    if cells.deviation is not None:
-        table["sd"] = cells.deviation
+    geometry: dict[str, Any] = {
+        "encoding": "WKB",
+        "geometry_types": ["Polygon"],
+        "bbox": [grid.x[0], grid.y[0], grid.x[1], grid.y[1]],
+    }
+    if not grid.projection.is_geographic:
+        geometry["crs"] = None  # without this field, the coordinates would be longitude and latitude
+    geo = json.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": geometry}})
+    about = metadata.to_json(contents, with_density=has_deviations(estimate))
     try:
         with _connection() as connection:
             connection.register("cells", {name: np.ascontiguousarray(column) for name, column in table.items()})
-            # COPY does not accept parameters, so both texts are quoted.
+            # COPY does not accept parameters, so all texts are quoted.
             connection.execute(
                 f"copy cells to {_quoted(str(target))} (format parquet, compression zstd, use_tmp_file false, "
-                f"kv_metadata {{heathaze: {_quoted(metadata.to_json(contents))}}})"
+                f"kv_metadata {{heathaze: {_quoted(about)}, geo: {_quoted(geo)}}})"
             )
     except duckdb.IOException as problem:
         raise OSError(0, _reason(problem)) from None
@@ -61,15 +67,18 @@ def read(path: Path) -> metadata.Contents:
         if len(found) != 1:
             raise UnreadableData(f"{path} is a table, but not a release of Heathaze; save one with release.save(…).")
         fields = metadata.from_json(found[0][0])
+        if (squares := metadata.to_contents_of_squares(fields)) is not None:
+            return squares
         grid = metadata.grid_of(fields)
         keys = metadata.KEYS[fields["form"]]
         rows = connection.execute("select sum(num_rows) from parquet_file_metadata(?)", [str(path)]).fetchall()[0][0]
         if rows > metadata.most_squares(grid):
             raise UnreadableData(f"{path} has more rows than its grid has cells; it is damaged or was edited.")
         columns = connection.execute(
-            f'select "{keys[0]}", "{keys[1]}", "share" from read_parquet(?, hive_partitioning = false)', [str(path)]
+            f'select "{keys[0]}", "{keys[1]}", share_of_total from read_parquet(?, hive_partitioning = false)',
+            [str(path)],
         ).fetchnumpy()
-    first, second, share = (_without_nulls(columns[name]) for name in (*keys, "share"))
+    first, second, share = (_without_nulls(columns[name]) for name in (*keys, "share_of_total"))
     return metadata.to_contents(fields, metadata.density_of(fields["form"], grid, first, second, share))
 
 

@@ -1,40 +1,49 @@
-"""Write pictures (``.png``) and pages (``.html``) of a release. They cannot be loaded back.
+"""Write pictures (``.png``, ``.svg``, ``.pdf``) and pages (``.html``) of a release. They cannot be loaded back.
 
-Both show at most 1024 cells along a side, the guarantee, and the uncertainty if it is known. A page is one file with a
-map that can be panned and zoomed, and works offline.
+A picture shows the certain squares of the release, or a smooth map of at most 1024 cells along a side. A page is one
+file with a map that can be panned and zoomed, and works offline.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.inference.estimate import Estimate
 from heathaze.maps.figure import draw
+from heathaze.maps.mosaic import Look, Words, draw_glow, draw_squares
 from heathaze.maps.page import render_page
 from heathaze.maps.shade import sigmas
+from heathaze.maps.squares import number
 from heathaze.maps.uncertainty import smoothed_deviations
-from heathaze.privacy.guarantee import Guarantee, Unit
+from heathaze.privacy.guarantee import Guarantee, Trust, Unit
 from heathaze.privacy.provenance import Provenance
-from heathaze.release.formats.cells import has_deviations
+from heathaze.release.formats.cells import counted, has_deviations
 from heathaze.release.formats.metadata import Contents
+from heathaze.release.squares import area_unit, areas, certain_squares
 from heathaze.types import Floats
 
 MOST_CELLS_A_SIDE = 1024
 """The most cells along a side of a picture or page; a larger grid is rendered with fewer cells."""
 
-_PLURALS = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days", Unit.VISIT: "visits"}
 
-
-def write(contents: Contents, target: Path, title: str) -> None:
+def write(contents: Contents, target: Path, look: Look) -> None:
     """Write a page if the target ends in ``.html``, a picture otherwise."""
-    (_write_page if target.suffix.lower() == ".html" else _write_picture)(contents, target, title)
+    if target.suffix.lower() == ".html":
+        _write_page(contents, target, look.title)
+        return
+    picture = BytesIO()
+    _draw(contents, look, picture, target.suffix.lower()[1:])
+    target.write_bytes(picture.getbuffer())
 
 
 def _write_page(contents: Contents, target: Path, title: str) -> None:
@@ -53,20 +62,61 @@ def _write_page(contents: Contents, target: Path, title: str) -> None:
     target.write_bytes(page.encode())
 
 
-def _write_picture(contents: Contents, target: Path, title: str) -> None:
-    """Write a picture, lightly smoothed if a side has at least 64 cells; the label of the colour bar says so."""
+def _draw(contents: Contents, look: Look, picture: BytesIO, kind: str) -> None:
+    """Draw a picture in the style that the user chose. Squares need error bars; without them the map is drawn alone."""
     estimate, guarantee, provenance = contents
-    density, units = shown(estimate), f"share of {counted(guarantee, provenance)} per cell"
-    sigma = next(iter(sigmas(density.grid)), 0.0)
+    if look.style == "glow":
+        density = _smoothed(estimate)[0]
+        grid = density.grid
+        # A cell with the whole mass has the density total / (area of a cell).
+        per_cell = estimate.total * grid.cells / float(areas(grid, np.zeros(1, np.int64), np.zeros(1, np.int64))[0])
+        area, name = area_unit(grid, density.values.max() * max(per_cell, 1e-9) / 100)
+        unit = f"{counted(guarantee, provenance)} per {name}"
+        draw_glow(density, per_cell * area, unit, words(contents), look, picture, kind)
+    elif look.style == "pair" or not has_deviations(estimate):
+        _draw_pair(contents, look, picture, kind)
+    else:
+        squares = certain_squares(estimate, counted(guarantee, provenance))
+        draw_squares(squares, words(contents), look, picture, kind)
+
+
+def _draw_pair(contents: Contents, look: Look, picture: BytesIO, kind: str) -> None:
+    """Draw the smooth map beside its uncertainty, or alone if it has none; the colour bar says how it was smoothed."""
+    estimate, guarantee, provenance = contents
+    density, sigma = _smoothed(estimate)
+    units = f"share of {counted(guarantee, provenance)} per cell"
     if sigma:
-        density, units = density.smooth(sigma), f"{units}, smoothed by {sigma:.3g} cells"
+        units = f"{units}, smoothed by {sigma:.3g} cells"
     deviation = shown_deviation(estimate, sigma)
-    heading, caption = "", str(guarantee)
-    if deviation is not None:
-        heading, caption = "Map", f"{caption} Faded: more noise than signal."
-    picture = BytesIO()
-    draw([(heading, density)], caption=caption, path=picture, title=title, units=units, deviation=deviation)
-    target.write_bytes(picture.getbuffer())
+    heading, about = ("Map", "Faded: more noise than signal.") if deviation is not None else ("", "No error bars.")
+    source = f" Source: {look.source}" if look.source else ""
+    caption = f"{guarantee.plain} {guarantee} {about}{source}"
+    title = look.title or words(contents).title
+    more: dict[str, Any] = {"deviation": deviation, "kind": kind, "dpi": look.dpi}
+    draw([(heading, density)], caption=caption, path=picture, title=title, units=units, **more)
+
+
+def words(contents: Contents) -> Words:
+    """Write the texts of a picture or page that come from the release."""
+    estimate, guarantee, provenance = contents
+    units = counted(guarantee, provenance)
+    about = f"About {number(max(0.0, float(f'{estimate.total:.2g}')))} {units}."
+    if guarantee.trust is Trust.LOCAL:
+        about = f"{estimate.total:,.0f} reports, each of one position."
+    elif guarantee.unit is Unit.PERSON and provenance.weight == "share":
+        about += " Each counts once, shared over the places where they were seen."
+    day = datetime.date.fromisoformat(provenance.day)
+    made = f"Published on {day.day} {day:%B %Y} with Heathaze {provenance.version}."
+    every = facts(estimate.grid, guarantee, provenance)
+    chosen = {name: every[name] for name in ("Mechanism", "Loss", "Unit", "Weight", "Cells", "Cell size", "Day")}
+    return Words(f"Density of {units}", about, guarantee.plain, str(guarantee), made, chosen)
+
+
+def _smoothed(estimate: Estimate) -> tuple[Density, float]:
+    """Render the map, lightly smoothed if a side has at least 64 cells; also return the width of the smoothing."""
+    density = shown(estimate)
+    sigma = next(iter(sigmas(density.grid)), 0.0)
+    return density.smooth(sigma), sigma
 
 
 def shown(estimate: Estimate) -> Density:
@@ -84,11 +134,6 @@ def shown_deviation(estimate: Estimate, sigma: float = 0.0) -> Floats | None:
     levels, codes, _, deviations = posterior.squares
     shares = deviations / max(posterior.total, 1e-300)
     return smoothed_deviations(estimate.grid, levels, codes, shares, shape, sigma)
-
-
-def counted(guarantee: Guarantee, provenance: Provenance) -> str:
-    """Name what the total of a release counts, in the plural: "people", for example."""
-    return "presences" if provenance.weight == "presence" else _PLURALS[guarantee.unit]
 
 
 def facts(grid: Grid, guarantee: Guarantee, made: Provenance) -> dict[str, str]:

@@ -1,0 +1,290 @@
+"""Certain squares of a release: the finest quadtree squares whose class of density the release is sure of.
+
+Doubt is measured in classes of the legend. The limits of the classes are 1, 3, 10, 30, … in people per area. A square
+is certain if the interval of its density spans at most two classes, or lies wholly below the first class. A square is
+divided only where something certain lies below it. All of this is post-processing and costs no budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heathaze.checks import check_confidence, whole
+from heathaze.domain.grid import Grid
+from heathaze.domain.projection import EARTH_RADIUS_METRES
+from heathaze.domain.quadtree import children, exists, node_extent
+from heathaze.errors import InvalidInput
+from heathaze.inference.drawn_maps import DrawnPosterior
+from heathaze.inference.estimate import Estimate
+from heathaze.inference.posterior import Posterior
+from heathaze.maps.squares import MOST_CLASSES, UNKNOWN, WHITE, Squares
+from heathaze.types import Booleans, Floats, Integers
+
+MOST_UNKNOWN = 0.2
+"""A certain square is divided if at most this share of its people would then be in unknown squares.
+
+With a larger share, the map has smaller squares, more hatching, and more squares in a wrong class.
+"""
+
+MOST_WHITE, AS_GOOD = 1 / 12, 0.9
+"""The first class is the highest one with at most this share of the people in white squares, among those that tell at
+least ``AS_GOOD`` times as much as the best; see :func:`_choose_first`."""
+
+CHOSEN_LOW = 2.5
+"""The upper end of the interval of all white people is this many times as far away as in drawn maps.
+
+Squares become white because their noisy counts are low, so their sum tends to be underestimated. The factor was chosen
+on the data of benchmarks/squares.py, which prints how often the interval holds.
+"""
+
+_LOWEST = -1000
+"""The step of a density of zero: below every class."""
+
+
+def certain_squares(estimate: Estimate, counted: str, confidence: float = 0.9, most: int = 8000) -> Squares:
+    """Divide the map of an estimate into the finest squares whose class of density is certain.
+
+    Args:
+        estimate: The map with its posterior.
+        counted: What the map counts, in the plural: "people".
+        confidence: Probability of the interval of each square, between 0 and 1.
+        most: The most squares. If there are more, the squares with the fewest people are not divided.
+
+    Returns:
+        Disjoint squares that cover the map.
+
+    Raises:
+        InvalidInput: The estimate has no error bars, or an argument is out of range.
+    """
+    check_confidence(confidence)
+    whole(most, "most", "the largest number of squares")
+    if estimate.posterior.grid != estimate.grid:
+        raise InvalidInput("The error bars of this map belong to another grid; make its squares before it is rendered.")
+    nodes = _gather(estimate.posterior, confidence)
+    first = _choose_first(nodes)
+    kinds = _kinds(nodes, first)
+    drawn = _arrange(nodes, kinds, most)
+    classes = max(1, int(kinds[drawn].max()) + 1)
+    area, name = area_unit(nodes.grid, step_limit(first))
+    white = drawn[kinds[drawn] == WHITE]
+    by_level = [white[nodes.levels[white] == level] - start for level, start in enumerate(nodes.starts[:-1])]
+    in_white = float(nodes.people[white].sum())
+    low, high = estimate.posterior.sum_interval(by_level, confidence)
+    return Squares(
+        nodes.grid,
+        tuple(step_limit(first + k, area) for k in range(classes)),
+        f"{counted} per {name}",
+        nodes.levels[drawn],
+        nodes.codes[drawn],
+        kinds[drawn],
+        nodes.people[drawn],
+        nodes.low[drawn],
+        nodes.high[drawn],
+        (nodes.people / nodes.area)[drawn] * area,
+        confidence,
+        (in_white, low, in_white + CHOSEN_LOW * (high - in_white)),
+    )
+
+
+# ── classes of density ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def step_of(density: Floats) -> Integers:
+    """Find the step of each density on the scale …, 1, 3, 10, 30, …: step 0 starts at 1, step 1 at 3, step 2 at 10.
+
+    >>> step_of(np.array([0.5, 1, 2.9, 3, 10, 0])).tolist()
+    [-1, 0, 0, 1, 2, -1000]
+    """
+    held = density > 0
+    decade = np.floor(np.log10(np.where(held, density, 1.0)) + 1e-12)
+    steps = 2 * decade + (density >= 3 * 10.0**decade * (1 - 1e-12))
+    return np.where(held, steps, _LOWEST).astype(np.int64)
+
+
+def step_limit(step: int, area: float = 1.0) -> float:
+    """Return the density at which a step of :func:`step_of` starts, for an area unit that is a power of 100 larger.
+
+    >>> [step_limit(step) for step in (-1, 0, 1, 2)], step_limit(-3, 100.0)
+    ([0.3, 1.0, 3.0, 10.0], 3.0)
+    """
+    shifted = step + 2 * round(np.log10(area))
+    return float(f"{3 if shifted % 2 else 1}e{shifted // 2}")
+
+
+def area_unit(grid: Grid, limit: float) -> tuple[float, str]:
+    """Choose the unit of area, in km² or cells, in which the limit of the first class is a convenient number."""
+    geographic = grid.projection.is_geographic
+    if geographic and limit > 1e5:
+        return 1e-6, "m²"
+    side = 1
+    while limit * side**2 < 0.1:
+        side *= 10
+    if geographic:
+        return float(side**2), f"{side**2:,} km²" if side > 1 else "km²"
+    return float(side**2), f"{side:,} × {side:,} cells" if side > 1 else "cell"
+
+
+# ── nodes and their intervals ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """All measured nodes of the quadtree, level after level; ``starts`` has the first node of every level."""
+
+    grid: Grid
+    starts: Integers
+    levels: Integers
+    codes: Integers
+    parent: Integers
+    people: Floats
+    low: Floats
+    high: Floats
+    area: Floats
+    divisible: Booleans
+
+
+def _gather(posterior: Posterior | DrawnPosterior, confidence: float) -> _Nodes:
+    """Collect the measured nodes with their intervals."""
+    grid, intervals = posterior.grid, posterior.intervals(confidence)
+    codes: list[Integers] = []
+    people, parent, divisible = [], [], []
+    start = 0
+    for level, belief in enumerate(posterior.levels):
+        here = belief.codes[belief.measured]
+        shown = belief.mean if belief.shown is None else belief.shown
+        if level:
+            above = codes[-1]
+            at = np.minimum(np.searchsorted(above, here >> 2), len(above) - 1)
+            known = above[at] == here >> 2
+            there = exists(grid, level, children(above)).reshape(-1, 4).sum(axis=1)
+            divisible.append(np.bincount(at[known], minlength=len(above)) == there)
+            parent.append(np.where(known, start + at, -1))
+            start += len(above)
+        else:
+            parent.append(np.full(1, -1))
+        codes.append(here)
+        people.append(shown[belief.measured])
+    divisible.append(np.zeros(len(codes[-1]), np.bool_))
+    levels = np.concatenate([np.full(len(here), level) for level, here in enumerate(codes)])
+    every = np.concatenate(codes)
+    return _Nodes(
+        grid,
+        np.cumsum([0, *map(len, codes)]),
+        levels,
+        every,
+        np.concatenate(parent),
+        np.concatenate(people),
+        np.concatenate([low for low, _ in intervals]),
+        np.concatenate([high for _, high in intervals]),
+        areas(grid, levels, every),
+        np.concatenate(divisible),
+    )
+
+
+def areas(grid: Grid, levels: Integers, codes: Integers) -> Floats:
+    """Compute the area of quadtree squares: in km² on the globe, in cells on a plane.
+
+    >>> earth = Grid.over(lon=(-180, 180), lat=(-90, 90), size=4)
+    >>> round(float(areas(earth, np.array([0]), np.array([0]))[0]) / 1e6)
+    510
+    """
+    top, bottom, left, right = node_extent(grid, levels, codes)
+    if not grid.projection.is_geographic:
+        return ((bottom - top) * (right - left)).astype(np.float64)
+    # The area between two latitudes on a sphere is R² · (difference of longitudes) · (difference of their sines).
+    sines = np.sin(np.radians(grid.y_at(np.arange(grid.rows + 1))))
+    width = np.radians(grid.x[1] - grid.x[0]) * (right - left) / grid.cols
+    return np.asarray((EARTH_RADIUS_METRES / 1000) ** 2 * width * np.abs(sines[top] - sines[bottom]))
+
+
+# ── the choice of squares ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _kinds(nodes: _Nodes, first: int) -> Integers:
+    """Find the kind of every node if the first class is a step of :func:`step_of`."""
+    steps, low, high = (step_of(people / nodes.area) for people in (nodes.people, nodes.low, nodes.high))
+    last = first + MOST_CLASSES - 1
+    certain = (steps >= max(first, _LOWEST + 1)) & (np.minimum(high, last) - np.minimum(low, last) <= 1)
+    return np.where(high < first, WHITE, np.where(certain, np.minimum(steps, last) - first, UNKNOWN))
+
+
+def _choose_first(nodes: _Nodes) -> int:
+    """Choose the step at which the first class starts.
+
+    The kinds of squares tell the more, the more the people are distributed over them otherwise than the area is. With
+    the shares p and a of people and area in the squares of each kind, they tell Σ p · ln(p / a), times the share that
+    is not unknown. This measure is flat around its maximum. Of the steps near the maximum, the choice leaves much of
+    the map white but few people in white.
+    """
+    densest = int(step_of(nodes.people / nodes.area).max())
+    lowest = max(int(step_of(nodes.low[:1] / nodes.area[:1])[0]), densest - 24) - 1
+    told, white = {}, {}
+    for first in range(lowest, densest + 1):
+        kinds = _kinds(nodes, first)
+        drawn = _arrange(nodes, kinds)
+        people, area = (
+            np.bincount(kinds[drawn] - UNKNOWN, amount[drawn], MOST_CLASSES + 2) / amount[drawn].sum()
+            for amount in (np.maximum(nodes.people, 1e-300), nodes.area)
+        )
+        if (kinds[drawn] >= 0).any():
+            known = max(1 - float(people[0] + area[0]), 0.0)
+            told[first] = known * float((people * np.log(np.maximum(people, 1e-300) / np.maximum(area, 1e-300))).sum())
+            white[first] = float(people[WHITE - UNKNOWN])
+    if not told:
+        # No square is certain to hold anybody: the whole map is below the first class.
+        return int(step_of(np.maximum(nodes.high[:1], 0.1) / nodes.area[:1])[0]) + 1
+    good = [first for first in told if told[first] >= AS_GOOD * max(0.0, *told.values())] or list(told)
+    return max((first for first in good if white[first] <= MOST_WHITE), default=min(good))
+
+
+def _arrange(nodes: _Nodes, kinds: Integers, most: int | None = None) -> Integers:
+    """Choose the nodes that are drawn.
+
+    Decisions go from the leaves to the root. A white square is divided if a coloured square lies below it, an unknown
+    square if anything certain lies below it, and a coloured square if few of its people would become unknown.
+
+    Args:
+        nodes: The nodes.
+        kinds: Their kinds.
+        most: The most squares, or None for any number.
+
+    Returns:
+        The drawn nodes, ascending. They are disjoint and cover the map.
+    """
+    divided = np.zeros(len(kinds), np.bool_)
+    coloured, certain = kinds >= 0, kinds != UNKNOWN
+    unknown = np.where(certain, 0.0, nodes.people)
+    for level in range(len(nodes.starts) - 3, -1, -1):
+        here, below = (slice(*nodes.starts[one : one + 2]) for one in (level, level + 1))
+        known = np.flatnonzero(nodes.parent[below] >= 0) + below.start
+        place, length = nodes.parent[known] - here.start, here.stop - here.start
+        any_coloured, any_certain = (np.bincount(place, one[known], length) > 0 for one in (coloured, certain))
+        people = np.bincount(place, unknown[known], length)
+        few = people <= MOST_UNKNOWN * nodes.people[here]
+        worth = np.where(kinds[here] == WHITE, any_coloured, any_certain & (few | (kinds[here] == UNKNOWN)))
+        divided[here] = divide = nodes.divisible[here] & worth
+        coloured[here] = np.where(divide, any_coloured, coloured[here])
+        certain[here] = np.where(divide, any_certain, certain[here])
+        unknown[here] = np.where(divide, people, unknown[here])
+    reached = _reached(nodes, divided)
+    if most is not None and np.count_nonzero(reached & ~divided) > most:
+        # Each division adds at most three squares. A node comes after its parent, which has at least as many people.
+        order = np.lexsort((nodes.levels, -nodes.people * (1 - 1e-9 * nodes.levels)))
+        order = order[(reached & divided)[order]][: (most - 1) // 3]
+        divided[:] = False
+        divided[order] = True
+        reached = _reached(nodes, divided)
+    return np.flatnonzero(reached & ~divided)
+
+
+def _reached(nodes: _Nodes, divided: Booleans) -> Booleans:
+    """Find the nodes whose ancestors are all divided."""
+    reached = np.zeros(len(divided), np.bool_)
+    reached[0] = True
+    for level in range(1, len(nodes.starts) - 1):
+        here = slice(*nodes.starts[level : level + 2])
+        parent = nodes.parent[here]
+        reached[here] = (parent >= 0) & reached[parent] & divided[parent]
+    return reached
