@@ -233,6 +233,18 @@ def test_simplified_shapes_are_near(
     assert max(line.distance(shapely.Point(*at)) for at in whole * scale) <= tolerance + 1e-9
 
 
+def test_lines_are_simplified_each_on_its_own() -> None:
+    rng = np.random.default_rng(4)
+    lines = [np.cumsum(rng.normal(0, 0.01, (count, 2)), axis=0) for count in (2, 300, 3, 40, 1000)]
+    together = module._simplified(lines, 0.02)
+    for line, keep in zip(lines, together, strict=True):
+        assert (module._simplified([line], 0.02)[0] == keep).all()
+        # The algorithm of the textbook, which divides one part after the other.
+        wanted = shapely.simplify(shapely.LineString(line), 0.02, preserve_topology=False)
+        assert keep.sum() in (0, len(wanted.coords))
+    assert module._simplified([], 0.02) == []
+
+
 def test_labels_keep_apart() -> None:
     names = [Label(f"Place {k}", x, y) for k, (x, y) in enumerate(np.random.default_rng(1).random((400, 2)).tolist())]
     kept = module.apart(names, 60, 40)

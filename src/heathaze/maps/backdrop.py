@@ -25,7 +25,7 @@ from heathaze.checks import shown
 from heathaze.domain.grid import Grid
 from heathaze.errors import MissingExtra, TooLarge, UnknownFormat, UnreadableData
 from heathaze.maps.shade import height_over_width
-from heathaze.types import Floats
+from heathaze.types import Booleans, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,11 +113,14 @@ class Backdrop:
         [[0.0, 0.5], [1.0, 0.5]]
         """
         scale = np.array([1.0, self.ratio]) / max(1.0, self.ratio)
+        lines = [np.vstack([part, part[:1]]) if shape.closed else part for shape in self.shapes for part in shape.parts]
+        kept = iter(_simplified([line * scale for line in lines], tolerance))
         shapes = []
         for shape in self.shapes:
-            parts = [_simplified(part, scale, tolerance, closed=shape.closed) for part in shape.parts]
-            if kept := tuple(part for part in parts if len(part)):
-                shapes.append(Shape(shape.kind, shape.closed, kept, shape.name))
+            # Each ring ends where it began; a ring of less than three places has no area.
+            rest = [part[keep[: len(part)]] for part, keep in zip(shape.parts, kept, strict=False)]
+            if parts := tuple(part for part in rest if len(part) > (2 if shape.closed else 1)):
+                shapes.append(Shape(shape.kind, shape.closed, parts, shape.name))
         return Backdrop(tuple(shapes), self.labels, self.ratio)
 
 
@@ -614,27 +617,37 @@ def _clipped_line(line: Floats) -> list[Floats]:
     return [np.vstack([a[:1], b]) for a, b in zip(np.split(first, breaks), np.split(last, breaks), strict=True)]
 
 
-def _simplified(part: Floats, scale: Floats, tolerance: float, *, closed: bool) -> Floats:
-    """Leave out positions nearer than the tolerance to the line through the others (Douglas and Peucker 1973)."""
-    at = part * scale
-    if np.ptp(at, axis=0).max() < tolerance:
-        return part[:0]
-    if closed:
-        at = np.vstack([at, at[:1]])
+def _simplified(lines: Sequence[Floats], tolerance: float) -> list[Booleans]:
+    """Find the places of lines that matter: the others are nearer than the tolerance to the line through these.
+
+    This is the algorithm of Douglas and Peucker (1973) on all lines at once. Each round divides every part of a line
+    that has a place too far from the straight line between the part's ends, at the farthest place.
+
+    Returns:
+        For each line, whether each of its places is kept; none is kept of a line that is smaller than the tolerance.
+    """
+    if not lines:
+        return []
+    at, lengths = np.concatenate(lines), np.array([len(line) for line in lines])
+    last = np.cumsum(lengths) - 1
     keep = np.zeros(len(at), np.bool_)
-    keep[[0, -1]] = True
-    waiting = [(0, len(at) - 1)]
-    while waiting:
-        first, last = waiting.pop()
-        if last - first < 2:
-            continue
-        inner, along = at[first + 1 : last] - at[first], at[last] - at[first]
+    keep[last] = keep[last - lengths + 1] = True
+    left = np.arange(len(at))  # places of parts that may have to be divided
+    while len(left):
+        ends = np.flatnonzero(keep[left])
+        part = np.cumsum(keep[left]) - 1
+        start, along = at[left[ends]], np.diff(at[left[ends]], axis=0, append=at[left[ends[-1:]]])
+        inner, along = at[left] - start[part], along[part]
         # The nearest place of the straight line between the ends, which are equal in a ring.
-        nearest = np.clip(inner @ along / max(float(along @ along), 1e-300), 0, 1)
+        nearest = np.clip((inner * along).sum(axis=1) / np.maximum((along**2).sum(axis=1), 1e-300), 0, 1)
         away = np.hypot(*(inner - nearest[:, None] * along).T)
-        middle = first + 1 + int(away.argmax())
-        if away[middle - first - 1] > tolerance:
-            keep[middle] = True
-            waiting += [(first, middle), (middle, last)]
-    kept = part[keep[: len(part)]]
-    return part[:0] if closed and len(kept) < 3 else kept
+        away[ends] = 0
+        farthest = np.maximum.reduceat(away, ends)
+        found = np.flatnonzero((away == farthest[part]) & (away > tolerance))
+        keep[left[found[np.unique(part[found], return_index=True)[1]]]] = True
+        # A part stays with the place that ends it, which begins the next part.
+        divided = farthest > tolerance
+        left = left[divided[part] | (keep[left] & np.roll(divided[part], 1))]
+    found_lines = np.split(keep, last[:-1] + 1)
+    small = [np.ptp(line, axis=0).max() < tolerance for line in lines]
+    return [found & (not gone) for found, gone in zip(found_lines, small, strict=True)]

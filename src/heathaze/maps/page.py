@@ -128,8 +128,8 @@ def _style() -> str:
         theme: " ".join(
             [
                 *(f"--k{k}: {colour};" for k, colour in enumerate(RAMPS[theme])),
-                f"--paper: {COLOURS[theme]['paper']}; --unknown: {_HATCHING[theme][0]}; --hatch: {_HATCHING[theme][1]};",
-                f"--edge: {_HATCHING[theme][2]};",
+                f"--unknown: {_HATCHING[theme][0]}; --hatch: {_HATCHING[theme][1]}; --edge: {_HATCHING[theme][2]};",
+                f"--paper: {COLOURS[theme]['paper']};",
             ]
         )
         for theme in ("light", "dark")
@@ -276,11 +276,11 @@ def _densest(squares: Squares, place: tuple[list[str], Integers]) -> str:
             f"<td>{number(squares.density[k])}<br>({within})</td>"
             f"<td>{html.escape(_side_lengths(squares.grid, int(squares.levels[k])))}</td></tr>"
         )
-    sure = how_sure(squares.confidence)
+    caption = f"{squares.unit[:1].upper()}{squares.unit[1:]}; {how_sure(squares.confidence)} the range holds the truth."
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("Place", "Density", "Square"))
     return (
-        f"<table><caption>{html.escape(squares.unit[:1].upper() + squares.unit[1:])}, and the range that holds the true "
-        f'number {sure}.</caption><thead><tr><th scope="col">Place</th><th scope="col">Density</th><th scope="col">'
-        f"Square</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
     )
 
 
@@ -330,7 +330,7 @@ def _short(values: Floats) -> list[float]:
 def _geography(backdrop: Backdrop | None) -> dict[str, Any]:
     """Write the backdrop as whole numbers, the first position of a part and then differences.
 
-    A backdrop that takes too many bytes is simplified twice as coarsely until it fits.
+    A backdrop that takes too many bytes is simplified, twice as coarsely each time, until it fits.
     """
     if backdrop is None:
         return {"shapes": [], "labels": []}
@@ -348,4 +348,4 @@ def _geography(backdrop: Backdrop | None) -> dict[str, Any]:
         if len(json.dumps(found, separators=(",", ":"))) <= LARGEST_BACKDROP or not shapes:
             return found
         tolerance *= 2
-        shown = backdrop.simplified(tolerance)
+        shown = shown.simplified(tolerance)
