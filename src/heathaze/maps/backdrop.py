@@ -267,9 +267,8 @@ def draw_backdrop(axes: Axes, backdrop: Backdrop, theme: str = "light") -> None:
         if rings and kind in ("land", "water"):
             outline = Outline.make_compound_path(*rings)
             axes.add_patch(PathPatch(outline, facecolor=colours[kind], edgecolor="none", zorder=-1, **place))
-        # Areas of water have no outline; the outline of land is its coast.
+        # The outline of land is its coast.
         lines = [np.vstack([part, part[:1]]) if closed else part for part, closed in drawn]
-        lines = [line for line, (_, closed) in zip(lines, drawn, strict=True) if not (closed and kind == "water")]
         look: dict[str, Any] = {"colors": colours[LINE_COLOURS[kind]], "linewidths": LINE_POINTS[kind], "zorder": 3}
         axes.add_collection(LineCollection(lines, **look, **place), autolim=False)
     halo = [withStroke(linewidth=2, foreground=colours["paper"])]

@@ -88,7 +88,7 @@
     return { kind, closed, path };
   });
   const anyLand = paths.some(({ kind }) => kind === "land");
-  const strokes = { land: ["border", 1], water: ["river", 1.4], border: ["border", 1], street: ["street", 0.9] };
+  const strokes = { land: ["border", 0.9], water: ["river", 1.2], border: ["border", 0.9], street: ["street", 0.9] };
 
   function hatch(pen, colours, pixel) {
     const tile = document.createElement("canvas"), side = Math.round(7 * pixel);
@@ -136,7 +136,6 @@
     pen.scale(width, width);
     pen.lineJoin = "round";
     for (const one of paths) {
-      if (one.kind === "water" && one.closed) continue;
       const [colour, thick] = strokes[one.kind];
       pen.strokeStyle = colours[colour];
       pen.lineWidth = thick * pixel / width;
