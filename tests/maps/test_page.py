@@ -173,9 +173,20 @@ def test_the_densest_places_are_a_table() -> None:
     assert len(rows) == 8
     shown = [float(number.replace(",", "")) for _, number in rows]
     assert shown == sorted(shown, reverse=True)
+    assert squares.densest is not None
     assert shown[0] == pytest.approx(squares.density[squares.densest], rel=5e-3)
     empty = dataclasses.replace(squares, kinds=np.full(len(squares.codes), WHITE))
     assert "No place is surely above" in page_of(empty)
+
+
+def test_a_map_without_error_bars_says_so() -> None:
+    squares = mosaic(GRID, 200)
+    nothing = np.full(len(squares.codes), np.nan)
+    page = page_of(dataclasses.replace(squares, low=nothing, high=nothing))
+    assert data_of(page)["howSure"] is None
+    assert set(data_of(page)["squares"]["low"]) == {None}
+    assert "People per km²; this map has no error bars." in page
+    assert "times in 10" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
 
 
 def test_squares_know_their_district() -> None:

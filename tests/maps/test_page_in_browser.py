@@ -15,8 +15,7 @@ from PIL import Image
 
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import node_extent
-from heathaze.maps.page import RAMPS
-from heathaze.maps.squares import UNKNOWN, WHITE, Squares, number
+from heathaze.maps.squares import RAMPS, UNKNOWN, WHITE, Squares, number
 from tests.maps.mosaics import island, mosaic
 from tests.maps.test_page import page_of
 

@@ -56,8 +56,11 @@
   // The lines of text about a square; the first is the most important.
   function words(square) {
     const lines = [], size = `Square of ${data.sizes[square.level]}`;
-    const inside = `${same(square.low, square.high, people)} ${data.counted}`;
-    if (square.kind >= 0) {
+    const inside = data.howSure && `${same(square.low, square.high, people)} ${data.counted}`;
+    if (!data.howSure) {
+      lines.push(square.kind < 0 ? `Under ${number(data.classes[0])} ${data.unit}` : `About ${number(square.density)} ${data.unit}`);
+      lines.push(`${size}: about ${people(square.people)} ${data.counted}; ${data.noErrorBars}`);
+    } else if (square.kind >= 0) {
       const scale = square.people > 0 ? square.density / square.people : 0;
       lines.push(`About ${number(square.density)} ${data.unit}`);
       lines.push(`${same(square.low * scale, square.high * scale, number)}, ${data.howSure}`);

@@ -23,20 +23,17 @@ from heathaze.domain.projection import EARTH_RADIUS_METRES
 from heathaze.domain.quadtree import deinterleave, node_extent
 from heathaze.maps.backdrop import COLOURS, Backdrop
 from heathaze.maps.shade import degrees, height_over_width
-from heathaze.maps.squares import UNKNOWN, WHITE, Squares, number
+from heathaze.maps.squares import HATCHING, RAMPS, UNKNOWN, WHITE, Squares, how_sure, number, ramp, side_lengths
 from heathaze.types import Floats, Integers
 
 LARGEST_BACKDROP = 500_000
 """The most bytes of a backdrop in a page; a larger one is simplified further."""
 
-RAMPS = {
-    "light": ("#fee391", "#fec44f", "#fe9929", "#ec7014", "#cc4c02", "#993404", "#662506"),
-    "dark": ("#6b3512", "#8f460d", "#b85c0c", "#df7a1c", "#f7a03f", "#fdc96d", "#fff0b5"),
-}
-"""Colours of the classes, from the lowest: darker is more on light paper, and brighter is more on dark paper."""
+NO_ERROR_BARS = "this map has no error bars"
+"""What a page says of a map without error bars; the low and high ends of its squares are NaN."""
 
-_HATCHING = {"light": ("#eef0f3", "#9aa1ac", "#c9ccd1"), "dark": ("#22252b", "#6d7480", "#474b54")}
-"""Ground and lines of the hatching, and the edges of squares in the legend."""
+_EDGES = {"light": "#c9ccd1", "dark": "#474b54"}
+"""The edges of squares in the legend."""
 
 _STEPS = 2**16
 """Positions of a backdrop are whole numbers from 0 to this."""
@@ -60,7 +57,7 @@ def render_page(
     """Make the HTML page of a map.
 
     Args:
-        squares: The map.
+        squares: The map. If the map has no error bars, the low and high ends are NaN.
         title: Heading of the page.
         promise: The guarantee as one sentence for everybody.
         guarantee: The guarantee in its exact terms.
@@ -128,7 +125,7 @@ def _style() -> str:
         theme: " ".join(
             [
                 *(f"--k{k}: {colour};" for k, colour in enumerate(RAMPS[theme])),
-                f"--unknown: {_HATCHING[theme][0]}; --hatch: {_HATCHING[theme][1]}; --edge: {_HATCHING[theme][2]};",
+                f"--unknown: {HATCHING[theme][0]}; --hatch: {HATCHING[theme][1]}; --edge: {_EDGES[theme]};",
                 f"--paper: {COLOURS[theme]['paper']};",
             ]
         )
@@ -139,34 +136,12 @@ def _style() -> str:
     return f"{leaflet}\n{page}\n{fills} .paper {{ fill: var(--paper); }}\n"
 
 
-def ramp(classes: int) -> Integers:
-    """Choose the colours of a map with few classes: positions in :data:`RAMPS`, spread over the whole ramp.
-
-    Args:
-        classes: The number of classes, 1 to 7.
-
-    >>> ramp(7).tolist(), ramp(3).tolist(), ramp(1).tolist()
-    ([0, 1, 2, 3, 4, 5, 6], [0, 3, 6], [3])
-    """
-    return np.array([3]) if classes == 1 else np.round(np.linspace(0, 6, classes)).astype(np.int64)
-
-
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def how_sure(confidence: float) -> str:
-    """Write a confidence in words.
-
-    >>> how_sure(0.9), how_sure(0.95)
-    ('9 times in 10', '95 times in 100')
-    """
-    tenths = 10 * confidence
-    return f"{tenths:.3g} times in 10" if abs(tenths - round(tenths)) < 1e-9 else f"{100 * confidence:.4g} times in 100"
 
 
 def _legend(squares: Squares) -> list[str]:
     """Write the lines of the legend: the classes from the highest to the lowest, white paper, and the hatching."""
-    colours = ramp(len(squares.classes))
+    colours = [RAMPS["light"].index(colour) for colour in ramp(len(squares.classes))]
     kinds = [*range(len(squares.classes) - 1, -1, -1), WHITE]
     lines = []
     for kind in kinds:
@@ -186,26 +161,22 @@ def _legend(squares: Squares) -> list[str]:
     return lines
 
 
+def _has_error_bars(squares: Squares) -> bool:
+    return bool(np.isfinite(squares.high).all())
+
+
 def _white(squares: Squares) -> str:
     """Say how many people the squares below the first class hold together."""
-    people, low, high = (max(0.0, round(one)) for one in squares.white_people)
     if not (squares.kinds == WHITE).any():
         return ""
-    within = f"({number(low)} to {number(high)}, {how_sure(squares.confidence)})"
-    return f"All squares {squares.name(WHITE)} together: about {number(people)} {squares.counted} {within}."
+    people, low, high = (max(0.0, round(one, 0)) for one in squares.white_people)
+    within = f" ({number(low)} to {number(high)}, {how_sure(squares.confidence)})" if _has_error_bars(squares) else ""
+    return f"All squares {squares.name(WHITE)} together: about {number(people)} {squares.counted}{within}."
 
 
-def _side_lengths(grid: Grid, level: int) -> str:
-    """Write the size of the squares of a level: "140 m", or "140 × 160 m" if the sides differ by a tenth or more."""
-    size = 1 << (grid.depth - level)
-    unit = "\u00a0m" if grid.projection.is_geographic else ""
-    height, width = grid.cell_size
-    sides = [width * min(size, grid.cols), height * min(size, grid.rows)]
-    if max(sides) < 1.1 * min(sides):
-        sides = [sum(sides) / 2]
-    if unit and max(sides) >= 1000:
-        sides, unit = [side / 1000 for side in sides], "\u00a0km"
-    return "\u00a0×\u00a0".join(number(float(f"{side:.2g}")) for side in sides) + unit
+def _size(grid: Grid, level: int) -> str:
+    """Write the size of the squares of a level on one line."""
+    return side_lengths(grid, level).replace(" ", "\u00a0")
 
 
 def _sizes(squares: Squares) -> str:
@@ -214,13 +185,13 @@ def _sizes(squares: Squares) -> str:
     if len(levels) == 0:
         return ""
     chosen = levels[np.unique(np.round(np.linspace(0, len(levels) - 1, min(4, len(levels)))).astype(np.int64))]
-    middle = ramp(len(squares.classes))[len(squares.classes) // 2]
+    middle = RAMPS["light"].index(ramp(len(squares.classes))[len(squares.classes) // 2])
     drawn = []
     for k, level in enumerate(chosen.tolist()):
         side = 9 + 8 * k
         drawn.append(
             f'<div><svg width="{side + 1}" height="{side + 1}" aria-hidden="true"><rect class="k{middle}" x=".5" '
-            f'y=".5" width="{side}" height="{side}"/></svg>{html.escape(_side_lengths(squares.grid, level))}</div>'
+            f'y=".5" width="{side}" height="{side}"/></svg>{html.escape(_size(squares.grid, level))}</div>'
         )
     text = "A small square is known to the block. Of a large one only the whole is known, not where inside it."
     return f'<p class="note">{text}</p><div class="sizes">{"".join(drawn)}</div>'
@@ -270,13 +241,15 @@ def _densest(squares: Squares, place: tuple[list[str], Integers]) -> str:
         name = place[0][place[1][k]]
         where = _coordinates(squares.grid, (west + east) / 2, (south + north) / 2)
         scale = squares.density[k] / squares.people[k] if squares.people[k] > 0 else 0.0
-        within = f"{number(squares.low[k] * scale)} to {number(squares.high[k] * scale)}"
+        ends = f"{number(squares.low[k] * scale)} to {number(squares.high[k] * scale)}"
+        within = f"<br>({ends})" if _has_error_bars(squares) else ""
         rows.append(
             f'<tr><th scope="row">{html.escape(f"{name}, {where}" if name else where)}</th>'
-            f"<td>{number(squares.density[k])}<br>({within})</td>"
-            f"<td>{html.escape(_side_lengths(squares.grid, int(squares.levels[k])))}</td></tr>"
+            f"<td>{number(squares.density[k])}{within}</td>"
+            f"<td>{html.escape(_size(squares.grid, int(squares.levels[k])))}</td></tr>"
         )
-    caption = f"{squares.unit[:1].upper()}{squares.unit[1:]}; {how_sure(squares.confidence)} the range holds the truth."
+    sure = f"{how_sure(squares.confidence)} the range holds the truth" if _has_error_bars(squares) else NO_ERROR_BARS
+    caption = f"{squares.unit[:1].upper()}{squares.unit[1:]}; {sure}."
     head = "".join(f'<th scope="col">{name}</th>' for name in ("Place", "Density", "Square"))
     return (
         f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead>"
@@ -299,7 +272,6 @@ def _data(squares: Squares, place: tuple[list[str], Integers], backdrop: Backdro
     rows, cols = deinterleave(squares.codes)
     numbers = {name: _short(getattr(squares, name)) for name in ("people", "low", "high", "density")}
     positions = {"level": squares.levels, "row": rows, "col": cols, "kind": squares.kinds, "place": place[1]}
-    chosen = ramp(len(squares.classes))
     return {
         "grid": grid.to_dict(),
         "ratio": height_over_width(grid),
@@ -308,12 +280,13 @@ def _data(squares: Squares, place: tuple[list[str], Integers], backdrop: Backdro
         "classes": list(squares.classes),
         "unit": squares.unit,
         "counted": squares.counted,
-        "howSure": how_sure(squares.confidence),
-        "sizes": {level: _side_lengths(grid, level) for level in np.unique(squares.levels).tolist()},
+        "howSure": how_sure(squares.confidence) if _has_error_bars(squares) else None,
+        "noErrorBars": NO_ERROR_BARS,
+        "sizes": {level: _size(grid, level) for level in np.unique(squares.levels).tolist()},
         "places": place[0],
         "colours": {
             theme: dict(COLOURS[theme])
-            | {"ramp": [RAMPS[theme][k] for k in chosen], "unknown": _HATCHING[theme][0], "hatch": _HATCHING[theme][1]}
+            | {"ramp": ramp(len(squares.classes), theme), "unknown": HATCHING[theme][0], "hatch": HATCHING[theme][1]}
             for theme in ("light", "dark")
         },
         "steps": _STEPS,
@@ -321,10 +294,10 @@ def _data(squares: Squares, place: tuple[list[str], Integers], backdrop: Backdro
     }
 
 
-def _short(values: Floats) -> list[float]:
-    """Round to four significant digits, and write whole numbers without a decimal point."""
+def _short(values: Floats) -> list[float | None]:
+    """Round to four significant digits, and write whole numbers without a decimal point. NaN becomes None."""
     rounded = (float(f"{value:.4g}") for value in values.tolist())
-    return [int(value) if value.is_integer() else value for value in rounded]
+    return [None if value != value else int(value) if value.is_integer() else value for value in rounded]
 
 
 def _geography(backdrop: Backdrop | None) -> dict[str, Any]:
