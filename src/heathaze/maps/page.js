@@ -47,8 +47,8 @@
 
   function where(square) {
     const x = xAt((square.left + square.right) / 2), y = yAt((square.top + square.bottom) / 2);
-    const cell = Math.min((grid.x[1] - grid.x[0]) / grid.cols, Math.abs(grid.y[1] - grid.y[0]) / grid.rows);
-    const places = Math.min(12, Math.max(0, Math.ceil(-Math.log10(cell)) + 1));
+    const size = Math.min(xAt(square.right) - xAt(square.left), Math.abs(yAt(square.bottom) - yAt(square.top)));
+    const places = Math.min(12, Math.max(0, Math.ceil(-Math.log10(size)) + 1));
     const degrees = (value, names) => `${Math.abs(value).toFixed(places)}° ${names[value < 0 ? 1 : 0]}`;
     return geographic ? `${degrees(y, "NS")}, ${degrees(x, "EW")}` : `x ${x.toFixed(places)}, y ${y.toFixed(places)}`;
   }

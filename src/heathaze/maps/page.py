@@ -193,7 +193,7 @@ def _sizes(squares: Squares) -> str:
             f'<div><svg width="{side + 1}" height="{side + 1}" aria-hidden="true"><rect class="k{middle}" x=".5" '
             f'y=".5" width="{side}" height="{side}"/></svg>{html.escape(_size(squares.grid, level))}</div>'
         )
-    text = "A small square is known to the block. Of a large one only the whole is known, not where inside it."
+    text = "Squares are as small as the data allow. A number holds for its whole square; inside it, nothing is known."
     return f'<p class="note">{text}</p><div class="sizes">{"".join(drawn)}</div>'
 
 
