@@ -177,8 +177,7 @@ def built_in_land(grid: Grid) -> Backdrop | None:
     >>> len(built_in_land(Grid.over(lon=(-180, 180), lat=(-60, 80), size=64)).shapes) > 100
     True
     """
-    height, width = grid.cell_size
-    if not grid.projection.is_geographic or max(height * grid.rows, width * grid.cols) < COARSE_KM * 1000:
+    if not grid.projection.is_geographic or needs_backdrop(grid):
         return None
     packed = resources.files("heathaze.maps").joinpath("vendor/land-50m.json.gz").read_bytes()
     world = json.loads(gzip.decompress(packed))
@@ -196,6 +195,12 @@ def built_in_land(grid: Grid) -> Backdrop | None:
             parts = _clipped([_placed(ring + turn, grid) for ring in rings], closed=True)
             shapes += [Shape("land", True, parts)] if parts else []
     return Backdrop(tuple(shapes), (), height_over_width(grid)).simplified(FINEST)
+
+
+def needs_backdrop(grid: Grid) -> bool:
+    """Return whether a map lies on the globe and is too small for the built-in land."""
+    height, width = grid.cell_size
+    return grid.projection.is_geographic and max(height * grid.rows, width * grid.cols) < COARSE_KM * 1000
 
 
 def _unwound(ring: Floats) -> Floats:

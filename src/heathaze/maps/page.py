@@ -227,7 +227,7 @@ def _inside(x: Floats, y: Floats, rings: Sequence[Floats]) -> Integers:
         cut = (b <= at_y) != (d <= at_y)
         reach = a + (at_y - b) / np.where(b == d, 1.0, d - b) * (c - a)
         crossings += (cut & (at_x < reach)).sum(axis=1)
-    return candidates[crossings % 2 == 1]
+    return np.asarray(candidates[crossings % 2 == 1])
 
 
 def _densest(squares: Squares, place: tuple[list[str], Integers]) -> str:
