@@ -10,7 +10,7 @@ UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint cons
 
 .PHONY: help demo check test browser docs slow mutants bench papers release-check clean
 help:
-	@echo "make demo    publish a synthetic city and draw it (demo/city.png, demo/city.html)"
+	@echo "make demo    publish a synthetic city and draw it (demo/city.html, demo/city.png, both also dark)"
 	@echo "make check   style, types, layers and the tests of changed folders, in 90 seconds"
 	@echo "make test    every check: style, types, layers, tests with coverage, papers (quick), the wheel"
 	@echo "make docs    build the documentation as a site (site/index.html)"

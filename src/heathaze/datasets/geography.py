@@ -93,14 +93,17 @@ def _feature(kind: str, places: npt.ArrayLike, role: str, name: str = "") -> dic
     return {"type": "Feature", "properties": properties, "geometry": {"type": kind, "coordinates": coordinates}}
 
 
+def _coast(x: Floats) -> Floats:
+    """Compute how far north the coast lies: a sum of waves, with a bay at the mouth of the river."""
+    waves = ((0.018, 1.1, 0.1), (0.012, 3.3, 0.4), (0.006, 9.1, 0.2), (0.0035, 23.0, 0.7), (0.0015, 57.0, 0.3))
+    coast = sum(size * np.sin(2 * np.pi * (often * x + shift)) for size, often, shift in waves)
+    return np.asarray(0.078 + coast + 0.04 * np.exp(-(((x - 0.47) / 0.04) ** 2)))
+
+
 def _land() -> Floats:
-    """Make the land, which reaches beyond the map in the north, west and east; its coast is a sum of waves."""
+    """Make the land, which reaches beyond the map in the north, west and east."""
     x = np.linspace(-0.06, 1.06, 500)
-    waves = ((0.026, 1.1, 0.1), (0.014, 3.3, 0.4), (0.007, 9.1, 0.2), (0.0035, 23.0, 0.7), (0.0015, 57.0, 0.3))
-    coast = 0.092 + sum(size * np.sin(2 * np.pi * (often * x + shift)) for size, often, shift in waves)
-    # A bay at the mouth of the river.
-    coast += 0.05 * np.exp(-(((x - 0.47) / 0.04) ** 2))
-    return np.vstack([np.column_stack([x, coast]), [(1.06, 1.06), (-0.06, 1.06)]])
+    return np.vstack([np.column_stack([x, _coast(x)]), [(1.06, 1.06), (-0.06, 1.06)]])
 
 
 def _river() -> Floats:
@@ -113,7 +116,9 @@ def _river() -> Floats:
     # The box is about as wide as it is high, in metres.
     across = np.column_stack([-along[:, 1], along[:, 0]]) / np.hypot(*along.T)[:, None]
     half = (0.004 + 0.010 * at**3)[:, None]
-    return np.vstack([middle + half * across, (middle - half * across)[::-1]])
+    outline = np.vstack([middle + half * across, (middle - half * across)[::-1]])
+    # The river ends at the coast.
+    return np.column_stack([outline[:, 0], np.maximum(outline[:, 1], _coast(outline[:, 0]))])
 
 
 def _ellipse(middle: tuple[float, ...], radii: tuple[float, float], corners: int = 60) -> Floats:
