@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -44,16 +44,19 @@ def demo(
         release = publish(mechanism, counts)
         begin("Drawing")
         outlines = write_geojson(city_geography(), folder / "outlines.geojson")
-        look = {"title": "Where people are, in a city that is made up", "source": "synthetic people and outlines"}
-        backdrop = read_backdrop([outlines], grid)
+        look: dict[str, Any] = {
+            "title": "Where people are, in a city that is made up",
+            "source": "synthetic people and outlines",
+            "backdrop": read_backdrop([outlines], grid),
+        }
         written = [
             write_parquet(table, folder / "visits.parquet"),
             outlines,
             release.save(folder / "city.npz"),
-            release.save(folder / "city.png", **look, backdrop=backdrop),
-            release.save(folder / "city-dark.png", **look, backdrop=backdrop, theme="dark"),
-            release.save(folder / "city.html", **look, backdrop=backdrop),
-            release.save(folder / "city-dark.html", **look, backdrop=backdrop, theme="dark"),
+            release.save(folder / "city.png", **look),
+            release.save(folder / "city-dark.png", **look, theme="dark"),
+            release.save(folder / "city.html", **look),
+            release.save(folder / "city-dark.html", **look, theme="dark"),
         ]
     if json:
         say_json(release.to_dict() | {"written": [str(path) for path in written]})
