@@ -253,7 +253,7 @@ def coast(corners: int) -> Backdrop:
 def test_pages_stay_below_a_megabyte(size: int) -> None:
     squares = mosaic(GRID.resized((size, size)), 8000)
     assert 7900 < len(squares.codes) <= 8000
-    backdrop = coast(200_000)
+    backdrop = coast(90_000)
     page = page_of(squares, backdrop=backdrop)
     assert len(page.encode()) <= 1_000_000
     shown = json.dumps({name: data_of(page)[name] for name in ("shapes", "labels")}, separators=(",", ":"))
