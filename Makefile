@@ -8,9 +8,9 @@ COV    ?= --cov --cov-report=term
 CODE   := src tests papers benchmarks examples mutants docs
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt
 
-.PHONY: help demo check test docs slow mutants bench papers release-check clean
+.PHONY: help demo check test browser docs slow mutants bench papers release-check clean
 help:
-	@echo "make demo    publish a synthetic city and draw it (demo/city.png, demo/city.html)"
+	@echo "make demo    publish a synthetic city and draw it (demo/city.html, demo/city.png, both also dark)"
 	@echo "make check   style, types, layers and the tests of changed folders, in 90 seconds"
 	@echo "make test    every check: style, types, layers, tests with coverage, papers (quick), the wheel"
 	@echo "make docs    build the documentation as a site (site/index.html)"
@@ -38,17 +38,23 @@ $(DEV): $(READY)
 	$(UV) --editable '.[dev]'
 	@touch $@ $(DOCS)
 
+# The tests open pages in Chromium. Debian's package is installed if there is none and we may; otherwise they are skipped.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	  || { [ "`id -u`" = 0 ] && { apt-get update && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; } >/dev/null 2>&1; } \
+	  || echo "There is no Chromium, so no page is opened in a browser; all other checks run (Debian: apt-get install chromium)."
+
 demo: $(READY)
 	$(BIN)/heathaze demo --out demo
 
-test: $(DEV)
+test: $(DEV) browser
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	COVERAGE_CORE=`$(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")'` $(BIN)/pytest -n 2 --dist loadgroup -m "not slow" $(COV)
 
-check: $(DEV)
+check: $(DEV) browser
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy

@@ -7,6 +7,7 @@ from benchmarks import (
     local_model,
     marketplace,
     noise,
+    page,
     resolution,
     secure_sum,
     sensors,
@@ -17,7 +18,7 @@ from benchmarks import (
 )
 
 EVERY = (
-    startup, noise, tree_fit, emd, resolution, local_model, secure_sum, survey, basis_pursuit, sensors,
+    startup, page, noise, tree_fit, emd, resolution, local_model, secure_sum, survey, basis_pursuit, sensors,
     marketplace, ingest,
     whole_job,
 )  # fmt: skip

@@ -60,6 +60,22 @@ BUGS = (
         "tests/maps/test_page.py::test_hostile_texts_stay_texts",
     ),
     Bug(
+        "any-script-allowed",
+        "A page's policy allows its own scripts alone.",
+        PAGE,
+        "script-src {_hash(leaflet)} {_hash(script)};",
+        "script-src 'unsafe-inline';",
+        "tests/maps/test_page.py::test_the_policy_allows_exactly_what_is_in_the_page",
+    ),
+    Bug(
+        "unescaped-district",
+        "The name of a district is shown as text and cannot be a script.",
+        PAGE,
+        'html.escape(f"{name}, {where}" if name else where)',
+        '(f"{name}, {where}" if name else where)',
+        "tests/maps/test_page.py::test_hostile_texts_stay_texts",
+    ),
+    Bug(
         "release-tells-the-hour",
         "A release states the day on which it was made, and no finer time.",
         "src/heathaze/privacy/provenance.py",

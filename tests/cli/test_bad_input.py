@@ -49,6 +49,8 @@ BAD_OPTIONS = [
     ({"--out": ("map",)}, "map"),
     ({"--out": ("nowhere/map.html",)}, "nowhere"),
     ({"--ledger": ("absent.ledger",)}, "absent.ledger"),
+    ({"--backdrop": ("absent.geojson",)}, "absent.geojson is no file"),
+    ({"--backdrop": ("districts.kml",)}, "'.kml'"),
 ]
 
 

@@ -60,6 +60,31 @@ def test_a_titled_picture_and_a_labelled_charge(heathaze: Heathaze, visits: Path
     assert "spring map" in heathaze("ledger", "show", "budget").out
 
 
+def test_a_backdrop_is_drawn_and_a_bad_one_costs_nothing(heathaze: Heathaze, visits: Path) -> None:
+    ring = [[-74.0, 40.7], [-73.9, 40.7], [-73.9, 40.8], [-74.0, 40.7]]
+    district = {
+        "type": "Feature",
+        "properties": {"name": "Triangle"},
+        "geometry": {"type": "Polygon", "coordinates": [ring]},
+    }
+    Path("district.geojson").write_text(json.dumps(district), encoding="utf-8")
+    heathaze("ledger", "open", "a.ledger", "--total", 2)
+    words = ("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", 1, "--ledger", "a.ledger", "--size", 64)
+    said = heathaze(*words, "--out", "a.html", "--out", "a.png", "--backdrop", "district.geojson")
+    assert said.code == 0, said.err
+    assert "Triangle" in Path("a.html").read_text(encoding="utf-8")
+    assert "--backdrop" not in said.err
+    assert hz.Ledger.open("a.ledger").spent == 1
+    ring[1][0] = None  # type: ignore[call-overload]
+    Path("district.geojson").write_text(json.dumps(district), encoding="utf-8")
+    said = heathaze(*words, "--out", "b.html", "--backdrop", "district.geojson")
+    assert said.code != 0
+    assert "Feature 1 of the backdrop district.geojson has a broken geometry" in said.err
+    assert hz.Ledger.open("a.ledger").spent == 1
+    # A page of a city without a backdrop says what to bring.
+    assert "bring outlines of districts" in heathaze(*words, "--out", "b.html").err
+
+
 def test_json_is_one_object_and_nothing_else(heathaze: Heathaze, visits: Path) -> None:
     words = ("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", "0.5", "--out", "a.npz", "--json")
     said = heathaze(*words)
@@ -182,7 +207,14 @@ def test_demo(heathaze: Heathaze) -> None:
     said = heathaze("demo", "--out", "there", "--people", 500, "--visits", 5000)
     assert said.code == 0, said.err
     assert "ε = 1" in said.out
-    assert {path.name for path in Path("there").iterdir()} == {"visits.parquet", "city.png", "city.html", "city.npz"}
+    pictures = {"city.png", "city-dark.png", "city.html", "city-dark.html"}
+    assert {path.name for path in Path("there").iterdir()} == {
+        "visits.parquet",
+        "outlines.geojson",
+        "city.npz",
+        *pictures,
+    }
+    assert "Grey Sound" in Path("there/city.html").read_text(encoding="utf-8")
 
 
 def test_help_names_every_command(heathaze: Heathaze) -> None:

@@ -13,6 +13,7 @@ from PIL import Image
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
+from heathaze.maps.backdrop import COLOURS
 from heathaze.maps.figure import new_figure, save_figure
 from heathaze.maps.mosaic import (
     PAPER,
@@ -26,6 +27,7 @@ from heathaze.maps.mosaic import (
     draw_squares,
 )
 from heathaze.maps.squares import HATCHING, UNKNOWN, WHITE, Squares, ramp
+from tests.maps.mosaics import island
 
 WORDS = Words("Density of people", "About 900 people.", "A plain sentence.", "The exact guarantee.", "Published today.")
 GRID = Grid.over(lon=(9.9, 10.1), lat=(53.5, 53.62), size=64)
@@ -125,11 +127,16 @@ def test_the_glowing_map_is_dark_and_bright_where_people_are(tmp_path: Path) -> 
     assert picture.max() > 220
 
 
-def test_a_backdrop_is_drawn_onto_the_panel() -> None:
-    seen: list[tuple[float, float]] = []
-    look = Look(backdrop=lambda axes: seen.append(axes.get_xlim()))
-    draw_squares(_squares(), WORDS, look, io.BytesIO())
-    assert seen == [(0.0, 1.0)]
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_backdrop_is_drawn_onto_the_panel(theme: str) -> None:
+    sizes = []
+    for backdrop in (None, island(GRID)):
+        picture = io.BytesIO()
+        draw_squares(_squares(), WORDS, Look(backdrop=backdrop, theme=theme), picture)
+        water = tuple(bytes.fromhex(COLOURS[theme]["water"][1:]))
+        sizes.append((np.asarray(Image.open(picture).convert("RGB")) == water).all(axis=2).mean())
+    assert sizes[0] < 0.001
+    assert sizes[1] > 0.01
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,34 @@
-"""The page: self-contained, safe against what it is told, and true to its numbers."""
+"""The page as text: self-contained, safe against what it is told, true to its numbers, and small."""
 
 from __future__ import annotations
 
 import base64
+import dataclasses
+import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import shapely
 
-from heathaze.domain.density import Density
+import heathaze.maps.page as module
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput
-from heathaze.inference.interval import interval
-from heathaze.maps.page import pack, pack_steps, render_page
-from heathaze.maps.shade import sigmas
+from heathaze.domain.quadtree import deinterleave
+from heathaze.maps.backdrop import Backdrop, Label, Shape
+from heathaze.maps.page import render_page
+from heathaze.maps.squares import WHITE, Squares
+from tests.maps.mosaics import island, mosaic
 
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)> & \" ' {{data}} {{facts}} \u2028 <!--"
+GRID = Grid.over(lon=(9.90, 10.10), lat=(53.50, 53.62), size=64)
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)> & \" ' {{data}} {{facts}} \u2028 <!-- -->"
 
 
 class _Reader(HTMLParser):
-    """Elements, attributes, and the text of each script and heading."""
+    """Elements, attributes, and the text of each element."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -49,137 +52,175 @@ class _Reader(HTMLParser):
         self.open = None if tag else self.open
 
 
-def _page(density: Density, **changes: Any) -> str:
+def page_of(squares: Squares, **changes: Any) -> str:
+    """Render a page with short texts."""
     told: dict[str, Any] = {
         "title": "A city",
-        "total": 1000.0,
-        "total_unit": "people",
+        "promise": "Nobody can be recognised.",
         "guarantee": "A promise.",
         "facts": {"Mechanism": "Pyramid"},
     }
-    return render_page(density, **{**told, **changes})
+    return render_page(squares, **{**told, **changes})
 
 
-def _data(page: str) -> dict[str, Any]:
-    data, _ = _Reader(page).texts["script"]
-    parsed: dict[str, Any] = json.loads(data)
+def data_of(page: str) -> dict[str, Any]:
+    """Read the page's data back."""
+    parsed: dict[str, Any] = json.loads(_Reader(page).texts["script"][0])
     return parsed
 
 
-def _unpack(encoding: str, packed: bytes, count: int) -> npt.NDArray[np.float32]:
-    """The format as its docstring tells it, written a second time."""
-    if encoding == "plain":
-        return np.frombuffer(packed, "<f4")
-    values: list[npt.NDArray[np.float32]] = []
-    at = 0
-    while at < len(packed):
-        length, shift = 0, 0
-        while packed[at] & 128:
-            length |= (packed[at] & 127) << shift
-            shift, at = shift + 7, at + 1
-        length |= packed[at] << shift
-        values.append(np.full(length, np.frombuffer(packed[at + 1 : at + 5], "<f4")[0]))
-        at += 5
-    return np.concatenate(values) if count else np.empty(0, np.float32)
+def test_the_page_holds_the_squares() -> None:
+    squares = mosaic(GRID, 300)
+    data = data_of(page_of(squares))
+    held = data["squares"]
+    rows, cols = deinterleave(squares.codes)
+    for name, values in (("level", squares.levels), ("row", rows), ("col", cols), ("kind", squares.kinds)):
+        assert held[name] == values.tolist()
+    for name in ("people", "low", "high", "density"):
+        np.testing.assert_allclose(held[name], getattr(squares, name), rtol=5e-4)
+    assert data["grid"] == GRID.to_dict()
+    assert (data["unit"], data["counted"], data["howSure"]) == ("people per km²", "people", "9 times in 10")
 
 
-def _density(shape: tuple[int, int] = (24, 32), filled: float = 0.2) -> Density:
-    rng = np.random.default_rng(5)
-    return Density.from_mass(
-        Grid.over(lon=(5, 6), lat=(50, 51), shape=shape), rng.random(shape) * (rng.random(shape) < filled)
+# ── safety ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_policy_allows_exactly_what_is_in_the_page() -> None:
+    reader = _Reader(page_of(mosaic(GRID), backdrop=island(GRID)))
+    data, *scripts = reader.texts["script"]
+    (style,) = reader.texts["style"]
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (*scripts, style)]
+    policy = next(text for name, text in reader.attributes if name == "content" and text and "default-src" in text)
+    assert policy == (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}' 'sha256-{hashes[1]}'; style-src 'sha256-{hashes[2]}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
-
-
-@pytest.mark.parametrize("filled", [0.01, 0.5, 1.0])
-def test_the_page_holds_the_values(filled: float) -> None:
-    density = _density((240, 320), filled)
-    data = _data(_page(density))
-    values = _unpack(data["encoding"], base64.b64decode(data["values"]), density.grid.cells)
-    np.testing.assert_allclose(values.reshape(density.grid.shape), density.values, rtol=1e-7, atol=0)
-    assert data["grid"] == density.grid.to_dict()
-    assert (data["total"], data["unit"]) == (1000.0, "people")
-
-
-@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=600))
-def test_packing_is_exact_and_never_longer_than_plain(values: list[float]) -> None:
-    flat = np.repeat(values, 1 + np.arange(len(values)) % 3)
-    encoding, packed = pack(flat)
-    assert np.array_equal(_unpack(encoding, packed, len(flat)), flat.astype(np.float32))
-    assert len(packed) <= 4 * len(flat)
-
-
-def test_long_runs() -> None:
-    values = np.zeros((1000, 1000))
-    values[999, 999] = 1
-    encoding, packed = pack(values)
-    assert (encoding, len(packed)) == ("runs", 12)
-    assert np.array_equal(_unpack(encoding, packed, values.size), values.ravel())
-
-
-def test_mostly_empty_maps_make_small_pages() -> None:
-    assert len(_page(_density((1024, 1024), 0.001))) < 80_000
+    # The policy forbids these, so a page that had them would not work.
+    assert not [name for name, _ in reader.attributes if name == "style" or name.startswith("on")]
+    assert not re.search(r"\beval\(|new Function", "".join(scripts))
+    assert json.loads(data)
 
 
 def test_nothing_comes_from_elsewhere() -> None:
-    page = _page(_density())
-    assert re.findall(r"https?:|//[a-z]|url\(|@import|@font-face|import\(", page.replace("// ", "")) == []
-    reader = _Reader(page)
+    reader = _Reader(page_of(mosaic(GRID), backdrop=island(GRID)))
     assert [value for name, value in reader.attributes if name in ("src", "href", "srcset", "action")] == ["data:,"]
-    assert not {"iframe", "img", "object", "embed", "base"} & set(reader.tags)
-    assert "default-src 'none'" in page
-
-
-@pytest.mark.parametrize("place", ["title", "guarantee", "total_unit", "name", "value"])
-def test_hostile_texts_stay_texts(place: str) -> None:
-    changes: dict[str, Any] = {"facts": {HOSTILE: "x"} if place == "name" else {"x": HOSTILE}}
-    if place not in ("name", "value"):
-        changes = {place: HOSTILE}
-    page = _page(_density(), **changes)
-    plain, told = _Reader(_page(_density(), facts={"x": "x"})), _Reader(page)
-    assert told.tags == plain.tags
-    assert len(told.texts["script"]) == 2
-    assert "onerror" not in dict(told.attributes)
-    if place == "title":
-        assert told.texts["h1"] == [HOSTILE]
-        assert told.texts["title"] == [HOSTILE]
-    elif place == "total_unit":
-        assert _data(page)["unit"] == HOSTILE
-    elif place == "value":
-        assert told.texts["dd"] == [HOSTILE]
+    assert not {"iframe", "img", "object", "embed", "base", "form"} & set(reader.tags)
+    assert not re.search(r"url\(|@import|@font-face", reader.texts["style"][0])
+    assert "sourceMappingURL" not in reader.texts["script"][1]
+    assert not re.search(r"https?:|import\(|fetch\(|XMLHttpRequest", reader.texts["script"][2])
 
 
 @pytest.mark.parametrize(
-    ("grid", "ratio"),
-    [
-        (Grid.over(lon=(0, 1), lat=(59.5, 60.5), size=8), 2.0),
-        (Grid.plane(x=(0, 320), y=(0, 240), shape=(24, 32)), 0.75),
-        (Grid.over(lon=(-180, 180), lat=(-85.051128, 85.051128), shape=(2, 9), projection="web-mercator"), 1.0),
-        (Grid.over(lon=(0, 1), lat=(0, 1), size=1), 1.0),
-    ],
-    ids=["equirectangular", "plane", "web-mercator", "one-cell"],
+    "place", ["title", "subtitle", "promise", "guarantee", "source", "name", "value", "unit", "label", "district"]
 )
-def test_every_kind_of_grid(grid: Grid, ratio: float) -> None:
-    data = _data(_page(Density.uniform(grid), total=None))
-    assert data["heightOverWidth"] == pytest.approx(ratio, rel=1e-3)
-    assert data["grid"]["projection"] == grid.projection.value
-    assert data["total"] is None
-    assert data["smoothing"] == [0.0]
+def test_hostile_texts_stay_texts(place: str) -> None:
+    def told(text: str) -> _Reader:
+        squares, changes = mosaic(GRID), {}
+        backdrop = island(GRID)
+        if place == "unit":
+            squares = dataclasses.replace(squares, unit=text)
+        elif place in ("name", "value"):
+            changes["facts"] = {text: "x"} if place == "name" else {"x": text}
+        elif place == "label":
+            backdrop = dataclasses.replace(backdrop, labels=(Label(text, 0.5, 0.5),))
+        elif place == "district":
+            everything = Shape("border", True, (np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]),), text)
+            backdrop = dataclasses.replace(backdrop, shapes=(everything,))
+        else:
+            changes[place] = text
+        return _Reader(page_of(squares, backdrop=backdrop, **changes))
+
+    plain, hostile = told("x"), told(HOSTILE)
+    assert hostile.tags == plain.tags
+    assert len(hostile.texts["script"]) == 3
+    assert "onerror" not in dict(hostile.attributes)
+    found = [text for texts in hostile.texts.values() for text in texts] + [value for _, value in hostile.attributes]
+    assert any(HOSTILE in (text or "") for text in found) or place in ("label", "district")
+    if place in ("label", "district"):
+        data = json.loads(hostile.texts["script"][0])
+        assert HOSTILE in (data["places"] if place == "district" else data["labels"][0])
 
 
-def test_two_palettes_three_scales_and_smoothing() -> None:
-    page = _page(_density((64, 128)))
-    data = _data(page)
-    assert {name: len(base64.b64decode(table)) for name, table in data["palettes"].items()} == {
-        "inferno": 768,
-        "cividis": 768,
-    }
-    assert data["smoothing"] == [0.0, 1.0, 2.5]
-    inputs = [value for name, value in _Reader(page).attributes if name == "value"]
-    assert {"linear", "sqrt", "log"} <= set(inputs)
+def test_the_licence_of_leaflet_travels_with_it() -> None:
+    licence = Path(module.__file__).with_name("vendor") / "LICENSE-leaflet.txt"
+    comment = re.findall(r"<!--(.*?)-->", page_of(mosaic(GRID)), re.DOTALL)[0]
+    assert licence.read_text(encoding="utf-8").replace('"', "&quot;") in comment
+
+
+# ── what is said ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_legend_shows_every_kind() -> None:
+    squares = mosaic(GRID, 200)
+    page = page_of(squares)
+    legend = re.search(r'<ul class="legend">(.*?)</ul>', page, re.DOTALL)
+    assert legend is not None
+    spoken = re.findall(r"<span>(.*?)</span>", legend[1])
+    assert len(spoken) == 9
+    assert spoken[0].endswith("and more")
+    assert spoken[-2].endswith("nobody, or next to nobody")
+    assert spoken[-1] == "unknown: may be few or many"
+    # No hatching in the legend if nothing is hatched; few classes still use the whole ramp.
+    few = dataclasses.replace(squares, classes=squares.classes[:3], kinds=np.clip(squares.kinds, WHITE, 2))
+    swatches = re.findall(r'<rect class="(\w+)"', re.search(r'<ul class="legend">(.*?)</ul>', page_of(few), re.S)[1])
+    assert swatches == ["k6", "k3", "k0", "paper"]
+
+
+def test_the_densest_places_are_a_table() -> None:
+    squares = mosaic(GRID, 200)
+    page = page_of(squares, backdrop=island(GRID))
+    rows = re.findall(r"<tr><th scope=\"row\">(.*?)</th><td>([\d,.]+)<br>", page)
+    assert len(rows) == 8
+    shown = [float(number.replace(",", "")) for _, number in rows]
+    assert shown == sorted(shown, reverse=True)
+    assert squares.densest is not None
+    assert shown[0] == pytest.approx(squares.density[squares.densest], rel=5e-3)
+    empty = dataclasses.replace(squares, kinds=np.full(len(squares.codes), WHITE))
+    assert "No place is surely above" in page_of(empty)
+
+
+def test_a_map_without_error_bars_says_so() -> None:
+    squares = mosaic(GRID, 200)
+    nothing = np.full(len(squares.codes), np.nan)
+    page = page_of(dataclasses.replace(squares, low=nothing, high=nothing))
+    assert data_of(page)["howSure"] is None
+    assert set(data_of(page)["squares"]["low"]) == {None}
+    assert "People per km²; this map has no error bars." in page
+    assert "times in 10" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_squares_know_their_district() -> None:
+    squares, backdrop = mosaic(GRID, 200), island(GRID)
+    data = data_of(page_of(squares, backdrop=backdrop))
+    named = {shape.name: shapely.Polygon(shape.parts[0]) for shape in backdrop.shapes if shape.name}
+    west, south, east, north = squares.bounds().T
+    x = GRID.across((west + east) / 2) / GRID.cols
+    y = GRID.down((south + north) / 2) / GRID.rows
+    for k, place in enumerate(data["squares"]["place"]):
+        at = shapely.Point(x[k], y[k])
+        inside = {name for name, area in named.items() if area.buffer(1e-9).covers(at)}
+        surely = {name for name, area in named.items() if area.buffer(-1e-9).covers(at)}
+        assert data["places"][place] in (surely or inside | {""})
+    assert len(set(data["squares"]["place"])) == 3
+
+
+@pytest.mark.parametrize(
+    ("grid", "largest", "size"),
+    [
+        (Grid.over(lon=(0, 1), lat=(59.5, 60.5), size=8), 2, "14\u00a0×\u00a028\u00a0km"),
+        (Grid.over(lon=(0, 0.032), lat=(0, 0.032), size=8), 2, "890\u00a0m"),
+        (Grid.plane(x=(0, 320), y=(0, 240), shape=(24, 32)), 1, "160"),
+        (Grid.plane(x=(0, 32), y=(0, 8), shape=(2, 9)), 3, "7.1\u00a0×\u00a08"),
+        (Grid.over(lon=(0, 1), lat=(0, 1), size=1), 0, "110\u00a0km"),
+    ],
+    ids=["equirectangular", "city", "plane", "long", "one-cell"],
+)
+def test_squares_have_their_size_in_words(grid: Grid, largest: int, size: str) -> None:
+    assert data_of(page_of(mosaic(grid, 12)))["sizes"][str(largest)] == size
 
 
 def test_every_control_has_a_name_and_every_reference_a_target() -> None:
-    page = _page(_density())
+    page = page_of(mosaic(GRID))
     reader = _Reader(page)
     ids = [value for name, value in reader.attributes if name == "id"]
     assert len(ids) == len(set(ids))
@@ -193,75 +234,38 @@ def test_every_control_has_a_name_and_every_reference_a_target() -> None:
     assert len(buttons) == 4
     assert all("aria-label=" in button for button in buttons)
     assert '<html lang="en">' in page
+    assert '<html lang="en" data-theme="dark">' in page_of(mosaic(GRID), theme="dark")
+    assert "{{" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
 
 
-# ── how sure ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── size ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _unstep(packed: dict[str, Any]) -> npt.NDArray[np.float64]:
-    steps = np.frombuffer(base64.b64decode(packed["steps"]), np.uint8)
-    return np.where(steps == 255, 0.0, packed["top"] * 2 ** (steps.astype(np.float64) / -16))
+def coast(corners: int) -> Backdrop:
+    """A coast with so many corners that it must be simplified for a page."""
+    rng = np.random.default_rng(2)
+    walk = np.cumsum(rng.normal(0, 1, (corners, 2)), axis=0)
+    walk = (walk - walk.min(axis=0)) / np.ptp(walk, axis=0)
+    return Backdrop((Shape("border", False, (walk,)),), (Label("Coast", 0.5, 0.5),), 1.0)
 
 
-def _deviations(density: Density) -> list[npt.NDArray[np.float64]]:
-    rng = np.random.default_rng(3)
-    return [np.exp(rng.normal(-9, 1, density.grid.shape)) for _ in range(1 + len(sigmas(density.grid)))]
+@pytest.mark.parametrize("size", [256, 1024, 2**17])
+def test_pages_stay_below_a_megabyte(size: int) -> None:
+    squares = mosaic(GRID.resized((size, size)), 8000)
+    assert 7900 < len(squares.codes) <= 8000
+    backdrop = coast(90_000)
+    page = page_of(squares, backdrop=backdrop)
+    assert len(page.encode()) <= 1_000_000
+    shown = json.dumps({name: data_of(page)[name] for name in ("shapes", "labels")}, separators=(",", ":"))
+    assert 200_000 < len(shown) <= 500_000
 
 
-@pytest.mark.parametrize("shape", [(24, 32), (64, 80)], ids=["as it is", "smoothed"])
-def test_the_page_holds_the_deviations_of_each_smoothing(shape: tuple[int, int]) -> None:
-    density = _density(shape)
-    deviations = _deviations(density)
-    data = _data(_page(density, deviations=deviations))
-    assert len(data["sure"]["deviations"]) == len(data["smoothing"])
-    for packed, deviation in zip(data["sure"]["deviations"], deviations, strict=True):
-        np.testing.assert_allclose(_unstep(packed), deviation.ravel(), rtol=0.022)
-
-
-def test_a_page_that_does_not_know_has_no_switch() -> None:
-    density = _density()
-    plain, sure = _page(density), _page(density, deviations=_deviations(density))
-    assert "sure" not in _data(plain)
-    names = [[value for name, value in _Reader(page).attributes if name == "name"] for page in (plain, sure)]
-    assert [{"show", "fade"} & set(found) for found in names] == [set(), {"show", "fade"}]
-    assert [name for name in names[1] if name not in ("show", "fade")] == names[0]
-    assert "{{" not in plain
-    assert len(plain) < len(sure)
-
-
-def test_the_switches_can_be_reached_and_read() -> None:
-    density = _density()
-    page = _page(density, deviations=_deviations(density))
-    assert re.search(r'<label[^>]*><input type="checkbox" name="fade" checked><span>Fade', page)
-    assert re.search(r'<input type="radio" name="show" value="map" checked><span>Map</span></label>', page)
-    assert re.search(r'<input type="radio" name="show" value="sure"><span>How sure</span></label>', page)
-    # The script listens to every name it knows a look for.
-    (looks,) = re.findall(r"const look = \{(.*)\};", page)
-    assert {"show:", "fade:"} <= set(looks.split())
-    assert re.findall(r"https?:|url\(|@import", page) == []
-
-
-def test_the_table_of_intervals_is_that_of_the_library() -> None:
-    density = _density()
-    table = _data(_page(density, deviations=_deviations(density)))["sure"]["interval"]
-    share, deviation = 0.02, 0.013
-    at = (len(table["low"]) - 1) * np.log(deviation / share / table["relative"][0])
-    at /= np.log(table["relative"][1] / table["relative"][0])
-    ends = [share * np.interp(at, np.arange(len(table[name])), table[name]) for name in ("low", "high")]
-    np.testing.assert_allclose(ends, interval(share, deviation, table["confidence"]), rtol=0.02)
-
-
-@given(st.lists(st.floats(1e-12, 1e3) | st.just(0.0), min_size=1, max_size=60))
-def test_steps_are_true_to_two_percent(values: list[float]) -> None:
-    array = np.array(values)
-    back = _unstep(pack_steps(array))
-    kept = array > array.max() * 2**-15.8
-    np.testing.assert_allclose(back[kept], array[kept], rtol=0.022)
-    assert ((back == 0) == (array == 0)).all()
-
-
-def test_deviations_that_do_not_fit_are_refused() -> None:
-    density = _density((64, 80))
-    for wrong in (_deviations(density)[:1], [np.zeros((80, 64))] * 3):
-        with pytest.raises(InvalidInput, match="each of its 3 smoothings"):
-            _page(density, deviations=wrong)
+def test_a_backdrop_is_held_exactly_to_a_step() -> None:
+    backdrop = island(GRID)
+    data = data_of(page_of(mosaic(GRID), backdrop=backdrop))
+    assert data["labels"][0] == ["Lighthouse", 0.3, 0.12]
+    for (kind, closed, parts), shape in zip(data["shapes"], backdrop.shapes, strict=True):
+        assert (kind, closed) == (shape.kind, shape.closed)
+        for part, true in zip(parts, shape.parts, strict=True):
+            back = np.cumsum(np.array(part).reshape(-1, 2), axis=0) / data["steps"]
+            np.testing.assert_allclose(back, true, atol=0.5 / data["steps"])

@@ -14,6 +14,7 @@ import pytest
 import heathaze as hz
 from heathaze.cli.main import run
 from heathaze.datasets import city
+from heathaze.datasets.geography import city_geography, write_geojson
 
 ROOT = Path(__file__).resolve().parents[2]
 CHEAPER = {"plan": ["--cities", "1"], "rehearse": ["--size", "32"]}
@@ -29,6 +30,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with duckdb.connect() as connection:
         connection.register("visits", table)
         connection.sql("select * from visits").write_parquet(str(demo / "visits.parquet"))
+    write_geojson(city_geography(), demo / "outlines.geojson")
     grid = hz.Grid.over(lon=(9.90, 10.10), lat=(53.50, 53.62), size=64)
     hz.publish(hz.central.default(grid, 1), hz.count(table, grid, person="person")).save(demo / "city.npz")
     monkeypatch.chdir(tmp_path)

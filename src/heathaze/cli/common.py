@@ -94,6 +94,14 @@ Source = Annotated[str, Option("--source", help="Where the data come from, for t
 Style = Annotated[str, Option("--style", help="Of pictures: squares, glow (for slides), pair or report (for print).")]
 Theme = Annotated[str | None, Option("--theme", help="Of pictures: light or dark.", show_default="light; glow: dark")]
 Dpi = Annotated[int, Option("--dpi", help="Dots per inch of a .png.")]
+Backdrop = Annotated[
+    list[Path] | None,
+    Option(
+        "--backdrop",
+        metavar="FILE",
+        help="Public outlines and names for pictures and pages: .geojson .gpkg .parquet .shp; repeatable.",
+    ),
+]
 Engine = Annotated[str, Option("--engine", help="duckdb (built in), or spark for data that one machine cannot hold.")]
 
 
@@ -236,6 +244,14 @@ def say_written(paths: Iterable[object]) -> None:
     """Print the names of files that a command has written."""
     for path in paths:
         out.print(f"wrote {path}", style="bold")
+
+
+def advise_backdrop(grid: Grid, written: Iterable[Path]) -> None:
+    """Say which file to bring if a picture or page of a place on the globe has no geography."""
+    from heathaze.maps.backdrop import ADVICE, needs_backdrop
+
+    if needs_backdrop(grid) and any(path.suffix.lower() in (".html", ".png", ".svg", ".pdf") for path in written):
+        err.print(ADVICE, style="dim")
 
 
 @contextlib.contextmanager

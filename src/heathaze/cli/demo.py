@@ -1,9 +1,9 @@
-"""``heathaze demo``: make a synthetic city, publish it, and draw truth and release."""
+"""``heathaze demo``: make a synthetic city with its geography, publish it, and draw the map in light and dark."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Option
 
@@ -19,14 +19,14 @@ def demo(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a synthetic city, publish it, and draw truth and release side by side."""
+    """Make a synthetic city, publish it, and draw the map as pictures and pages."""
     from heathaze.central import default
     from heathaze.datasets import write_parquet
     from heathaze.datasets.city import CITY, city
-    from heathaze.domain.density import Density
+    from heathaze.datasets.geography import city_geography, write_geojson
     from heathaze.domain.grid import Grid
     from heathaze.ingest.count import count
-    from heathaze.maps.figure import draw
+    from heathaze.maps.backdrop import read_backdrop
     from heathaze.publishing import publish
 
     grid = Grid.over(lon=CITY.x, lat=CITY.y, size=256)
@@ -43,18 +43,24 @@ def demo(
         begin(f"Publishing at epsilon {epsilon:g}")
         release = publish(mechanism, counts)
         begin("Drawing")
-        # The people are synthetic, so the truth may be drawn; with real people this picture would not be private.
-        truth = Density.from_mass(grid, counts.dense())
-        panels = [("truth (synthetic people)", truth.smooth(1.5)), (f"release, ε = {epsilon:g}", release.smooth(1.5))]
-        draw(panels, caption=str(release.guarantee), path=folder / "city.png")
+        outlines = write_geojson(city_geography(), folder / "outlines.geojson")
+        look: dict[str, Any] = {
+            "title": "Where people are, in a city that is made up",
+            "source": "synthetic people and outlines",
+            "backdrop": read_backdrop([outlines], grid),
+        }
         written = [
             write_parquet(table, folder / "visits.parquet"),
-            folder / "city.png",
-            release.save(folder / "city.html"),
+            outlines,
             release.save(folder / "city.npz"),
+            release.save(folder / "city.png", **look),
+            release.save(folder / "city-dark.png", **look, theme="dark"),
+            release.save(folder / "city.html", **look),
+            release.save(folder / "city-dark.html", **look, theme="dark"),
         ]
     if json:
         say_json(release.to_dict() | {"written": [str(path) for path in written]})
     elif not quiet:
+        out.print(release.guarantee.plain)
         out.print(str(release.guarantee))
         say_written(written)

@@ -14,6 +14,7 @@ from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local.estimate import estimate as from_reports
 from heathaze.local.mechanism import fingerprint
 from heathaze.local.tally import Tally
+from heathaze.maps.backdrop import read_backdrop
 from heathaze.maps.mosaic import Look
 
 
@@ -47,6 +48,7 @@ def estimate(
     style: common.Style = "squares",
     theme: common.Theme = None,
     dpi: common.Dpi = 150,
+    backdrop: common.Backdrop = None,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -79,6 +81,7 @@ def estimate(
             begin("Estimating the map and its uncertainty")
             release = from_reports(tally)
             begin("Writing")
+            look["backdrop"] = read_backdrop(backdrop, release.grid) if backdrop else None
             written += [release.save(path, **look, dpi=dpi) for path in outputs]
     if json:
         about = release.to_dict() if outputs else {}

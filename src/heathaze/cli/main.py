@@ -36,7 +36,7 @@ COMMANDS = {
     "mechanisms": (
         "List the mechanisms, or print the page of one: its promise, proof, cost and departures from the paper."
     ),
-    "demo": "Make a synthetic city, publish it, and draw truth and release side by side.",
+    "demo": "Make a synthetic city, publish it, and draw the map as pictures and pages.",
 }
 """Each command with the first paragraph of its help, in the order of the list. A test compares it with the command's
 own help."""

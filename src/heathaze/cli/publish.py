@@ -16,6 +16,7 @@ from heathaze.cli.common import Json, Quiet, check_new, complain, err, out, say_
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import DEFAULT, build
 from heathaze.errors import CannotWrite
+from heathaze.maps.backdrop import read_backdrop
 from heathaze.maps.mosaic import Look
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.ledger import Ledger
@@ -105,6 +106,7 @@ def publish(
     style: common.Style = "squares",
     theme: common.Theme = None,
     dpi: common.Dpi = 150,
+    backdrop: common.Backdrop = None,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -129,6 +131,7 @@ def publish(
         "style": style,
         "theme": theme,
         "dpi": dpi,
+        "backdrop": read_backdrop(backdrop, grid) if backdrop else None,
     }
     Look(**look)
     for path in output:
@@ -158,6 +161,8 @@ def publish(
             begin("Trying it on synthetic cities, to say what to expect")
         expected = _expected(release) if with_plan else None
     _tell(release, written, budget, expected, json=json, quiet=quiet)
+    if not (backdrop or json or quiet):
+        common.advise_backdrop(grid, written)
 
 
 @contextlib.contextmanager

@@ -18,10 +18,14 @@ from heathaze.types import Floats, Integers
 CITY = Box.over(lon=(9.90, 10.10), lat=(53.50, 53.62))
 """The box of the synthetic city."""
 
-_CENTRES = np.array([(0.50, 0.52), (0.27, 0.70), (0.74, 0.66), (0.66, 0.28), (0.30, 0.30), (0.86, 0.44)])
+CENTRES = np.array([(0.50, 0.52), (0.27, 0.70), (0.74, 0.66), (0.66, 0.28), (0.30, 0.30), (0.86, 0.44)])
+"""Where the centres of the city lie, in fractions of the box from its south-west corner."""
+
 _DRAW = np.array([0.34, 0.16, 0.16, 0.14, 0.12, 0.08])
 _SPREAD = np.array([0.030, 0.022, 0.018, 0.020, 0.016, 0.012])
-_STREETS = np.array([(0, 1), (0, 2), (0, 3), (0, 4), (2, 5), (3, 5), (1, 4), (1, 2), (3, 4)])
+STREETS = np.array([(0, 1), (0, 2), (0, 3), (0, 4), (2, 5), (3, 5), (1, 4), (1, 2), (3, 4)])
+"""The two centres that each street connects."""
+
 
 _BACKGROUND = 0.05
 """The share of the mass that is spread evenly over the map."""
@@ -55,10 +59,10 @@ def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str
         raise InvalidInput(f"There are {people} people and {visits} visits; give at least 10 people and 5 visits each.")
     rng = np.random.default_rng(seed)
     person = _who_visits(rng, people, visits)
-    centre = rng.choice(len(_CENTRES), size=people, p=_DRAW)
+    centre = rng.choice(len(CENTRES), size=people, p=_DRAW)
     home = np.where(
         rng.random((people, 1)) < 0.7,
-        _CENTRES[rng.choice(len(_CENTRES), size=people, p=_DRAW)] + rng.normal(0, 0.07, (people, 2)),
+        CENTRES[rng.choice(len(CENTRES), size=people, p=_DRAW)] + rng.normal(0, 0.07, (people, 2)),
         rng.random((people, 2)),
     )
     kind = rng.random(visits)
@@ -66,7 +70,7 @@ def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str
     place = rng.random((visits, 2))
     place[at_home] = home[person[at_home]] + rng.normal(0, 0.002, (at_home.sum(), 2))
     there = centre[person[at_centre]]
-    place[at_centre] = _CENTRES[there] + rng.normal(0, 1, (len(there), 2)) * _SPREAD[there, None]
+    place[at_centre] = CENTRES[there] + rng.normal(0, 1, (len(there), 2)) * _SPREAD[there, None]
     place[on_street] = _along_streets(rng, int(on_street.sum()))
     busy = person < 5
     place[busy] = home[person[busy]]
@@ -89,10 +93,10 @@ def _who_visits(rng: np.random.Generator, people: int, visits: int) -> Integers:
 
 
 def _along_streets(rng: np.random.Generator, count: int) -> Floats:
-    street = _STREETS[rng.integers(0, len(_STREETS), count)]
+    street = STREETS[rng.integers(0, len(STREETS), count)]
     along = rng.random((count, 1))
     points: Floats = (
-        _CENTRES[street[:, 0]] * (1 - along) + _CENTRES[street[:, 1]] * along + rng.normal(0, 0.0025, (count, 2))
+        CENTRES[street[:, 0]] * (1 - along) + CENTRES[street[:, 1]] * along + rng.normal(0, 0.0025, (count, 2))
     )
     return points
 

@@ -110,7 +110,7 @@ class Density:
         """
         if isinstance(region, Region):
             return float((self.values * coverage(region)).sum())
-        return float(self._spread_over(*_window(self.grid, region)).item())
+        return float(self.mass_between(*_window(self.grid, region)).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Return the density within a window, on another number of cells, normalised to sum 1.
@@ -127,7 +127,7 @@ class Density:
         if window is None and shape in (None, self.grid.shape):
             return self
         target, down, across = _target(self.grid, window, shape)
-        return Density.from_mass(target, np.maximum(self._spread_over(down, across), 0))
+        return Density.from_mass(target, np.maximum(self.mass_between(down, across), 0))
 
     def resample(self, shape: tuple[int, int]) -> Density:
         """Return the same density on a grid with another number of cells.
@@ -189,7 +189,13 @@ class Density:
         row, col = np.divmod(cell, self.grid.cols)
         return self.grid.x_at(col + uniforms[:, 2]), self.grid.y_at(row + uniforms[:, 1])
 
-    def _spread_over(self, down: Floats, across: Floats) -> Floats:
+    def mass_between(self, down: Floats, across: Floats) -> Floats:
+        """Return the mass of each rectangle between neighbouring borders.
+
+        Args:
+            down: Borders between rows of rectangles, as rising positions in cells.
+            across: Borders between columns of rectangles.
+        """
         rows, cols = (
             _overlap(np.arange(length), np.arange(1, length + 1), borders)
             for length, borders in zip(self.grid.shape, (down, across), strict=True)
@@ -258,12 +264,12 @@ class TreeDensity:
         if isinstance(region, Region):
             parts = [(self.levels == level, level) for level in np.unique(self.levels)]
             return float(sum(region.parts(int(level), self.codes[at]) @ self.mass[at] for at, level in parts))
-        return float(self._spread_over(*_window(self.grid, region)).item())
+        return float(self.mass_between(*_window(self.grid, region)).item())
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Return the density within a window, as :meth:`Density.render` does."""
         target, down, across = _target(self.grid, window, shape)
-        return Density.from_mass(target, self._spread_over(down, across))
+        return Density.from_mass(target, self.mass_between(down, across))
 
     def squares(self) -> tuple[Floats, Floats, Floats]:
         """Return the centres of the squares, as positions down and across in cells, and their masses."""
@@ -279,7 +285,8 @@ class TreeDensity:
         across = left[k] + uniforms[:, 2] * (right - left)[k]
         return self.grid.x_at(across), self.grid.y_at(down)
 
-    def _spread_over(self, down: Floats, across: Floats) -> Floats:
+    def mass_between(self, down: Floats, across: Floats) -> Floats:
+        """Return the mass of each rectangle between neighbouring borders, as :meth:`Density.mass_between` does."""
         return _spread_squares(self.grid, self.levels, self.codes, self.mass, down, across)
 
 

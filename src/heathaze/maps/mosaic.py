@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -20,6 +20,7 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import node_extent
 from heathaze.errors import InvalidInput
+from heathaze.maps.backdrop import Backdrop, draw_backdrop
 from heathaze.maps.figure import DOTS_PER_INCH, new_figure, save_figure
 from heathaze.maps.shade import Shade, degrees, height_over_width
 from heathaze.maps.squares import HATCHING, UNKNOWN, WHITE, Squares, how_sure, number, ramp, side_lengths
@@ -63,7 +64,7 @@ class Look:
             beside its uncertainty. ``"report"``: the squares with a table of the densest places, for print.
         theme: ``"light"`` or ``"dark"``; if None, dark for glow and light for the others.
         dpi: Dots per inch of a PNG.
-        backdrop: A function that draws public geography onto the panel of the map.
+        backdrop: Public geography that is drawn below and above the map.
 
     Raises:
         InvalidInput: There is no such style or theme, or they do not go together.
@@ -78,7 +79,7 @@ class Look:
     style: str = "squares"
     theme: str | None = None
     dpi: int = DOTS_PER_INCH
-    backdrop: Callable[[Axes], None] | None = field(default=None, compare=False)
+    backdrop: Backdrop | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.style not in STYLES:
@@ -151,7 +152,7 @@ def draw_glow(
     shade = Shade.of(density.values * per_cell, "sqrt")
     sheet.axes.imshow(shade.colours(density.values * per_cell), extent=(0, 1, 0, 1), aspect="auto", zorder=0)
     if look.backdrop is not None:
-        look.backdrop(sheet.axes)
+        draw_backdrop(sheet.axes, look.backdrop, look.paper)
     left, top = sheet.column
     sheet.text(left, top, unit[:1].upper() + unit[1:], size=11, weight="bold")
     bar = sheet.panel(left, top + 0.3, 0.22, 2.5)
@@ -284,7 +285,7 @@ def _draw_mosaic(axes: Axes, squares: Squares, look: Look, width: float, height:
     here &= wide
     _hatch(axes, x0[here], x1[here], y0[here], y1[here], width, height, lines)
     if look.backdrop is not None:
-        look.backdrop(axes)
+        draw_backdrop(axes, look.backdrop, theme)
     if (k := squares.densest) is not None:
         _label_densest(axes, float(x0[k] + x1[k]) / 2, float(y0[k] + y1[k]) / 2, theme)
 

@@ -1,8 +1,14 @@
-"""A self-contained HTML page with a map to pan and zoom. The page loads nothing from elsewhere and works offline."""
+"""A self-contained HTML page with a map of certain squares to move, zoom and read.
+
+The page is one file, loads nothing from elsewhere and works offline. Its content-security policy allows exactly its own
+two scripts and its style, by their hashes, so that no text in the page can run as a script. The page holds at most as
+many squares as the map and at most 500 kB of backdrop.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import json
 import re
@@ -12,158 +18,307 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.domain.density import Density
+from heathaze.domain.grid import Grid
 from heathaze.domain.projection import EARTH_RADIUS_METRES
-from heathaze.errors import InvalidInput
-from heathaze.inference.interval import interval
-from heathaze.maps.shade import colour_table, height_over_width, sigmas
-from heathaze.maps.uncertainty import FAINTEST, PALETTE
-from heathaze.types import Floats
+from heathaze.domain.quadtree import deinterleave, node_extent
+from heathaze.maps.backdrop import COLOURS, Backdrop
+from heathaze.maps.shade import degrees, height_over_width
+from heathaze.maps.squares import HATCHING, RAMPS, UNKNOWN, WHITE, Squares, how_sure, number, ramp, side_lengths
+from heathaze.types import Floats, Integers
 
-PAGE_PALETTES = ("inferno", "cividis")
-CONFIDENCE = 0.9
-"""The confidence of the interval that the page shows for a cell."""
+LARGEST_BACKDROP = 500_000
+"""The most bytes of a backdrop in a page; a larger one is simplified further."""
 
-_STEPS = 16
+NO_ERROR_BARS = "this map has no error bars"
+"""What a page says of a map without error bars; the low and high ends of its squares are NaN."""
+
+_EDGES = {"light": "#c9ccd1", "dark": "#474b54"}
+"""The edges of squares in the legend."""
+
+_STEPS = 2**16
+"""Positions of a backdrop are whole numbers from 0 to this."""
+
+_PLACES = 8
+"""The number of squares in the table of the densest places."""
 
 
 def render_page(
-    density: Density,
+    squares: Squares,
     *,
     title: str,
-    total: float | None,
-    total_unit: str,
+    promise: str,
     guarantee: str,
     facts: Mapping[str, str],
-    deviations: Sequence[Floats] | None = None,
+    subtitle: str = "",
+    source: str = "",
+    backdrop: Backdrop | None = None,
+    theme: str | None = None,
 ) -> str:
     """Make the HTML page of a map.
 
     Args:
-        density: The map, with at most 1024 cells along a side to keep the page small.
+        squares: The map. If the map has no error bars, the low and high ends are NaN.
         title: Heading of the page.
-        total: Estimated total of the whole map, from which the page computes the amount in a cell; or ``None``.
-        total_unit: The name of what is counted, in the plural: "people".
-        guarantee: The guarantee as a sentence.
+        promise: The guarantee as one sentence for everybody.
+        guarantee: The guarantee in its exact terms.
         facts: Name and value of each line of the details.
-        deviations: Standard deviations of all cells: first of the map without smoothing, then after each smoothing that
-            the page offers (:func:`heathaze.maps.shade.sigmas`). None if unknown; the page then shows no uncertainty.
+        subtitle: Text below the heading.
+        source: Where the data and the backdrop come from.
+        backdrop: Public geography, cut to the same map.
+        theme: ``"light"`` or ``"dark"``; if left out, the browser's setting decides.
 
     Returns:
         HTML.
-
-    Raises:
-        InvalidInput: The deviations do not fit the map.
     """
-    data = _data(density, total, total_unit)
-    if deviations is not None:
-        data["sure"] = _sure(density, deviations)
+    place = _places(squares, backdrop)
+    style = _style()
+    leaflet = _text("vendor/leaflet.js").replace("//# sourceMappingURL=leaflet.js.map", "")
+    script = _text("page.js")
     filled = {
+        "theme": "" if theme is None else f' data-theme="{html.escape(theme)}"',
+        "policy": (
+            f"default-src 'none'; script-src {_hash(leaflet)} {_hash(script)}; style-src {_hash(style)}; "
+            "img-src data:; base-uri 'none'; form-action 'none'"
+        ),
         "title": html.escape(title),
+        "style": style,
+        "subtitle": f'<p class="subtitle">{html.escape(subtitle)}</p>' if subtitle else "",
+        "unit": html.escape(squares.unit[:1].upper() + squares.unit[1:]),
+        "legend": "\n".join(_legend(squares)),
+        "white": html.escape(_white(squares)),
+        "sizes": _sizes(squares),
+        "promise": html.escape(promise),
         "guarantee": html.escape(guarantee),
+        "densest": _densest(squares, place),
         "facts": "\n".join(
             f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>" for name, value in facts.items()
         ),
-        "switches": "" if deviations is None else _text("switches.html").rstrip(),
-        "data": _json_for_script(data),
+        "source": f'<p class="note">{html.escape(source)}</p>' if source else "",
+        "data": _json_for_script(_data(squares, place, backdrop)),
+        "licence": html.escape(_text("vendor/LICENSE-leaflet.txt")),
+        "leaflet": leaflet,
+        "script": script,
     }
     # One pass: a title that looks like a placeholder is not filled in again.
-    return re.sub(r"\{\{(title|guarantee|facts|switches|data)\}\}", lambda found: filled[found[1]], _text("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: filled[found[1]], _text("page.html"))
 
 
 def _text(name: str) -> str:
     return resources.files("heathaze.maps").joinpath(name).read_text(encoding="utf-8")
 
 
-def _data(density: Density, total: float | None, total_unit: str) -> dict[str, Any]:
-    encoding, packed = pack(density.values)
-    return {
-        "grid": density.grid.to_dict(),
-        "heightOverWidth": height_over_width(density.grid),
-        "earthRadius": EARTH_RADIUS_METRES,
-        "total": total,
-        "unit": total_unit,
-        "smoothing": [0.0, *sigmas(density.grid)],
-        "encoding": encoding,
-        "values": base64.b64encode(packed).decode(),
-        "palettes": {name: base64.b64encode(colour_table(name).tobytes()).decode() for name in PAGE_PALETTES},
-    }
-
-
-def _sure(density: Density, deviations: Sequence[Floats]) -> dict[str, Any]:
-    """Make the page's data about uncertainty: deviations for each smoothing, and a table of intervals.
-
-    The table gives the interval of a share for each ratio of standard deviation to share.
-    """
-    expected = 1 + len(sigmas(density.grid))
-    if len(deviations) != expected or any(one.shape != density.grid.shape for one in deviations):
-        raise InvalidInput(f"The page needs standard deviations of every cell for each of its {expected} smoothings.")
-    relative = np.geomspace(1e-3, 1e2, 61)
-    low, high = interval(np.ones(len(relative)), relative, CONFIDENCE)
-    return {
-        "deviations": [pack_steps(one) for one in deviations],
-        "faintest": FAINTEST,
-        "palette": PALETTE,
-        "interval": {
-            "confidence": CONFIDENCE,
-            "relative": [float(relative[0]), float(relative[-1])],
-            "low": low.round(5).tolist(),
-            "high": high.round(5).tolist(),
-        },
-    }
-
-
-def pack_steps(values: Floats) -> dict[str, Any]:
-    """Pack the standard deviations of a page into one byte each, with a relative error of about 2 percent.
-
-    A byte b stands for ``top`` · 2^(−b/16), where ``top`` is the largest number. 255 stands for zero, and 254 for all
-    numbers that are at least 60,000 times smaller than ``top``.
-
-    Args:
-        values: Numbers that are not negative.
-
-    >>> pack_steps(np.array([4.0, 2.0, 0.0]))
-    {'top': 4.0, 'steps': 'ABD/'}
-    """
-    top = float(values.max(initial=0.0))
-    held = values > 0
-    halvings = np.log2(top / np.where(held, values, 1.0)) if top > 0 else np.zeros(values.shape)
-    steps = np.where(held, np.clip(np.round(_STEPS * halvings), 0, 254), 255).astype(np.uint8)
-    return {"top": top, "steps": base64.b64encode(steps.tobytes()).decode()}
-
-
-def pack(values: Floats) -> tuple[str, bytes]:
-    """Pack the values of a page's map row by row, as float32 (``"plain"``) or as runs of equal values (``"runs"``).
-
-    Numbers are little-endian, and the shorter form is chosen. A run is its length, then its value. The length is a
-    varint: 7 bits in each byte, the lowest bits first, and the high bit is set if another byte follows. Runs make maps
-    that are mostly zero, or that consist of a few squares, much smaller.
-
-    Args:
-        values: The values of a map.
-
-    Returns:
-        ``"plain"`` or ``"runs"``, and the bytes.
-
-    >>> pack(np.array([[0.0, 0.0, 0.0, 1.0]]))
-    ('runs', b'\\x03\\x00\\x00\\x00\\x00\\x01\\x00\\x00\\x80?')
-    """
-    flat = values.ravel().astype("<f4")
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1])
-    if 5 * len(starts) >= 4 * len(flat):
-        return "plain", flat.tobytes()
-    lengths = np.diff(np.append(starts, len(flat))).tolist()
-    packed = bytearray()
-    for start, length in zip(starts.tolist(), lengths, strict=True):
-        while length >= 128:
-            packed.append(length & 127 | 128)
-            length >>= 7
-        packed.append(length)
-        packed += flat[start].tobytes()
-    return "runs", bytes(packed)
+def _hash(text: str) -> str:
+    """Return a script or style as a source of a content-security policy, so that the browser allows this text alone."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _json_for_script(data: Mapping[str, Any]) -> str:
     """Write the page's data as JSON in which no text can end the surrounding script element."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _style() -> str:
+    """Join the style of Leaflet, without rules for images that the page does not have, and that of the page."""
+    leaflet = re.sub(r"[^{}]*\{[^{}]*url\([^{}]*\}", "", _text("vendor/leaflet.css"))
+    themes = {
+        theme: " ".join(
+            [
+                *(f"--k{k}: {colour};" for k, colour in enumerate(RAMPS[theme])),
+                f"--unknown: {HATCHING[theme][0]}; --hatch: {HATCHING[theme][1]}; --edge: {_EDGES[theme]};",
+                f"--paper: {COLOURS[theme]['paper']};",
+            ]
+        )
+        for theme in ("light", "dark")
+    }
+    fills = " ".join(f".k{k} {{ fill: var(--k{k}); }}" for k in range(len(RAMPS["light"])))
+    page = re.sub(r"\{\{(light|dark)\}\}", lambda found: themes[found[1]], _text("page.css"))
+    return f"{leaflet}\n{page}\n{fills} .paper {{ fill: var(--paper); }}\n"
+
+
+# ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _legend(squares: Squares) -> list[str]:
+    """Write the lines of the legend: the classes from the highest to the lowest, white paper, and the hatching."""
+    colours = [RAMPS["light"].index(colour) for colour in ramp(len(squares.classes))]
+    kinds = [*range(len(squares.classes) - 1, -1, -1), WHITE]
+    lines = []
+    for kind in kinds:
+        swatch = f"k{colours[kind]}" if kind >= 0 else "paper"
+        text = squares.name(kind) + (": nobody, or next to nobody" if kind == WHITE else "")
+        lines.append(
+            f'<li><svg viewBox="0 0 34 20" aria-hidden="true"><rect class="{swatch}" x=".5" y=".5" width="33" '
+            f'height="19"/></svg><span>{html.escape(text)}</span></li>'
+        )
+    if (squares.kinds == UNKNOWN).any():
+        lines.append(
+            '<li><svg viewBox="0 0 34 20" aria-hidden="true"><defs><pattern id="hatching" width="7" height="7" '
+            'patternUnits="userSpaceOnUse"><rect width="7" height="7" fill="var(--unknown)" stroke="none"/><path '
+            'd="M-1 8L8 -1M-4 4L4 -4M3 11L11 3" stroke="var(--hatch)"/></pattern></defs><rect x=".5" y=".5" width="33" '
+            f'height="19" fill="url(#hatching)"/></svg><span>{html.escape(squares.name(UNKNOWN))}</span></li>'
+        )
+    return lines
+
+
+def _has_error_bars(squares: Squares) -> bool:
+    return bool(np.isfinite(squares.high).all())
+
+
+def _white(squares: Squares) -> str:
+    """Say how many people the squares below the first class hold together."""
+    if not (squares.kinds == WHITE).any():
+        return ""
+    people, low, high = (max(0.0, round(one, 0)) for one in squares.white_people)
+    within = f" ({number(low)} to {number(high)}, {how_sure(squares.confidence)})" if _has_error_bars(squares) else ""
+    return f"All squares {squares.name(WHITE)} together: about {number(people)} {squares.counted}{within}."
+
+
+def _size(grid: Grid, level: int) -> str:
+    """Write the size of the squares of a level on one line."""
+    return side_lengths(grid, level).replace(" ", "\u00a0")
+
+
+def _sizes(squares: Squares) -> str:
+    """Draw the sizes of squares, from the smallest to the largest coloured one, at most four."""
+    levels = np.unique(squares.levels[squares.kinds >= 0])[::-1]
+    if len(levels) == 0:
+        return ""
+    chosen = levels[np.unique(np.round(np.linspace(0, len(levels) - 1, min(4, len(levels)))).astype(np.int64))]
+    middle = RAMPS["light"].index(ramp(len(squares.classes))[len(squares.classes) // 2])
+    drawn = []
+    for k, level in enumerate(chosen.tolist()):
+        side = 9 + 8 * k
+        drawn.append(
+            f'<div><svg width="{side + 1}" height="{side + 1}" aria-hidden="true"><rect class="k{middle}" x=".5" '
+            f'y=".5" width="{side}" height="{side}"/></svg>{html.escape(_size(squares.grid, level))}</div>'
+        )
+    text = "Squares are as small as the data allow. A number holds for its whole square; inside it, nothing is known."
+    return f'<p class="note">{text}</p><div class="sizes">{"".join(drawn)}</div>'
+
+
+def _places(squares: Squares, backdrop: Backdrop | None) -> tuple[list[str], Integers]:
+    """Find the named area of the backdrop in which the middle of each square lies.
+
+    Returns:
+        Names, of which the first is empty; and the position of each square's name among them.
+    """
+    names, place = [""], np.zeros(len(squares.codes), np.int64)
+    if backdrop is None:
+        return names, place
+    top, bottom, left, right = node_extent(squares.grid, squares.levels, squares.codes)
+    x, y = (left + right) / 2 / squares.grid.cols, (top + bottom) / 2 / squares.grid.rows
+    for shape in backdrop.shapes:
+        if shape.closed and shape.name:
+            place[_inside(x, y, shape.parts)] = names.index(shape.name) if shape.name in names else len(names)
+            names += [] if shape.name in names else [shape.name]
+    return names, place
+
+
+def _inside(x: Floats, y: Floats, rings: Sequence[Floats]) -> Integers:
+    """Find the points inside an area, by the even-odd rule."""
+    lows, highs = (np.array([extreme(ring, axis=0) for ring in rings]) for extreme in (np.min, np.max))
+    near = (x >= lows[:, 0].min()) & (x <= highs[:, 0].max()) & (y >= lows[:, 1].min()) & (y <= highs[:, 1].max())
+    candidates = np.flatnonzero(near)
+    crossings = np.zeros(len(candidates), np.int64)
+    for ring in rings:
+        (a, b), (c, d) = ring.T, np.roll(ring, -1, axis=0).T
+        at_x, at_y = x[candidates, None], y[candidates, None]
+        cut = (b <= at_y) != (d <= at_y)
+        reach = a + (at_y - b) / np.where(b == d, 1.0, d - b) * (c - a)
+        crossings += (cut & (at_x < reach)).sum(axis=1)
+    return np.asarray(candidates[crossings % 2 == 1])
+
+
+def _densest(squares: Squares, place: tuple[list[str], Integers]) -> str:
+    """Write a table of the densest coloured squares, which readers of the text have instead of the map."""
+    coloured = np.flatnonzero(squares.kinds >= 0)
+    best = coloured[np.argsort(-squares.density[coloured], kind="stable")][:_PLACES]
+    if len(best) == 0:
+        return f"<p>No place is surely above {number(squares.classes[0])} {html.escape(squares.unit)}.</p>"
+    bounds, rows = squares.bounds()[best], []
+    for k, (west, south, east, north) in zip(best.tolist(), bounds.tolist(), strict=True):
+        name = place[0][place[1][k]]
+        where = _coordinates(squares.grid, (west + east) / 2, (south + north) / 2)
+        scale = squares.density[k] / squares.people[k] if squares.people[k] > 0 else 0.0
+        ends = f"{number(squares.low[k] * scale)} to {number(squares.high[k] * scale)}"
+        within = f"<br>({ends})" if _has_error_bars(squares) else ""
+        rows.append(
+            f'<tr><th scope="row">{html.escape(f"{name}, {where}" if name else where)}</th>'
+            f"<td>{number(squares.density[k])}{within}</td>"
+            f"<td>{html.escape(_size(squares.grid, int(squares.levels[k])))}</td></tr>"
+        )
+    sure = f"{how_sure(squares.confidence)} the range holds the truth" if _has_error_bars(squares) else NO_ERROR_BARS
+    caption = f"{squares.unit[:1].upper()}{squares.unit[1:]}; {sure}."
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("Place", "Density", "Square"))
+    return (
+        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _coordinates(grid: Grid, x: float, y: float) -> str:
+    places = int(max(0, np.ceil(-np.log10(min(grid.x[1] - grid.x[0], grid.y[1] - grid.y[0])) + 3)))
+    if grid.projection.is_geographic:
+        return f"{degrees(y, ' N', ' S', places)}, {degrees(x, ' E', ' W', places)}"
+    return f"x {x:.{places}f}, y {y:.{places}f}"
+
+
+# ── data ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _data(squares: Squares, place: tuple[list[str], Integers], backdrop: Backdrop | None) -> dict[str, Any]:
+    grid = squares.grid
+    rows, cols = deinterleave(squares.codes)
+    numbers = {name: _short(getattr(squares, name)) for name in ("people", "low", "high", "density")}
+    positions = {"level": squares.levels, "row": rows, "col": cols, "kind": squares.kinds, "place": place[1]}
+    return {
+        "grid": grid.to_dict(),
+        "ratio": height_over_width(grid),
+        "earthRadius": EARTH_RADIUS_METRES,
+        "squares": {name: values.tolist() for name, values in positions.items()} | numbers,
+        "classes": list(squares.classes),
+        "unit": squares.unit,
+        "counted": squares.counted,
+        "howSure": how_sure(squares.confidence) if _has_error_bars(squares) else None,
+        "noErrorBars": NO_ERROR_BARS,
+        "sizes": {level: _size(grid, level) for level in np.unique(squares.levels).tolist()},
+        "places": place[0],
+        "colours": {
+            theme: dict(COLOURS[theme])
+            | {"ramp": ramp(len(squares.classes), theme), "unknown": HATCHING[theme][0], "hatch": HATCHING[theme][1]}
+            for theme in ("light", "dark")
+        },
+        "steps": _STEPS,
+        **_geography(backdrop),
+    }
+
+
+def _short(values: Floats) -> list[float | None]:
+    """Round to four significant digits, and write whole numbers without a decimal point. NaN becomes None."""
+    rounded = (float(f"{value:.4g}") for value in values.tolist())
+    return [None if value != value else int(value) if value.is_integer() else value for value in rounded]
+
+
+def _geography(backdrop: Backdrop | None) -> dict[str, Any]:
+    """Write the backdrop as whole numbers, the first position of a part and then differences.
+
+    A backdrop that takes too many bytes is simplified, twice as coarsely each time, until it fits.
+    """
+    if backdrop is None:
+        return {"shapes": [], "labels": []}
+    tolerance, shown = 1 / _STEPS, backdrop
+    while True:
+        shapes = []
+        for shape in shown.shapes:
+            whole = [np.round(part * _STEPS).astype(np.int64) for part in shape.parts]
+            parts = [np.diff(part, axis=0, prepend=0).ravel().tolist() for part in whole]
+            shapes.append([shape.kind, shape.closed, parts])
+        found = {
+            "shapes": shapes,
+            "labels": [[label.name, round(label.x, 5), round(label.y, 5)] for label in backdrop.labels],
+        }
+        if len(json.dumps(found, separators=(",", ":"))) <= LARGEST_BACKDROP or not shapes:
+            return found
+        tolerance *= 2
+        shown = shown.simplified(tolerance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import Posterior
+from heathaze.maps.backdrop import Backdrop, read_backdrop
 from heathaze.maps.mosaic import Look
 from heathaze.maps.squares import Squares
 from heathaze.privacy.guarantee import Guarantee
@@ -344,6 +346,7 @@ class Release:
         style: str = "squares",
         theme: str | None = None,
         dpi: int = 150,
+        backdrop: Backdrop | str | Path | Sequence[str | Path] | None = None,
     ) -> Path:
         """Write the release to a file. A file is written completely or not at all.
 
@@ -358,6 +361,8 @@ class Release:
                 or ``"report"`` (squares with the densest places, for print).
             theme: ``"light"`` or ``"dark"``; if left out, the style decides.
             dpi: Dots per inch of a PNG.
+            backdrop: Public geography: one or more files (see :func:`heathaze.maps.backdrop.read_backdrop`), or a
+                backdrop that was read before. If left out, a map of 300 km or more shows the land of the world.
 
         Returns:
             The path.
@@ -366,7 +371,7 @@ class Release:
             SimulatedRelease: The release was made with simulated randomness.
             UnknownFormat: The ending is none of these.
             MissingExtra: The ending is ``.tif``, and rasterio is not installed.
-            InvalidInput: There is no such style or theme.
+            InvalidInput: There is no such style or theme, or the backdrop cannot be read.
             CannotWrite: The disk is full or the directory cannot be written; nothing is left behind.
         """
         if self.simulated:
@@ -374,7 +379,9 @@ class Release:
                 "This map was made with simulated randomness, whose noise anyone can repeat; publish it again without "
                 "randomness=Simulation(…) to save it."
             )
-        return formats.write(self._contents, Path(path), Look(title, subtitle, source, style, theme, dpi))
+        if backdrop is not None and not isinstance(backdrop, Backdrop):
+            backdrop = read_backdrop([backdrop] if isinstance(backdrop, str | Path) else backdrop, self.grid)
+        return formats.write(self._contents, Path(path), Look(title, subtitle, source, style, theme, dpi, backdrop))
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

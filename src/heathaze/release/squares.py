@@ -14,7 +14,7 @@ import numpy as np
 from heathaze.checks import check_confidence, whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import EARTH_RADIUS_METRES
-from heathaze.domain.quadtree import children, exists, node_extent
+from heathaze.domain.quadtree import children, exists, interleave, node_extent
 from heathaze.errors import InvalidInput
 from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.inference.estimate import Estimate
@@ -85,6 +85,40 @@ def certain_squares(estimate: Estimate, counted: str, confidence: float = 0.9, m
         (nodes.people / nodes.area)[drawn] * area,
         confidence,
         (in_white, low, in_white + CHOSEN_LOW * (high - in_white)),
+    )
+
+
+def plain_squares(estimate: Estimate, counted: str, most: int = 8000) -> Squares:
+    """Divide a map without error bars into squares of one size, each in the class of its estimated density.
+
+    Args:
+        estimate: The map.
+        counted: What the map counts, in the plural: "people".
+        most: The most squares.
+
+    Returns:
+        Disjoint squares that cover the map. Their intervals are NaN, and none is unknown.
+    """
+    grid, level = estimate.grid, estimate.grid.depth
+    while -(-grid.rows >> (grid.depth - level)) * -(-grid.cols >> (grid.depth - level)) > most:
+        level -= 1
+    size = 1 << (grid.depth - level)
+    borders = [np.append(np.arange(0, side, size), side).astype(np.float64) for side in grid.shape]
+    mass = estimate.density.mass_between(*borders)
+    row, col = np.divmod(np.arange(mass.size), mass.shape[1])
+    codes, levels = interleave(row, col), np.full(mass.size, level)
+    people = mass.ravel() * max(estimate.total, 0.0)
+    density = people / areas(grid, levels, codes)
+    steps = step_of(density)
+    first = densest = max(int(steps.max()), 0 if estimate.total <= 0 else _LOWEST)
+    while first > densest - MOST_CLASSES + 1 and people[steps < first].sum() > MOST_WHITE * people.sum():
+        first -= 1
+    area, name = area_unit(grid, step_limit(first))
+    classes = tuple(step_limit(first + k, area) for k in range(densest - first + 1))
+    kinds = np.where(steps < first, WHITE, steps - first)
+    unknown = np.full(mass.size, np.nan)
+    return Squares(
+        grid, classes, f"{counted} per {name}", levels, codes, kinds, people, unknown, unknown, density * area, np.nan
     )
 
 

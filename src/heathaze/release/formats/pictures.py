@@ -1,11 +1,12 @@
 """Write pictures (``.png``, ``.svg``, ``.pdf``) and pages (``.html``) of a release. They cannot be loaded back.
 
 A picture shows the certain squares of the release, or a smooth map of at most 1024 cells along a side. A page is one
-file with a map that can be panned and zoomed, and works offline.
+file with the squares on a map that can be moved and zoomed, and works offline.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.inference.estimate import Estimate
+from heathaze.maps.backdrop import built_in_land
 from heathaze.maps.figure import draw
 from heathaze.maps.mosaic import Look, Words, draw_glow, draw_squares
 from heathaze.maps.page import render_page
@@ -29,37 +31,41 @@ from heathaze.privacy.guarantee import Guarantee, Trust, Unit
 from heathaze.privacy.provenance import Provenance
 from heathaze.release.formats.cells import counted, has_deviations
 from heathaze.release.formats.metadata import Contents
-from heathaze.release.squares import area_unit, areas, certain_squares
+from heathaze.release.squares import area_unit, areas, certain_squares, plain_squares
 from heathaze.types import Floats
 
 MOST_CELLS_A_SIDE = 1024
-"""The most cells along a side of a picture or page; a larger grid is rendered with fewer cells."""
+"""The most cells along a side of a smooth picture; a larger grid is rendered with fewer cells."""
 
 
 def write(contents: Contents, target: Path, look: Look) -> None:
     """Write a page if the target ends in ``.html``, a picture otherwise."""
+    if look.backdrop is None:
+        look = dataclasses.replace(look, backdrop=built_in_land(contents.estimate.grid))
     if target.suffix.lower() == ".html":
-        _write_page(contents, target, look.title)
+        target.write_bytes(_page(contents, look).encode())
         return
     picture = BytesIO()
     _draw(contents, look, picture, target.suffix.lower()[1:])
     target.write_bytes(picture.getbuffer())
 
 
-def _write_page(contents: Contents, target: Path, title: str) -> None:
+def _page(contents: Contents, look: Look) -> str:
+    """Make the page of a release: its certain squares, or plain squares if it has no error bars."""
     estimate, guarantee, provenance = contents
-    density = shown(estimate)
-    deviations = [shown_deviation(estimate, sigma) for sigma in (0.0, *sigmas(density.grid))]
-    page = render_page(
-        density,
-        title=title,
-        total=estimate.total,
-        total_unit=counted(guarantee, provenance),
-        guarantee=str(guarantee),
+    divide = certain_squares if has_deviations(estimate) else plain_squares
+    told = words(contents)
+    return render_page(
+        divide(estimate, counted(guarantee, provenance)),
+        title=look.title or told.title,
+        subtitle=look.subtitle or told.subtitle,
+        promise=told.promise,
+        guarantee=told.guarantee,
+        source=f"{told.made} Source: {look.source}" if look.source else told.made,
         facts=facts(estimate.grid, guarantee, provenance),
-        deviations=[one for one in deviations if one is not None] or None,
+        backdrop=look.backdrop,
+        theme=look.theme,
     )
-    target.write_bytes(page.encode())
 
 
 def _draw(contents: Contents, look: Look, picture: BytesIO, kind: str) -> None:
@@ -120,7 +126,7 @@ def _smoothed(estimate: Estimate) -> tuple[Density, float]:
 
 
 def shown(estimate: Estimate) -> Density:
-    """Render the map with the number of cells that pictures and pages show."""
+    """Render the map with the number of cells that smooth pictures show."""
     return estimate.density.render(shape=_shape(estimate))
 
 
@@ -147,8 +153,6 @@ def facts(grid: Grid, guarantee: Guarantee, made: Provenance) -> dict[str, str]:
     height, width = grid.cell_size
     unit = " m" if grid.projection.is_geographic else ""
     lines["Cell size"] = f"{height:.3g}{unit} high, {width:.3g}{unit} wide"
-    if max(grid.shape) > MOST_CELLS_A_SIDE:
-        lines["Shown"] = " × ".join(f"{min(side, MOST_CELLS_A_SIDE):,}" for side in grid.shape)
     lines |= {"Projection": grid.projection.value, "Day": made.day, "Heathaze": made.version}
     if made.ledger_entry is not None:
         lines |= {f"Ledger: {name.replace('_', ' ')}": text for name, text in _flat(made.ledger_entry)}
