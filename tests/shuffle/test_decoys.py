@@ -15,8 +15,9 @@ from heathaze.domain.quadtree import nodes_at
 from heathaze.errors import InvalidInput, PromiseBroken, SimulatedRelease
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.guarantee import Adjacency, Trust
+from heathaze.shuffle import Mixed, estimate, simulate
 from heathaze.shuffle.decoys import Decoys, _rounded_up
-from heathaze.shuffle.mechanism import Mixed, estimate, promise, simulate
+from heathaze.shuffle.mechanism import promise
 from heathaze.testing.statistics import chi_square
 
 ALPHA = 1e-6

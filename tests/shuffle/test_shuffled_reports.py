@@ -15,7 +15,8 @@ from heathaze.privacy.accountant import compose
 from heathaze.privacy.guarantee import Trust
 from heathaze.privacy.shuffling import Blanket
 from heathaze.release.formats.metadata import check_promise
-from heathaze.shuffle.mechanism import Mixed, estimate, promise, simulate
+from heathaze.shuffle import Mixed, estimate, simulate
+from heathaze.shuffle.mechanism import promise
 from heathaze.shuffle.shuffled_reports import ShuffledReports
 
 GRID = hz.Grid.plane(x=(0, 12), y=(0, 12), size=12)

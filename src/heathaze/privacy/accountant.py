@@ -5,6 +5,7 @@ The ε of pure events add up in exact rationals. Losses with a δ are computed b
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -69,16 +70,24 @@ def _compose(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
     # All decoys compose as one; with other events they share δ, and the ε add up (basic composition).
     part = delta / (bool(decoys) + len(reports) + bool(concentrated))
     losses = [_epsilon_of_concentrated(concentrated, part, pure)] if concentrated else []
-    losses += [Fraction(epsilon_of_decoys(decoys, float(part)))] if decoys else []
-    losses += [Fraction(_epsilon_of_reports(event, float(part))) for event in reports]
+    losses += [_epsilon_of_decoys(tuple(decoys), part)] if decoys else []
+    losses += [_epsilon_of_reports(event, part) for event in reports]
     return PrivacyLoss(sum(losses, pure), delta)
 
 
-def _epsilon_of_reports(event: MixedReports, delta: float) -> float:
+# Every device of a study pays for the same event, so results are kept.
+@functools.lru_cache(maxsize=256)
+def _epsilon_of_decoys(levels: tuple[DecoyCounts, ...], delta: Fraction) -> Fraction:
+    return Fraction(epsilon_of_decoys(levels, float(delta)))
+
+
+@functools.lru_cache(maxsize=256)
+def _epsilon_of_reports(event: MixedReports, delta: Fraction) -> Fraction:
     import numpy as np
 
     weights = np.array([weight / event.weights[0] for weight in event.weights]) * (1 + 1e-15)
-    return Blanket.of_weights(weights, np.array(event.counts, dtype=np.float64)).epsilon(event.people, delta)
+    blanket = Blanket.of_weights(weights, np.array(event.counts, dtype=np.float64))
+    return Fraction(blanket.epsilon(event.people, float(delta)))
 
 
 def _epsilon_of_concentrated(concentrated: Sequence[Concentrated], delta: Fraction, pure: Fraction) -> Fraction:

@@ -101,6 +101,11 @@ class Decoys:
         return len(self.levels) + float(sum(self.decoys))
 
     @property
+    def least_messages(self) -> int:
+        """The fewest messages that one person sends."""
+        return len(self.levels) + sum(math.floor(d) for d in self.decoys)
+
+    @property
     def most_messages(self) -> int:
         """The most messages that one person sends."""
         return len(self.levels) + sum(math.ceil(d) for d in self.decoys)

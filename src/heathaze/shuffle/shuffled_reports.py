@@ -125,6 +125,11 @@ class ShuffledReports:
         return MixedReports(self.people, *_weights(self.mechanism))
 
     @property
+    def least_messages(self) -> int:
+        """Each person sends one report."""
+        return 1
+
+    @property
     def most_messages(self) -> int:
         """Each person sends one report."""
         return 1
