@@ -101,12 +101,12 @@ def test_everyone_sends_the_true_node_and_decoys_at_every_level() -> None:
 def test_decoys_are_uniform_and_do_not_depend_on_the_place() -> None:
     decoys = Decoys(GRID, 1, 10_000)
     for place in (0, 63):
-        messages, _ = decoys.draw(np.full(4000, place), hz.Simulation(place))
+        messages, _ = decoys.draw(np.full(40_000, place), hz.Simulation(place))
         for at, level in enumerate(decoys.levels):
             start, stop = decoys._starts[at], decoys._starts[at + 1]
             counts = np.bincount(messages[:, 0], minlength=decoys.limit)[start:stop]
             own = 0 if place == 0 else len(counts) - 1
-            counts[own] -= 4000
+            counts[own] -= 40_000
             assert chi_square(counts, np.full(len(counts), counts.sum() / len(counts))) > ALPHA
             assert len(counts) == len(nodes_at(GRID, level))
 
