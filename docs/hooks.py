@@ -23,11 +23,12 @@ MODELS = {
     "central": "Central: a curator",
     "distributed": "Distributed: secure sums",
     "secagg": "The secure sum itself",
+    "shuffle": "Shuffle: a shuffler mixes messages",
     "local": "Local: only the own device",
     "sensors": "Sensors",
     "marketplace": "Marketplace",
 }
-PUBLIC = ("central", "local", "distributed", "sensors", "marketplace", "metrics", "datasets", "testing")
+PUBLIC = ("central", "shuffle", "local", "distributed", "sensors", "marketplace", "metrics", "datasets", "testing")
 """Modules with a page of the API reference, beside ``heathaze`` itself."""
 
 GUIDES = ("first-map", "your-files", "better-maps", "trust-a-sum", "trust-nobody", "heat-through-walls", "buy-data")

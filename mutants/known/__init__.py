@@ -12,6 +12,7 @@ from mutants.known import (
     release,
     secagg,
     sensors,
+    shuffle,
 )
 
 BUGS: tuple[Bug, ...] = (
@@ -22,6 +23,7 @@ BUGS: tuple[Bug, ...] = (
     *local.BUGS,
     *distributed.BUGS,
     *secagg.BUGS,
+    *shuffle.BUGS,
     *sensors.BUGS,
     *marketplace.BUGS,
     *release.BUGS,

@@ -5,13 +5,26 @@ The ε of pure events add up in exact rationals. Losses with a δ are computed b
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
 
 from heathaze.errors import InvalidInput
-from heathaze.privacy.events import Concentrated, Elementary, Event, FineGaussian, PureSteps, flatten
+from heathaze.privacy.decoy_loss import epsilon_of_decoys
+from heathaze.privacy.events import (
+    Concentrated,
+    DecoyCounts,
+    Elementary,
+    Event,
+    FineGaussian,
+    MixedReports,
+    PureSteps,
+    Shuffled,
+    flatten,
+)
 from heathaze.privacy.loss import PrivacyLoss
+from heathaze.privacy.shuffling import Blanket
 
 
 def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLoss:
@@ -19,8 +32,8 @@ def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLo
 
     Args:
         events: The events on the same data.
-        delta: The δ at which Gaussian noise and :class:`PureSteps` are accounted, above 0 and below 1. It is ignored if
-            all events are pure.
+        delta: The δ at which Gaussian noise, :class:`PureSteps` and shuffled messages are accounted, above 0 and below
+            1. It is ignored if all events are pure.
 
     Returns:
         The exact loss (ε, 0) if all events are pure; otherwise (ε, delta), with ε rounded up.
@@ -45,11 +58,39 @@ def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLo
 
 def _compose(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
     concentrated = [part for part in parts if isinstance(part, Concentrated)]
-    pure = sum((part.epsilon for part in parts if not isinstance(part, Concentrated)), Fraction(0))
-    if not concentrated:
+    decoys = [part for part in parts if isinstance(part, DecoyCounts)]
+    reports = [part for part in parts if isinstance(part, MixedReports)]
+    pure = sum((part.epsilon for part in parts if not isinstance(part, Concentrated | Shuffled)), Fraction(0))
+    if not concentrated and not decoys and not reports:
         return PrivacyLoss(pure)
     if delta <= 0:
-        raise InvalidInput("Gaussian noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
+        raise InvalidInput("This noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
+    if not decoys and not reports:
+        return PrivacyLoss(_epsilon_of_concentrated(concentrated, delta, pure) + pure, delta)
+    # All decoys compose as one; with other events they share δ, and the ε add up (basic composition).
+    part = delta / (bool(decoys) + len(reports) + bool(concentrated))
+    losses = [_epsilon_of_concentrated(concentrated, part, pure)] if concentrated else []
+    losses += [_epsilon_of_decoys(tuple(decoys), part)] if decoys else []
+    losses += [_epsilon_of_reports(event, part) for event in reports]
+    return PrivacyLoss(sum(losses, pure), delta)
+
+
+# Every device of a study pays for the same event, so results are kept.
+@functools.lru_cache(maxsize=256)
+def _epsilon_of_decoys(levels: tuple[DecoyCounts, ...], delta: Fraction) -> Fraction:
+    return Fraction(epsilon_of_decoys(levels, float(delta)))
+
+
+@functools.lru_cache(maxsize=256)
+def _epsilon_of_reports(event: MixedReports, delta: Fraction) -> Fraction:
+    import numpy as np
+
+    weights = np.array([weight / event.weights[0] for weight in event.weights]) * (1 + 1e-15)
+    blanket = Blanket.of_weights(weights, np.array(event.counts, dtype=np.float64))
+    return Fraction(blanket.epsilon(event.people, float(delta)))
+
+
+def _epsilon_of_concentrated(concentrated: Sequence[Concentrated], delta: Fraction, pure: Fraction) -> Fraction:
     # The ρ of concentrated events add up, and their sum is converted to an ε at δ. The ε of the pure events is added to
     # that ε, so a pure charge always costs the ε that it declares. This is valid because at every order α the Rényi
     # loss is at most ρα + Σ ε, also if later events are chosen in view of earlier outcomes.
@@ -59,7 +100,7 @@ def _compose(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
     fine = [part for part in concentrated if isinstance(part, FineGaussian)]
     if len(fine) == len(concentrated):
         epsilon = min(epsilon, _epsilon_of_fine(fine, rho, delta))
-    return PrivacyLoss(epsilon + pure, delta)
+    return epsilon
 
 
 def _epsilon_of_zcdp(rho: Fraction, delta: Fraction) -> Fraction:

@@ -9,6 +9,7 @@ infinite, so :func:`compose` refuses it.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -26,6 +27,9 @@ _MAY_BE_ZERO = ("scale", "sigma", "shape", "bias", "steps", "failure_probability
 
 _MOST_NESTED = 100
 """The limit of nested compositions. Mechanisms need three levels; thousands of levels would exhaust the stack."""
+
+_MOST_PEOPLE, _MOST_AT_A_NODE = 10**9, 10**6
+"""The most people who send messages through a shuffler, and the most decoys at a node: limits of the accountant."""
 
 
 class _Checked:
@@ -310,6 +314,70 @@ class PureSteps(_Checked):
 
 
 @dataclass(frozen=True)
+class DecoyCounts(_Checked):
+    """Counts of the nodes of one level of a tree, in which every person counts once and adds decoys at random nodes.
+
+    A person adds ⌊d⌋ decoys, and one more with probability d − ⌊d⌋; each is at a uniformly random node. A shuffler
+    mixes the messages. :mod:`heathaze.privacy.decoy_loss` computes the privacy loss of replacing one person's node.
+
+    Args:
+        people: The least number of people whose decoys the adversary does not know, at least 1.
+        nodes: The number of nodes, at least 2.
+        decoys: d, the expected number of decoys of one person at this level, above 0.
+
+    Raises:
+        InvalidInput: A value is out of range.
+    """
+
+    people: int
+    nodes: int
+    decoys: Fraction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nodes < 2 or self.people > _MOST_PEOPLE or self.people * self.decoys > _MOST_AT_A_NODE * self.nodes:
+            raise InvalidInput(
+                f"Decoys of {shown(self.people)} people at {shown(self.nodes)} nodes cannot be accounted; give 2 nodes "
+                f"or more, at most {_MOST_PEOPLE} people, and at most {_MOST_AT_A_NODE} decoys at a node."
+            )
+
+
+@dataclass(frozen=True)
+class MixedReports(_Checked):
+    """Local reports, one for each person, that a shuffler has mixed.
+
+    The probability of each report is proportional to a weight, and every position has the same weights for different
+    reports. :mod:`heathaze.privacy.shuffling` computes the privacy loss of replacing one person's position.
+
+    Args:
+        people: The least number of people whose reports the adversary does not know, at least 1.
+        weights: The different weights, ascending whole numbers.
+        counts: How many reports have each weight.
+
+    Raises:
+        InvalidInput: A value is out of range.
+    """
+
+    people: int
+    weights: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("weights", "counts"):
+            numbers = getattr(self, name)
+            expect((tuple, list), numbers, f"{name} of MixedReports")
+            assign(self, **{name: tuple(whole(number, f"{name} of MixedReports") for number in numbers)})
+        ascending = all(low < high for low, high in itertools.pairwise(self.weights))
+        if len(self.weights) != len(self.counts) or not 1 < len(self.weights) <= 2**16 or not ascending:
+            raise InvalidInput("The weights of MixedReports do not ascend, or each weight does not have one count.")
+        if self.people > _MOST_PEOPLE or max(*self.weights, *self.counts) > 2**62:
+            raise InvalidInput(
+                f"MixedReports of {shown(self.people)} people cannot be accounted; give smaller numbers."
+            )
+
+
+@dataclass(frozen=True)
 class Composition:
     """Event: several events on the same data.
 
@@ -342,7 +410,8 @@ def _check_nested(nested: int) -> None:
 Gaussian = DiscreteGaussian | FineGaussian
 Pure = DiscreteLaplace | LaplaceOnPaths | BiasedSplits | ExponentialChoice | RandomizedReport | NoiseShares
 Concentrated = Gaussian | PureSteps
-Elementary = Concentrated | Pure
+Shuffled = DecoyCounts | MixedReports
+Elementary = Concentrated | Shuffled | Pure
 Event = Elementary | Composition
 
 
@@ -354,8 +423,8 @@ def flatten(event: Event) -> list[Elementary]:
 
 
 def needs_delta(event: Event) -> bool:
-    """Return whether the event has no pure ε, so that its loss needs a δ: Gaussian noise and :class:`PureSteps`."""
-    return any(isinstance(part, Concentrated) for part in flatten(event))
+    """Return whether an event has no pure ε, so that its loss needs a δ: all but those with Laplace noise or alike."""
+    return any(isinstance(part, Concentrated | Shuffled) for part in flatten(event))
 
 
 # ── in files ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -370,6 +439,8 @@ _KINDS: dict[str, type[Elementary]] = {
     "randomized-report": RandomizedReport,
     "noise-shares": NoiseShares,
     "pure-steps": PureSteps,
+    "decoy-counts": DecoyCounts,
+    "mixed-reports": MixedReports,
 }
 """The names of elementary events in files."""
 
@@ -386,6 +457,7 @@ def event_to_dict(event: Event) -> dict[str, Any]:
         return {"kind": "composition", "events": [event_to_dict(part) for part in event.events]}
     fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     plain = {name: str(value) if isinstance(value, Fraction) else value for name, value in fields.items()}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
     return {"kind": _NAMES[type(event)]} | {name: value for name, value in plain.items() if value is not None}
 
 

@@ -69,6 +69,7 @@ class Trust(enum.Enum):
     """Who has to be trusted for the guarantee to hold."""
 
     CENTRAL = "central"
+    SHUFFLER = "shuffler"
     SECURE_SUM = "secure-sum"
     LOCAL = "local"
     SENSORS = "sensors"
@@ -80,6 +81,8 @@ class Trust(enum.Enum):
         """Who must be trusted and what they know, in words, for the sentence of a guarantee."""
         return {
             Trust.CENTRAL: "a curator, who held the raw data and ran Heathaze",
+            Trust.SHUFFLER: "a shuffler, which mixes encrypted messages, does not reveal who sent which, and does not "
+            "collude with the server",
             Trust.SECURE_SUM: "a secure sum, whose server follows the protocol and sees only noisy sums of many "
             "devices",
             Trust.LOCAL: "nobody, because each device randomised its own position before anything left it",
@@ -91,7 +94,7 @@ class Trust(enum.Enum):
     @property
     def computational(self) -> bool:
         """Whether the guarantee holds only against observers who cannot break cryptographic keys."""
-        return self in (Trust.SECURE_SUM, Trust.ESCROW)
+        return self in (Trust.SHUFFLER, Trust.SECURE_SUM, Trust.ESCROW)
 
 
 class Adjacency(enum.Enum):
@@ -142,6 +145,10 @@ class Guarantee:
         reach: α, the protected movement of sources, with its unit, such as "0.5 metres". Only sensors have a reach.
         failure_probability: A bound on the probability that any of the shards, which are drawn at random, has more than
             ``colluders`` colluders. It is at least 0 and below 1, and only a secure sum has it.
+        people: The least number of people in a batch who follow the protocol and do not reveal their messages to the
+            server. Only a shuffler has it.
+        alone: The ε of one person's messages if shuffler and server collude, or None if nothing is protected then. Only
+            a shuffler has it.
 
     Raises:
         InvalidInput: ``colluders`` or ``failure_probability`` is out of range.
@@ -158,8 +165,16 @@ class Guarantee:
     colluders: int = 0
     reach: str | None = None
     failure_probability: Fraction = Fraction(0)
+    people: int = 0
+    alone: Fraction | None = None
 
     def __post_init__(self) -> None:
+        if type(self.people) is not int or self.people < 0 or (self.alone is not None and self.alone <= 0):
+            raise InvalidInput(
+                f"A guarantee has {self.people!r} people and ε = {self.alone!r} alone; give numbers ≥ 0."
+            )
+        if self.trust is not Trust.SHUFFLER and (self.people or self.alone is not None):
+            raise PromiseBroken(f"Only the trust 'shuffler' has a least number of people, not {self.trust.value!r}.")
         if type(self.colluders) is not int or self.colluders < 0 or not 0 <= self.failure_probability < 1:
             raise InvalidInput(
                 f"A guarantee has {self.colluders!r} colluders and failure probability {self.failure_probability}; "
@@ -268,6 +283,12 @@ class Guarantee:
         )
         if self.trust is Trust.SECURE_SUM:
             terms += f"; at most {self.colluders} devices of a shard reveal their noise to the server"
+        if self.trust is Trust.SHUFFLER:
+            kept = "nothing is protected" if self.alone is None else f"each report keeps ε = {decimal(self.alone)}"
+            terms += (
+                f"; at least {self.people} people of a batch follow the protocol and keep their messages from the "
+                f"server; if shuffler and server collude, {kept}"
+            )
         if self.failure_probability:
             terms += f" (random shards hold more with probability at most {decimal_up(self.failure_probability, 2)})"
         return terms
@@ -309,6 +330,10 @@ class Guarantee:
         }
         if self.trust is Trust.SECURE_SUM:
             fields["colluders"] = self.colluders
+        if self.trust is Trust.SHUFFLER:
+            fields["people"] = self.people
+        if self.alone is not None:
+            fields["alone"] = str(self.alone)
         if self.failure_probability:
             fields["failure_probability"] = str(self.failure_probability)
         if self.reach is not None:
@@ -338,4 +363,6 @@ class Guarantee:
             fields.get("colluders", 0),
             fields.get("reach"),
             Fraction(fields.get("failure_probability", 0)),
+            fields.get("people", 0),
+            None if fields.get("alone") is None else Fraction(fields["alone"]),
         )

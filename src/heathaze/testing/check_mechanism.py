@@ -32,7 +32,7 @@ from heathaze.errors import InvalidInput, TooLarge
 from heathaze.inference.estimate import Estimate
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.accountant import compose
-from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, PureSteps, RandomizedReport, flatten
+from heathaze.privacy.events import DiscreteGaussian, DiscreteLaplace, PureSteps, RandomizedReport, Shuffled, flatten
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
 from heathaze.testing.neighbours import neighbouring_counts
@@ -149,6 +149,7 @@ def check_reads(factory: Factory) -> None:
                 for (l1, l2), part in zip(watched.changes, paying, strict=False):
                     assert not isinstance(part, RandomizedReport), "A report is drawn on a device, not from counts."
                     assert not isinstance(part, PureSteps), "PureSteps declare no sensitivity of counts."
+                    assert not isinstance(part, Shuffled), "Shuffled messages are drawn on devices, not from counts."
                     change = l2 if isinstance(part, DiscreteGaussian) else l1
                     assert change <= part.sensitivity, (
                         f"One unit ({pair.name}) changes what is read by more than the declared sensitivity."

@@ -264,6 +264,7 @@ def _plain(value: object) -> object:
 _TERMS: dict[Trust, tuple[tuple[Unit, ...], tuple[Adjacency, ...]]] = {
     Trust.CENTRAL: ((Unit.PERSON, Unit.PERSON_DAY, Unit.VISIT), (Adjacency.ADD_REMOVE,)),
     Trust.SECURE_SUM: ((Unit.PERSON,), (Adjacency.ZERO_OUT,)),
+    Trust.SHUFFLER: ((Unit.PERSON,), (Adjacency.REPLACE,)),
     Trust.LOCAL: ((Unit.PERSON, Unit.VISIT), (Adjacency.ANY_TWO, Adjacency.PER_METRE, Adjacency.PER_LENGTH)),
 }
 """The units and adjacencies that the guarantee of a map may have, for each kind of trust."""
@@ -322,6 +323,18 @@ def _check_terms(guarantee: Guarantee, parts: list[events.Elementary]) -> None:
             "The event is empty or mixes noise of different trust, which no map does; do not rely on the guarantee."
         )
     (trust,) = trusted
+    mixed = [part for part in parts if isinstance(part, events.Shuffled)]
+    for part in mixed:
+        if guarantee.people < part.people:
+            raise PromiseBroken(
+                f"The guarantee needs {guarantee.people} people, and its event {part.people}; do not rely on it."
+            )
+        kept = math.log(part.weights[-1] / part.weights[0]) if isinstance(part, events.MixedReports) else math.inf
+        if guarantee.alone is not None and guarantee.alone < kept * (1 - 1e-9):
+            raise PromiseBroken(
+                "The guarantee says that one person's messages are private without the shuffler, and from its event "
+                "follows less; do not rely on it."
+            )
     units, adjacencies = _TERMS[trust]
     if trust is Trust.LOCAL:
         lengths = {part.per for part in parts if isinstance(part, events.RandomizedReport)}
@@ -342,4 +355,6 @@ def _trust(part: events.Elementary) -> Trust:
     """Find the trust that a release needs from the kind of its event."""
     if isinstance(part, events.RandomizedReport):
         return Trust.LOCAL
+    if isinstance(part, events.Shuffled):
+        return Trust.SHUFFLER
     return Trust.SECURE_SUM if isinstance(part, events.NoiseShares) else Trust.CENTRAL

@@ -1,0 +1,122 @@
+"""The device's half of a mechanism of the shuffle model, its guarantee, and the least size of a batch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from heathaze.checks import whole
+from heathaze.domain.grid import Grid
+from heathaze.errors import InvalidInput, PromiseBroken
+from heathaze.privacy.events import Event
+from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
+from heathaze.privacy.loss import PrivacyLoss
+from heathaze.privacy.randomness import Randomness
+from heathaze.types import Integers
+
+
+class Sender(Protocol):
+    """The device's half of a mechanism: public parameters, and how to turn a true cell into messages."""
+
+    @property
+    def grid(self) -> Grid:
+        """The public grid."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """ε of all mixed messages, if one person's position is replaced by another."""
+
+    @property
+    def delta(self) -> Fraction:
+        """δ of all mixed messages."""
+
+    @property
+    def people(self) -> int:
+        """The least number of people in a batch, for which ε and δ are computed."""
+
+    @property
+    def alone(self) -> Fraction | None:
+        """ε of one person's messages without the shuffler, or None if nothing is protected then."""
+
+    @property
+    def event(self) -> Event:
+        """The event of all mixed messages."""
+
+    @property
+    def numbers(self) -> int:
+        """The number of integers in one message."""
+
+    @property
+    def limit(self) -> int:
+        """An upper bound: every integer of a message is below this limit."""
+
+    @property
+    def least_messages(self) -> int:
+        """The fewest messages that one person sends."""
+
+    @property
+    def most_messages(self) -> int:
+        """The most messages that one person sends."""
+
+    def draw(self, cells: Integers, randomness: Randomness) -> tuple[Integers, Integers]:
+        """Draw the messages of people.
+
+        Args:
+            cells: Indices of their true cells, counted row by row.
+            randomness: The source of random bits.
+
+        Returns:
+            One row for each message, and the index of the person who sends it.
+        """
+
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters, which devices and server share."""
+
+
+def check_batch(mechanism: Sender, people: int) -> None:
+    """Refuse a batch of fewer people than the guarantee needs.
+
+    Raises:
+        PromiseBroken: The batch is too small.
+    """
+    if whole(people, "people", "people in the batch") < mechanism.people:
+        raise PromiseBroken(
+            f"The batch has messages of {people} people, and the promise needs at least {mechanism.people}; "
+            "nothing was decoded. Wait for more people, or plan for fewer."
+        )
+
+
+def promise(mechanism: Sender) -> Guarantee:
+    """The guarantee of the mixed messages, for replacing one person's position."""
+    loss = PrivacyLoss(mechanism.epsilon, mechanism.delta)
+    return Guarantee(
+        loss, Unit.PERSON, Adjacency.REPLACE, Trust.SHUFFLER, people=mechanism.people, alone=mechanism.alone
+    )
+
+
+def fingerprint(mechanism: Sender) -> str:
+    """32 hexadecimal digits that are equal only if all public parameters are equal."""
+    described = {
+        "mechanism": type(mechanism).__name__,
+        "parameters": mechanism.parameters(),
+        "grid": mechanism.grid.to_dict(),
+    }
+    text = json.dumps(described, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(f"heathaze shuffle 1 {text}".encode()).hexdigest()[:32]
+
+
+def cells_of(grid: Grid, points: npt.ArrayLike) -> Integers:
+    """The index of the grid cell of each position, counted row by row; the nearest cell for positions outside."""
+    try:
+        positions = np.asarray(points, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        positions = np.zeros(0)
+    if positions.ndim != 2 or positions.shape[1] != 2 or not np.isfinite(positions).all():
+        raise InvalidInput("A position is not two finite numbers; give x and y, or longitude and latitude.")
+    row, col = grid.nearest_cell(positions[:, 0], positions[:, 1])
+    return row * grid.cols + col

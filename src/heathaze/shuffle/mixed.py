@@ -1,0 +1,53 @@
+"""Mixed messages: all that the server of the shuffle model sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heathaze.checks import assign
+from heathaze.errors import InvalidInput
+from heathaze.shuffle.mechanism import Sender, check_batch
+from heathaze.types import Integers
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mixed:
+    """Messages that a shuffler has mixed: all that a server sees. Their order says nothing, because they are sorted.
+
+    Args:
+        mechanism: The mechanism that made the messages.
+        messages: One row for each message.
+        people: The number of people who sent them.
+        simulated: Whether they were made with simulated randomness.
+
+    Raises:
+        InvalidInput: The messages do not fit the mechanism.
+        PromiseBroken: There are fewer people than the mechanism needs; nothing is decoded.
+    """
+
+    mechanism: Sender
+    messages: Integers
+    people: int
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        messages = np.array(self.messages, dtype=np.int64)
+        if messages.ndim != 2 or messages.shape[1] != self.mechanism.numbers:
+            raise InvalidInput(
+                f"A message of {type(self.mechanism).__name__} is a row of {self.mechanism.numbers} number(s); got an "
+                f"array of shape {messages.shape}; give one row for each message."
+            )
+        if messages.size and not (messages.min() >= 0 and messages.max() < self.mechanism.limit):
+            raise InvalidInput("A message holds a number that this mechanism never sends; it is damaged or made up.")
+        check_batch(self.mechanism, self.people)
+        messages = messages[np.lexsort(messages.T[::-1])]
+        messages.flags.writeable = False
+        assign(self, messages=messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __repr__(self) -> str:
+        return f"<Mixed: messages of {self.people} people for {type(self.mechanism).__name__}>"

@@ -1,0 +1,180 @@
+"""A study: what device, shuffler and server agree on before anything is sent, and the messages between them.
+
+    device ── Submission: sealed messages of one person ──▶ shuffler ── Batch: sealed messages, sorted ──▶ server
+
+The device seals every message for the server (HPKE, RFC 9180: X25519, HKDF-SHA256, AES-128-GCM), so the shuffler cannot
+read it. Every message has its own encapsulated key and the same size: two messages under one key, or in one ciphertext,
+would stay together when they are mixed. The study is bound to every ciphertext, so a message of another study does not
+open.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heathaze.checks import whole
+from heathaze.errors import InvalidInput, UnexpectedMessage, UnreadableData
+from heathaze.files import replacing
+from heathaze.shuffle.mechanism import Sender, fingerprint
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.hpke import Suite
+
+KEY_BYTES, TAG_BYTES, NAME_BYTES = 32, 16, 16
+"""Bytes of an encapsulated key, of an authentication tag, and of the name under which the shuffler knows a person."""
+
+_SUBMISSION, _BATCH = b"HZSS1", b"HZSB1"
+
+
+@functools.cache
+def suite() -> Suite:
+    """The cipher suite of all studies."""
+    from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+    return Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
+
+
+@dataclass(frozen=True)
+class Study:
+    """The public facts of a study.
+
+    Args:
+        mechanism: The mechanism; device and server use it, and the shuffler needs its public numbers only.
+        key: The server's public key, 32 bytes.
+        colluders: How many people of a batch may reveal their messages to the server. The shuffler waits for so many
+            people more than the mechanism needs, because messages that the server knows hide nobody.
+
+    Raises:
+        InvalidInput: The key has another length, or ``colluders`` is not a whole number.
+    """
+
+    mechanism: Sender
+    key: bytes
+    colluders: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.key) is not bytes or len(self.key) != KEY_BYTES:
+            raise InvalidInput(f"A public key of a server has {KEY_BYTES} bytes; give Server.study.key.")
+        whole(self.colluders, "colluders", "people who may reveal their messages", least=0)
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """16 bytes that name the study: a hash of all its public facts."""
+        text = f"{fingerprint(self.mechanism)} {self.key.hex()} {self.colluders}"
+        return hashlib.sha256(text.encode()).digest()[:NAME_BYTES]
+
+    @property
+    def least_people(self) -> int:
+        """The least number of people in a batch."""
+        return self.mechanism.people + self.colluders
+
+    @property
+    def width(self) -> int:
+        """The number of bytes of one number of a message: enough for every number that may be sent."""
+        return max(1, -(-(self.mechanism.limit - 1).bit_length() // 8))
+
+    @property
+    def sealed_bytes(self) -> int:
+        """The number of bytes of every sealed message."""
+        return KEY_BYTES + self.mechanism.numbers * self.width + TAG_BYTES
+
+
+@dataclass(frozen=True, repr=False)
+class Submission:
+    """The sealed messages of one person, as the device sends them to the shuffler.
+
+    Args:
+        study: The digest of the study.
+        name: 16 bytes under which the shuffler knows the person in this study. The server never sees them.
+        sealed: The sealed messages.
+    """
+
+    study: bytes
+    name: bytes
+    sealed: tuple[bytes, ...]
+
+    def __repr__(self) -> str:
+        return f"<Submission: {len(self.sealed)} sealed messages>"
+
+    def to_bytes(self) -> bytes:
+        """Encode the submission: 5 letters, digest, name, number and size of messages, messages."""
+        size = len(self.sealed[0]) if self.sealed else 0
+        head = _SUBMISSION + self.study + self.name
+        return head + len(self.sealed).to_bytes(4, "big") + size.to_bytes(4, "big") + b"".join(self.sealed)
+
+    @classmethod
+    def from_bytes(cls, block: bytes) -> Submission:
+        """Decode a submission.
+
+        Raises:
+            UnexpectedMessage: The block is cut short, too long, or no submission.
+        """
+        start = len(_SUBMISSION) + 2 * NAME_BYTES
+        number, size = (int.from_bytes(block[at : at + 4], "big") for at in (start, start + 4))
+        if not block.startswith(_SUBMISSION) or len(block) != start + 8 + number * size or (number and not size):
+            raise UnexpectedMessage("a submission", f"{len(block)} bytes", "a whole submission of Heathaze")
+        body = block[start + 8 :]
+        sealed = tuple(body[at : at + size] for at in range(0, len(body), size)) if size else ()
+        study, name = (block[at : at + NAME_BYTES] for at in (len(_SUBMISSION), len(_SUBMISSION) + NAME_BYTES))
+        return cls(study, name, sealed)
+
+
+@dataclass(frozen=True, repr=False)
+class Batch:
+    """The sealed messages of many people in sorted order, as the shuffler passes them to the server.
+
+    Args:
+        study: The digest of the study.
+        people: The number of people who sent the messages.
+        size: The number of bytes of every sealed message.
+        sealed: All sealed messages, one after the other.
+    """
+
+    study: bytes
+    people: int
+    size: int
+    sealed: bytes
+
+    def __repr__(self) -> str:
+        return f"<Batch: sealed messages of {self.people} people>"
+
+    def __len__(self) -> int:
+        return len(self.sealed) // self.size
+
+    def save(self, path: str | Path) -> Path:
+        """Write the batch to a file: a line of JSON, the sealed messages, and a SHA-256 of both.
+
+        Raises:
+            CannotWrite: The file cannot be written.
+        """
+        fields = {"study": self.study.hex(), "people": self.people, "size": self.size, "messages": len(self)}
+        text = _BATCH + json.dumps(fields).encode() + b"\n" + self.sealed
+        with replacing(Path(path)) as [draft]:
+            draft.write_bytes(text + hashlib.sha256(text).digest())
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Batch:
+        """Read a batch from a file.
+
+        Raises:
+            UnreadableData: The file is missing, damaged, cut short or no batch.
+        """
+        try:
+            whole_file = Path(path).read_bytes()
+            text, checksum = whole_file[:-32], whole_file[-32:]
+            if not text.startswith(_BATCH) or hashlib.sha256(text).digest() != checksum:
+                raise ValueError
+            head, _, sealed = text[len(_BATCH) :].partition(b"\n")
+            fields = json.loads(head)
+            people, size, number = (fields[name] for name in ("people", "size", "messages"))
+            if not all(type(n) is int and n > 0 for n in (people, size, number)) or len(sealed) != size * number:
+                raise ValueError
+            return cls(bytes.fromhex(fields["study"]), people, size, sealed)
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            raise UnreadableData(f"{path} is no whole batch of sealed messages; fetch it again.") from None
