@@ -35,12 +35,12 @@ def plain() -> hz.Release:
 
 def test_tables_hold_the_map(release: hz.Release, plain: hz.Release) -> None:
     frame = release.to_pandas()
-    assert frame.share.sum() == pytest.approx(1)
+    squares = release.squares()
     assert frame.people.sum() == pytest.approx(release.total)
-    image = np.zeros(GRID.shape)
-    image[frame.row, frame.col] = frame.people_sd / release.total
-    np.testing.assert_allclose(image[frame.row, frame.col], release.uncertainty[frame.row, frame.col])
-    assert list(plain.to_pandas()) == ["row", "col", "x_low", "y_low", "x_high", "y_high", "share", "people"]
+    np.testing.assert_array_equal(frame[["level", "code"]].values.T, [squares.levels, squares.codes])
+    np.testing.assert_array_equal(frame[["people_low", "people_high"]].values.T, [squares.low, squares.high])
+    columns = ["row", "col", "share_of_total", "people", "x_low", "y_low", "x_high", "y_high"]
+    assert list(plain.to_pandas()) == columns
     shapes = release.to_geopandas()
     assert shapes.crs == "OGC:CRS84"
     np.testing.assert_allclose(shapes.total_bounds, (9.90, 53.50, 10.10, 53.62))

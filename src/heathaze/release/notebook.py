@@ -12,8 +12,8 @@ import numpy as np
 
 from heathaze.inference.interval import interval
 from heathaze.release import formats
+from heathaze.release.formats.cells import counted
 from heathaze.release.formats.metadata import Contents
-from heathaze.release.formats.pictures import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

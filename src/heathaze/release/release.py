@@ -257,10 +257,10 @@ class Release:
     # ── notebooks and tables ────────────────────────────────────────────────────────────────────────────────────────
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame with a row for each cell, or square of the tree, that holds mass.
+        """Return a DataFrame with a row for each square of :meth:`squares`.
 
-        Its columns are the borders, the ``share`` of the total, the estimated number of units (``people``, for
-        example) and, if the release has error bars, its standard deviation (``people_sd``).
+        Its columns are those of the files (``class``, ``people``, ``people_low``, ``people_high`` and so on) and the
+        borders. A release without error bars gives a row for each cell, or square of the tree, that holds mass.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -270,14 +270,14 @@ class Release:
         >>> counts = hz.count({"person": ["ann"], "x": [1.5], "y": [1.5]}, grid, person="person")
         >>> release = hz.publish(hz.central.Flat(grid, epsilon=1), counts)
         >>> list(release.to_pandas())[:6]
-        ['row', 'col', 'x_low', 'y_low', 'x_high', 'y_high']
+        ['row', 'col', 'share_of_total', 'people', 'x_low', 'y_low']
         """
         from heathaze.release.formats.tables import to_pandas
 
         return to_pandas(self._contents)
 
     def to_geopandas(self) -> Any:
-        """Return a GeoDataFrame with a rectangle for each cell or square that holds mass, in longitude and latitude.
+        """Return a GeoDataFrame with the rows of :meth:`to_pandas`, in longitude and latitude on the globe.
 
         Raises:
             MissingExtra: GeoPandas is not installed.
@@ -299,7 +299,7 @@ class Release:
 
     @property
     def __geo_interface__(self) -> dict[str, Any]:
-        """The cells or squares that hold mass as a GeoJSON FeatureCollection, which many packages read."""
+        """The rows of :meth:`to_pandas` as a GeoJSON FeatureCollection, which many packages read."""
         from heathaze.release.formats.tables import geo_interface
 
         return geo_interface(self._contents)

@@ -13,17 +13,15 @@ import numpy as np
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import MissingExtra
-from heathaze.release.formats.cells import cells_of
+from heathaze.release.formats.cells import counted, rectangles_of
 from heathaze.release.formats.metadata import Contents
-from heathaze.release.formats.pictures import counted
-from heathaze.types import Floats
 
 CRS = "OGC:CRS84"
 """Longitude and latitude of WGS 84, in this order."""
 
 
 def to_pandas(contents: Contents) -> Any:
-    """Make a DataFrame with a row for each cell, or square of the tree, that holds mass.
+    """Make a DataFrame with a row for each certain square; without error bars, for each cell that holds mass.
 
     Args:
         contents: The parts of the release.
@@ -32,7 +30,7 @@ def to_pandas(contents: Contents) -> Any:
 
 
 def to_geopandas(contents: Contents) -> Any:
-    """Make a GeoDataFrame with a rectangle for each cell or square that holds mass.
+    """Make a GeoDataFrame with a rectangle for each certain square; without error bars, for each cell with mass.
 
     Args:
         contents: The parts of the release.
@@ -80,7 +78,7 @@ def to_xarray(contents: Contents) -> Any:
 
 
 def geo_interface(contents: Contents) -> dict[str, Any]:
-    """Describe the cells or squares that hold mass as a GeoJSON FeatureCollection.
+    """Describe the certain squares, or without error bars the cells with mass, as a GeoJSON FeatureCollection.
 
     Args:
         contents: The parts of the release.
@@ -107,11 +105,8 @@ def _crs() -> dict[str, str]:
 
 def _columns(contents: Contents) -> dict[str, Any]:
     estimate, guarantee, provenance = contents
-    cells, name = cells_of(estimate), _field(counted(guarantee, provenance))
-    borders: tuple[Floats, ...] = (cells.low_x, cells.low_y, cells.high_x, cells.high_y)
-    columns: dict[str, Any] = dict(cells.keys) | dict(zip(_edges(estimate.grid), borders, strict=True))
-    columns |= {"share": cells.share, name: cells.share * estimate.total}
-    return columns | ({} if cells.deviation is None else {f"{name}_sd": cells.deviation * estimate.total})
+    found = rectangles_of(estimate, counted(guarantee, provenance))
+    return found.columns | dict(zip(_edges(estimate.grid), found.bounds.T, strict=True))
 
 
 def _edges(grid: Grid) -> tuple[str, str, str, str]:
