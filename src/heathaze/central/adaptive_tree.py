@@ -68,9 +68,8 @@ between would take budget from the cells and add little to their sums."""
 HEADROOM = 0.5
 """Budget is kept for this many levels beyond those expected to be visible, since some places are denser than others."""
 
-GROWTH, DENSE_GROWTH = 1.5, 2.0
-"""Each level gets this many times the budget of the level above it; the second number is for nodes below which all
-levels down to the cells are expected to be visible."""
+GROWTH = 1.5
+"""Each level gets this many times the budget of the level above it."""
 
 LONGEST_STRIDE = 2
 """The most levels that one step goes down. Longer steps leave out coarse levels, whose counts large regions need."""
@@ -355,7 +354,7 @@ def _plan(signal: Floats, left: Integers, room: int) -> tuple[Integers, Integers
     """Choose the number of levels by which each node is divided in one step, and the budget (in parts) of the step.
 
     If the signal of a node is VISIBLE_ABOVE · 4^k, the k + 1 levels below it are expected to be visible. The remaining
-    budget is shared among these levels in powers of GROWTH or DENSE_GROWTH. One step spends the shares of all levels
+    budget is shared among these levels in powers of GROWTH. One step spends the shares of all levels
     that it goes down. ``left`` is the remaining budget of each node in parts, and ``room`` the number of levels below
     the nodes.
     """
@@ -369,8 +368,7 @@ def _plan(signal: Floats, left: Integers, room: int) -> tuple[Integers, Integers
     stride = np.clip(stride, 1, min(room, LONGEST_STRIDE))
     worth = np.maximum(worth, stride)
     planned = np.minimum(worth + np.where(signal > VISIBLE_ABOVE, HEADROOM, 0.0), room)
-    growth = np.where(to_the_cells, DENSE_GROWTH, GROWTH)
-    share = growth ** (stride - planned) * (1 - growth**-stride) / (1 - growth**-planned)
+    share = GROWTH ** (stride - planned) * (1 - GROWTH**-stride) / (1 - GROWTH**-planned)
     spend = np.maximum(np.floor(share * left).astype(np.int64), LEAST_PARTS)
     return stride, np.where((share >= 0.9) | (spend + LEAST_PARTS > left), left, spend)
 

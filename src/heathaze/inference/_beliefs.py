@@ -178,9 +178,11 @@ class Beliefs:
         assert self.learned is not None
         kept, found, priors = self.prior, [], []
         mean, deviation = self._learner._common_changes()
+        emptier, doubt = prior.EMPTIER_DRAWN
+        mean[0], deviation[0] = mean[0] + emptier, math.hypot(deviation[0], doubt)
         size = self.learned.counts.size + len(self.learned.precision)
         for _ in range(BATCHES):
-            change = mean + deviation * _normals(randomness, len(mean)) + (prior.EMPTIER, 0.0, 0.0, 0.0)
+            change = mean + deviation * _normals(randomness, len(mean))
             self.use(self.learned.drawn(randomness.uniforms(size), change))
             self.evidence()
             priors.append(self.prior)

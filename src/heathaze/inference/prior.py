@@ -66,6 +66,9 @@ EMPTIER = 1.0
 empty half and one with few people, so a few steps of the EM algorithm give too much weight to the slabs. The value was
 fixed on public data (docs/decisions/0024)."""
 
+EMPTIER_DRAWN = 0.5, 1.5
+"""Mean and deviation of the same exponent in drawn parameters, because the right value differs between maps."""
+
 TEMPERATURE = 4.0
 """Parameters are drawn as if they had been learned from this many times fewer halvings, because neighbouring halvings
 are alike on real maps."""
