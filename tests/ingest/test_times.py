@@ -122,7 +122,9 @@ def test_formats_and_zones_that_there_are_not(options: dict[str, str], sentence:
 
 
 def test_numbers_need_to_be_declared_as_times() -> None:
-    with pytest.raises(InvalidInput, match="say what they count"):
+    with pytest.raises(
+        UnreadableData, match=r"Column 't' holds whole numbers; a time must be .* time_format='seconds'"
+    ):
         days(np.array([1333834200]))
 
 

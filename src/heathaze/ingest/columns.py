@@ -280,13 +280,14 @@ def _time(column: str, kind: Kind, name: str, clock: Clock, day_number: str) -> 
         return column, "cast(null as bigint)", ""
     if kind is Kind.INSTANT:
         return "cast(null as bigint)", column, ""
-    if kind in (Kind.INTEGER, Kind.FLOATING):
+    if kind in (Kind.INTEGER, Kind.FLOATING) and clock.counts_units:
         seconds, known = clock.of_number(column)
         # NaN is a missing time. It is above every number in both engines, so it is found without isnan.
         return "cast(null as bigint)", seconds, f"not {known} and {column} <= 1.7976931348623157e308"
     if kind is not Kind.TEXT:
         raise UnreadableData(
-            f"Column {name!r} holds {kind.value}; a time must be a date, a timestamp, text or a number."
+            f"Column {name!r} holds {kind.value}; a time must be a date, a timestamp or text, or a number with "
+            "time_format='seconds' or 'milliseconds' (since 1970)."
         )
     text = f"trim(both ' ' from {column})"
     day, seconds, readable = clock.of_text(text, day_number)

@@ -70,6 +70,11 @@ class Clock:
             _offsets(self.zone)
 
     @property
+    def counts_units(self) -> bool:
+        """Whether times are numbers of seconds or milliseconds since 1970."""
+        return self.format in _UNITS
+
+    @property
     def sentence(self) -> str:
         """What a time must look like, for errors."""
         if self.format == "iso":
@@ -110,10 +115,6 @@ class Clock:
 
     def of_number(self, number: str) -> tuple[str, str]:
         """Write SQL for the seconds of an instant in seconds or milliseconds, and for the condition that it is one."""
-        if self.format not in _UNITS:
-            raise InvalidInput(
-                "The times are numbers; say what they count: time_format='seconds' or 'milliseconds' since 1970."
-            )
         seconds = f"floor(cast({number} as double) / {_UNITS[self.format]})"
         known = f"({seconds} >= -{MOST_SECONDS} and {seconds} <= {MOST_SECONDS})"
         return f"case when {known} then cast({seconds} as bigint) end", known
