@@ -16,8 +16,8 @@ BUGS = (
         "charge-after-drawing",
         "The charge is on disk before any noise is drawn.",
         PUBLISH,
-        "    receipt = pay(guarantee, mechanism.event(counts.bound), ledger=ledger, randomness=randomness)\n",
-        "    receipt = pay(guarantee, mechanism.event(counts.bound), randomness=randomness)\n"
+        "pay(guarantee, mechanism.event(counts.bound), ledger=ledger, randomness=randomness, note=label)\n",
+        "pay(guarantee, mechanism.event(counts.bound), randomness=randomness)\n"
         "    mechanism.run(counts, receipt.randomness)\n"
         "    receipt = pay(guarantee, mechanism.event(counts.bound), ledger=ledger, randomness=randomness)\n",
         "tests/privacy/test_ledger.py::test_a_process_killed_between_charge_and_run_leaves_the_charge",
