@@ -254,8 +254,8 @@ BUGS = (
         "pure-part-for-free",
         "Laplace noise beside Gaussian noise adds its epsilon to the total loss.",
         ACCOUNTANT,
-        "return PrivacyLoss(epsilon + pure, delta)",
-        "return PrivacyLoss(max(epsilon, pure), delta)",
+        "return PrivacyLoss(_epsilon_of_concentrated(concentrated, delta, pure) + pure, delta)",
+        "return PrivacyLoss(max(_epsilon_of_concentrated(concentrated, delta, pure), pure), delta)",
         "tests/privacy/test_events_steps.py::test_pure_noise_costs_its_epsilon_on_top",
     ),
     Bug(
