@@ -14,7 +14,7 @@ from heathaze.local import DiskArea, HybridUniformExponential, LocalHashing, Pla
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.guarantee import Trust
 from heathaze.privacy.shuffling import Blanket
-from heathaze.release.formats.metadata import check_promise
+from heathaze.release.formats.metadata import _check_promise
 from heathaze.shuffle import Mixed, estimate, simulate
 from heathaze.shuffle.mechanism import promise
 from heathaze.shuffle.shuffled_reports import ShuffledReports
@@ -50,19 +50,19 @@ def test_the_guarantee_says_what_is_left_without_the_shuffler() -> None:
     found = promise(shuffled)
     assert (found.trust, found.people, found.alone) == (Trust.SHUFFLER, 10_000, shuffled.alone)
     assert "if shuffler and server collude, each report keeps ε = " in str(found)
-    check_promise(found, shuffled.event)
+    _check_promise(found, shuffled.event)
     better = [{"people": 9999}, {"alone": shuffled.alone / 2}, {"epsilon": "1/2"}]
     for edit in better:
         fields = found.to_dict() | {name: str(v) if isinstance(v, Fraction) else v for name, v in edit.items()}
         with pytest.raises(PromiseBroken):
-            check_promise(hz.Guarantee.from_dict(fields), shuffled.event)
+            _check_promise(hz.Guarantee.from_dict(fields), shuffled.event)
 
 
 def test_a_decoy_guarantee_with_something_left_is_refused() -> None:
     decoys = hz.shuffle.Decoys(GRID, 2, 1000)
     fields = promise(decoys).to_dict() | {"alone": "5"}
     with pytest.raises(PromiseBroken, match="without the shuffler"):
-        check_promise(hz.Guarantee.from_dict(fields), decoys.event)
+        _check_promise(hz.Guarantee.from_dict(fields), decoys.event)
 
 
 def test_the_map_is_near_the_truth() -> None:
