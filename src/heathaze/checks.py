@@ -103,5 +103,9 @@ def check_confidence(confidence: float) -> None:
     Raises:
         InvalidInput: The confidence is not between 0 and 1.
     """
-    if not 0 < confidence < 1:
-        raise InvalidInput(f"The confidence is {confidence}; give a number between 0 and 1, for example 0.9.")
+    try:
+        inside = 0 < float(confidence) < 1
+    except (TypeError, ValueError, OverflowError):
+        inside = False
+    if not inside:
+        raise InvalidInput(f"The confidence is {shown(confidence)}; give a number between 0 and 1, for example 0.9.")

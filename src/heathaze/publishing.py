@@ -61,11 +61,10 @@ def publish(
         raise InvalidInput(f"mechanism is {shown(mechanism)}; give a central one such as hz.central.default(grid, 1).")
     guarantee = promise(mechanism, counts)
     warn_if_weak(guarantee.loss.epsilon)
+    parameters = mechanism.parameters()
     receipt = pay(guarantee, mechanism.event(counts.bound), ledger=ledger, randomness=randomness, note=label)
     estimate = mechanism.run(counts, receipt.randomness)
-    provenance = receipt.provenance(
-        type(mechanism).__name__, mechanism.parameters(), weight=counts.weight, at_most=counts.at_most
-    )
+    provenance = receipt.provenance(type(mechanism).__name__, parameters, weight=counts.weight, at_most=counts.at_most)
     return Release(estimate, guarantee, provenance)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from heathaze.central.mechanism import check_every_cell
 from heathaze.central.nonnegative import nonnegative_cells
-from heathaze.checks import assign
+from heathaze.checks import assign, positive
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
@@ -104,9 +104,10 @@ class FlatTop:
     share: float
 
     def __init__(self, grid: Grid, epsilon: Number, share: float) -> None:
+        share = positive(share, "share", "the fraction of cells to keep")
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon), share=share)
         check_every_cell(grid)
-        if not 0 < share <= 1:
+        if share > 1:
             raise InvalidInput(f"share is {share}; give the fraction of cells to keep, above 0 and at most 1.")
 
     def event(self, bound: int) -> DiscreteLaplace:

@@ -66,6 +66,7 @@ def check_people(people: int | None) -> int | None:
     """Check the argument ``people`` of a central mechanism: a public guess of the number of units, or None.
 
     Raises:
-        InvalidInput: The guess is not a whole number of at least 1.
+        InvalidInput: The guess is not a whole number from 1 to 2^53.
     """
-    return None if people is None else whole(people, "people", "about how many people you expect (or leave it out)")
+    meaning = "about how many people you expect (or leave it out)"
+    return None if people is None else whole(people, "people", meaning, most=2**53)

@@ -39,7 +39,7 @@ PANELS = {
     ),
     "How: the mechanism": ("mechanism", "people", "w", "share"),
     "Output": (
-        "title", "subtitle", "source", "style", "theme", "dpi", "overwrite", "with_plan", "json", "quiet",
+        "title", "subtitle", "source", "backdrop", "style", "theme", "dpi", "overwrite", "with_plan", "json", "quiet",
     ),
 }  # fmt: skip
 """The groups of options in the help, in their order."""

@@ -109,8 +109,8 @@ class Density:
             InvalidBounds: The box lies outside the grid.
         """
         if isinstance(region, Region):
-            return float((self.values * coverage(region)).sum())
-        return float(self.mass_between(*_window(self.grid, region)).item())
+            return min(float((self.values * coverage(region)).sum()), 1.0)
+        return min(float(self.mass_between(*_window(self.grid, region)).item()), 1.0)
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Return the density within a window, on another number of cells, normalised to sum 1.
@@ -263,8 +263,8 @@ class TreeDensity:
         """Return the share of the mass inside a region, as :meth:`Density.mass_in` does."""
         if isinstance(region, Region):
             parts = [(self.levels == level, level) for level in np.unique(self.levels)]
-            return float(sum(region.parts(int(level), self.codes[at]) @ self.mass[at] for at, level in parts))
-        return float(self.mass_between(*_window(self.grid, region)).item())
+            return min(float(sum(region.parts(int(level), self.codes[at]) @ self.mass[at] for at, level in parts)), 1.0)
+        return min(float(self.mass_between(*_window(self.grid, region)).item()), 1.0)
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Return the density within a window, as :meth:`Density.render` does."""

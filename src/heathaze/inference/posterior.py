@@ -128,6 +128,8 @@ class Posterior:
             share: The share in the estimated density. The interval contains it.
             confidence: Probability of the interval, between 0 and 1.
         """
+        if self._beliefs is None:
+            return share, share
         noise = self._noise_in(box) / max(self.total, 1e-300)
         low, high = _ends(self.shares(box), share, confidence, noise)
         return max(float(low), 0.0), min(float(high), 1.0)
@@ -180,15 +182,18 @@ class Posterior:
         return noise
 
     def _noise_in(self, box: Box | Region) -> float:
-        """Find the largest scale of noise, in people, of the counted leaves in a box, in proportion to their area."""
-        if self._beliefs is None:
-            return 0.0
-        tree, most = self._beliefs.tree, 0.0
+        """Find the largest scale of noise, in people, of the counted leaves in a box, in proportion to their area.
+
+        If the noise outside the box is smaller, it counts instead: a box with the whole map has a share of 1.
+        """
+        assert self._beliefs is not None
+        tree, inside, outside = self._beliefs.tree, 0.0, 0.0
         for level, (codes, place) in enumerate(zip(tree.codes, tree.place, strict=True)):
             leaf = (tree.left[place] == NONE) & np.isfinite(tree.scale[place])
-            part = part_inside(self.grid, level, codes[leaf], box)
-            most = max(most, float((part * tree.scale[place][leaf]).max(initial=0.0)))
-        return most
+            part, scale = part_inside(self.grid, level, codes[leaf], box), tree.scale[place][leaf]
+            inside = max(inside, float((part * scale).max(initial=0.0)))
+            outside = max(outside, float(((1 - part) * scale).max(initial=0.0)))
+        return min(inside, outside)
 
     def shares(self, box: Box | Region) -> Floats:
         """Draw the share of the mass that lies in a box, from the posterior.
@@ -320,7 +325,7 @@ def _ends(drawn: Floats, value: Floats | float, confidence: float, noise: Floats
     from scipy.special import ndtri
 
     # Quantiles beyond the outermost samples are extrapolated like those of a normal distribution.
-    tail = max((1 - confidence) / 2, 4 / len(drawn))
+    tail = min(max((1 - confidence) / 2, 4 / len(drawn)), 0.49)
     stretch = WIDENING * float(ndtri((1 - confidence) / 2) / ndtri(tail))
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
     below, above = (np.hypot(stretch * np.maximum(side, 0.0), noise) for side in (value - low, high - value))

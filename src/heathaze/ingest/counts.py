@@ -53,6 +53,8 @@ class Counts:
             raise InvalidInput("Counts need ascending cells and masses that are not negative.")
         if not exists(self.grid, self.grid.depth, codes).all() or (codes < 0).any():
             raise InvalidInput("Counts hold a cell that the grid does not have.")
+        if len(mass) and float(mass.sum(dtype=np.float64)) >= 2**62:
+            raise InvalidInput("Counts hold more mass than 64 bits can add up; give each unit less mass.")
         if self.bound < 1 or self.one < 1:
             raise InvalidInput("Counts need a positive bound per unit.")
         assign(self, codes=codes, mass=mass, _sums=np.concatenate([[0], np.cumsum(mass, dtype=np.int64)]))

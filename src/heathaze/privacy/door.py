@@ -2,8 +2,7 @@
 
 Publishing, devices, sensors, and the consumers and owners of the marketplace all call :func:`pay`. This function checks
 that the event costs no more than the guarantee declares, charges the ledger, and returns the randomness from which the
-noise is drawn. Noise that was not paid for therefore has no source of random bits. No other module calls
-``Ledger.charge``.
+noise is drawn. A mechanism needs this randomness to draw noise. No other module calls ``Ledger.charge``.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ MOST_DELTA = Fraction(1, 100)
 """The largest δ of a purchase in the marketplace; δ should be well below 1 divided by the number of records."""
 
 LARGEST_EPSILON = 1000
+MOST_BITS = 4096
 """A larger ε is refused: a factor of e^1000 guarantees nothing."""
 
 WEAK_EPSILON = 10
@@ -115,6 +116,8 @@ def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
     if "inf" in text:
         raise InvalidInput(f"{name} is infinite, which promises nothing; give a positive number such as 1.")
     epsilon = _parse(value, f"{name} is {shown(value)}; give a positive number such as 1.")
+    if max(abs(epsilon.numerator), epsilon.denominator).bit_length() > MOST_BITS:
+        raise InvalidInput(f"{name} has more than {MOST_BITS:,} bits; give a shorter number such as 1.")
     if epsilon <= 0:
         raise InvalidInput(f"{name} is {shown(value)}; give a positive number such as 1 (smaller is more private).")
     if epsilon > LARGEST_EPSILON:
