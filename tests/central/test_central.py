@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import heathaze as hz
 from heathaze.central import Dense, Flat, FlatTop, Pyramid
 from heathaze.central.pyramid import heaviest
 from heathaze.domain.density import Density, TreeDensity
@@ -181,3 +184,29 @@ def test_bad_parameters_get_a_sentence(make: object) -> None:
 def test_noise_for_every_cell_of_a_huge_grid_is_refused(make: object) -> None:
     with pytest.raises(TooLarge, match="Pyramid"):
         make(square(2**20))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("build", [hz.central.UniformGrid, hz.central.AdaptiveGrid, hz.central.Dense])
+def test_an_absurd_guess_is_refused_before_any_charge(build: Any) -> None:
+    grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
+    with pytest.raises(InvalidInput, match="from 1 to 9,007,199,254,740,992"):
+        build(grid, 1, people=10**400)
+
+
+def test_parameters_that_fail_cost_nothing(tmp_path: Path) -> None:
+    class Broken(hz.central.Flat):
+        def parameters(self) -> dict[str, Any]:
+            raise InvalidInput("no parameters")
+
+    grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
+    counts = hz.count({"person": ["ann"], "x": [1.5], "y": [1.5]}, grid, person="person")
+    ledger = hz.Ledger.open(tmp_path / "ledger", total=2)
+    with pytest.raises(InvalidInput, match="no parameters"):
+        hz.publish(Broken(grid, 1), counts, ledger=ledger)
+    assert ledger.spent == 0
+
+
+@pytest.mark.parametrize("share", [None, "x", [0.5, 0.2], float("nan"), 0, -1, 1.5])
+def test_a_share_of_cells_is_a_number(share: Any) -> None:
+    with pytest.raises(InvalidInput, match="share is"):
+        hz.central.FlatTop(hz.Grid.plane(x=(0, 8), y=(0, 8), size=8), 1, share=share)
