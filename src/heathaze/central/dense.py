@@ -51,7 +51,7 @@ class Dense:
     people: int
 
     def __init__(self, grid: Grid, epsilon: Number, people: int) -> None:
-        guess = whole(people, "people", "about how many people you expect")
+        guess = whole(people, "people", "about how many people you expect", most=2**53)
         assign(self, grid=grid, epsilon=parse_epsilon(epsilon), people=guess)
 
     @property

@@ -116,8 +116,6 @@ def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
     if "inf" in text:
         raise InvalidInput(f"{name} is infinite, which promises nothing; give a positive number such as 1.")
     epsilon = _parse(value, f"{name} is {shown(value)}; give a positive number such as 1.")
-    if max(abs(epsilon.numerator), epsilon.denominator).bit_length() > MOST_BITS:
-        raise InvalidInput(f"{name} has more than {MOST_BITS:,} bits; give a shorter number such as 1.")
     if epsilon <= 0:
         raise InvalidInput(f"{name} is {shown(value)}; give a positive number such as 1 (smaller is more private).")
     if epsilon > LARGEST_EPSILON:
@@ -125,6 +123,10 @@ def parse_epsilon(value: Number, name: str = "epsilon") -> Fraction:
     if epsilon < SMALLEST_EPSILON:
         raise InvalidInput(
             f"{name} is {shown(value)}; below {float(SMALLEST_EPSILON):g} nothing but noise is left, so give more."
+        )
+    if epsilon.denominator.bit_length() > MOST_BITS:
+        raise InvalidInput(
+            f"{name} is {shown(value)}, a fraction of thousands of bits; give a shorter number such as 1."
         )
     return epsilon
 
