@@ -23,7 +23,8 @@ ONE_ROUND = ("flat", "hierarchical", "count-min", "spatial decomposition")
 ORACLES = ("hierarchical, best split", "count-min, best split", "spatial decomposition, best layer")
 DEPARTURES = {
     ("below rivals, the paper's setting", "synthetic"), ("10 % lost, the paper's", "synthetic"),
-    ("10 % lost, ours", "synthetic"), ("10 % lost, ours, default settings", "synthetic"), ("adaptive grid", "manhattan"), ("adaptive grid", "nyc"),
+    ("10 % lost, ours", "synthetic"), ("10 % lost, ours, default settings", "synthetic"),
+    ("adaptive grid", "manhattan"), ("adaptive grid", "nyc"),
     ("adaptive grid", "synthetic"), ("oracles", "manhattan"),
     ("adaptive", "manhattan"), ("adaptive", "synthetic"), ("still", "manhattan"), ("still", "nyc"),
     ("still", "synthetic"), ("lost", "manhattan"), ("lost", "synthetic"),
