@@ -87,8 +87,8 @@ BUGS = (
         "release-tells-the-true-number",
         "Files hold no number of rows or people.",
         PUBLISH,
-        "mechanism.parameters(), weight",
-        'mechanism.parameters() | {"people": int(counts.mass.sum()) // counts.one}, weight',
+        "parameters, weight",
+        'parameters | {"people": int(counts.mass.sum()) // counts.one}, weight',
         "tests/contract/test_the_door.py::test_beside_map_and_total_a_release_is_the_same_for_all_data",
     ),
     Bug(
