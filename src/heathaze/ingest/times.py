@@ -54,7 +54,7 @@ class Clock:
     Raises:
         InvalidInput: There is no such format or zone.
 
-    >>> Clock("%d.%m.%Y %H:%M", "Europe/Berlin").local_days(np.array([1333834200]))
+    >>> Clock("%d.%m.%Y %H:%M", "Europe/Berlin").local_days(np.array([1333841400]))  # 23:30 UTC
     array([15438])
     """
 
