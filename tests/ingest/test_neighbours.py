@@ -78,7 +78,7 @@ class TestSpark:
 
     @pytest.mark.slow
     def test_the_net_on_spark_at_length(self, tmp_path: Path) -> None:
-        # Spark refuses table 1086, a Parquet file with ids of the type UUID that DuckDB reads: no wrong count, and known.
+        # Spark refuses table 1086, a Parquet file with ids of the type UUID, which DuckDB reads: no wrong count.
         numbers = [number for number in range(1000, 1000 + 3 * TURNS) if number != 1086]
         on_spark(tmp_path, numbers).report.raise_if_any()
 
