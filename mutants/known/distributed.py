@@ -140,7 +140,7 @@ BUGS = (
     Bug(
         "each-place-rounded-by-itself",
         "The mass of a person is split exactly over their places (errata E3-8).",
-        DEVICE,
+        "src/heathaze/privacy/noise_shares.py",
         "    return np.diff(rounded).astype(np.int64)",
         "    return np.diff(-(-cumulative // total)).astype(np.int64) + int(rounded[0])",
         f"{TEST_DEVICE}::test_the_mass_is_split_exactly_and_without_bias",

@@ -17,6 +17,7 @@ DOOR = "src/heathaze/privacy/door.py"
 DEVICE = "src/heathaze/local/device.py"
 REPORTS = "src/heathaze/local/reports.py"
 TALLY = "src/heathaze/local/tally.py"
+DRAWN = "src/heathaze/inference/drawn_maps.py"
 
 BUGS = (
     # ── weights ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -233,5 +234,14 @@ BUGS = (
         "        if devices is None:\n            devices = _union([tally.devices for tally in tallies])\n"
         "        if devices is None:\n",
         "tests/local/test_tally.py::test_a_device_counts_once",
+    ),
+    # ── intervals ───────────────────────────────────────────────────────────────────────────────────────────────────
+    Bug(
+        "empty-places-too-sure",
+        "Where drawn maps have nobody, an interval still reaches up to a few people.",
+        DRAWN,
+        "high = np.where(rest, high, np.maximum(high, -math.log1p(-confidence)))",
+        "",
+        "tests/inference/test_drawn_maps.py::test_a_few_people_may_be_where_the_maps_have_nobody",
     ),
 )

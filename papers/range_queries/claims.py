@@ -39,10 +39,19 @@ def geometric(values: Sequence[float]) -> float:
 
 
 def over_best(results: Results, point: Point, method: str, config: Mapping[str, Any]) -> float:
-    """The error of a method over the best peer's error; on made-up data over the best of our other mechanisms'."""
+    """The error of a method over the best peer's; on made-up data over the best of our other mechanisms'."""
     known = peers(config).get((point.figure, point.source))
-    others = known or {name: results.mean(point, name, ERROR) for name in results.methods(point) if name != DEFAULT}
-    return results.mean(point, method, ERROR) / min(others.values())
+    if known is None:
+        others = [results.mean(point, name, ERROR) for name in results.methods(point) if name != DEFAULT]
+        return results.mean(point, method, ERROR) / min(others)
+    return over_peer(results, point, method, min(known.values(), key=lambda errors: np.mean(list(errors.values()))))
+
+
+def over_peer(results: Results, point: Point, method: str, errors: Mapping[int, float]) -> float:
+    """The mean error of a method over that of a peer, on the samples on which both were run."""
+    found = results.of(point, method, ERROR)
+    both = [trial for trial in errors if trial < len(found)]
+    return float(np.mean(found[both]) / np.mean([errors[trial] for trial in both]))
 
 
 def _errors(results: Results, setting: str, points: list[Point], config: Mapping[str, Any]) -> Iterator[Claim]:
@@ -75,7 +84,7 @@ def _authors(results: Results, setting: str, points: list[Point], config: Mappin
     known = peers(config)
     for name, against in config["authors"].items():
         theirs = {point: known[point.figure, point.source].get(against["theirs"]) for point in points}
-        ratios = [results.mean(point, name, ERROR) / error for point, error in theirs.items() if error]
+        ratios = [over_peer(results, point, name, errors) for point, errors in theirs.items() if errors]
         if ratios:
             mean = geometric(ratios)
             yield Claim(

@@ -16,7 +16,7 @@ def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
         print("The real data are absent, so the run uses made-up data only.")
     return [
         (Point(setting, source, config["settings"][setting]["epsilon"]), Trial(source, setting, number, rectangles))
-        for setting in chosen["settings"]
+        for setting, trials in chosen["trials"].items()
         for source in [*(chosen["sets"] if real else []), *chosen["made_up"]]
-        for number in range(chosen["trials"])
+        for number in range(trials)
     ]

@@ -34,7 +34,7 @@ def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, floa
     """Measure all mechanisms on the same people."""
     setting, protocol = config["settings"][trial.setting], config["protocol"]
     size, people = protocol["size"], setting["people"]
-    truth = sample(trial.source, people, setting["seed"] + trial.number, size, config)
+    truth = sample(trial.source, people, setting["seeds"][trial.number], size, config)
     grid = hz.Grid.plane(x=(0, size), y=(0, size), size=size)
     rows, cols = np.nonzero(truth)
     counts = hz.Counts.from_cells(grid, rows, cols, truth[rows, cols], bound=1, one=1, unit=Unit.PERSON)
@@ -163,13 +163,17 @@ MADE_UP = {"clusters": _clusters, "stripes": _stripes, "spikes": _spikes, "smoot
 # ── peers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def peers(config: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, float]]:
-    """The mean errors of DPBench's own programs by setting and data set; empty where the file is absent."""
+def peers(config: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, dict[int, float]]]:
+    """The errors of DPBench's own programs by setting and data set, program and trial; empty where the file is absent.
+
+    A2 is setting A with the last five of its samples.
+    """
     path = data_file(config["data"]["peers"])
     if path is None:
         return {}
-    errors: dict[tuple[str, str], dict[str, list[float]]] = {}
+    errors: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        errors.setdefault((row["setting"], row["data"]), {}).setdefault(row["alg"], []).append(row["error"])
-    return {key: {name: float(np.mean(found)) for name, found in algs.items()} for key, algs in errors.items()}
+        trial = row["trial"] + (5 if row["setting"] == "A2" else 0)
+        errors.setdefault((row["setting"][:1], row["data"]), {}).setdefault(row["alg"], {})[trial] = row["error"]
+    return errors

@@ -45,8 +45,11 @@ def _errors(results: Results, config: Mapping[str, Any]) -> Iterator[Sequence[st
     for name in ("DAWA-float", "AGrid", "HB", "Identity", "QuadTree", "UGrid"):
         cells = []
         for some in points.values():
-            rows = [known[point.figure, point.source] for point in some]
-            ratios = [row[name] / min(row.values()) for row in rows if name in row]
+            rows = [
+                {peer: np.mean(list(errors.values())) for peer, errors in known[point.figure, point.source].items()}
+                for point in some
+            ]
+            ratios = [float(row[name] / min(row.values())) for row in rows if name in row]
             cells.append(f"{geometric(ratios):.2f} ({max(ratios):.1f})" if ratios else "–")
         yield f"*{name}*", *cells
 

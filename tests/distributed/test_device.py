@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from heathaze.distributed import Cohort, Device, Question
 from heathaze.distributed import device as device_module
-from heathaze.distributed.device import codes_of, encode, split_mass
+from heathaze.distributed.device import codes_of, encode
 from heathaze.distributed.encodings import Regions
 from heathaze.distributed.question import Part
 from heathaze.domain.grid import Grid
@@ -34,7 +34,7 @@ from heathaze.privacy.events import DiscreteLaplace, NoiseShares, flatten
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.privacy.loss import PrivacyLoss
-from heathaze.privacy.noise_shares import noise_share
+from heathaze.privacy.noise_shares import noise_share, split_mass
 from heathaze.privacy.randomness import Simulation
 from heathaze.secagg import Client, Identity, Parameters
 from heathaze.testing import assert_distribution, discrete_laplace_law, goodness_of_fit

@@ -41,6 +41,25 @@ def test_no_false_hotspot_and_no_false_interval(people: int) -> None:
     assert sum(real) >= 0.8 * len(real), "people are in nearly all of them"
 
 
+def hot_spots_of_an_even_map(people: int, seed: int) -> list[hz.Hotspot]:
+    population = Population.from_raster(GRID, np.ones((64, 64)), people, hz.Simulation(seed))
+    survey = Survey(AdaptiveQuadtree(GRID, 1), Cohort(people))
+    return simulate(survey, population, randomness=hz.Simulation(seed + 1)).estimate().hotspots(0.9)
+
+
+@pytest.mark.parametrize("people", [100, 1_000])
+def test_an_even_map_has_no_hot_spots(people: int) -> None:
+    """Nobody lives closer together than anybody else."""
+    assert not hot_spots_of_an_even_map(people, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("people", [100, 1_000, 10_000])
+def test_an_even_map_hardly_ever_has_hot_spots(people: int) -> None:
+    """At most one map of ten; 20 maps of each number of people."""
+    assert sum(bool(hot_spots_of_an_even_map(people, 10 + 2 * seed)) for seed in range(20)) <= 2
+
+
 def test_nothing_is_measured_inside_a_region() -> None:
     release = clump(100, 0)
     asked = release.drawn.asked

@@ -86,9 +86,6 @@ def test_cells_are_rendered_map_by_map() -> None:
     np.testing.assert_allclose(found.deviations(), believed(drawn, drawn.mean(axis=0))[1], rtol=1e-9)
     halved = found.drawn.shares.reshape(8, 2, 2, 3, 2).sum(axis=(2, 4))
     np.testing.assert_allclose(found.deviations(shape=(2, 3)), believed(halved, halved.mean(axis=0))[1], rtol=1e-9)
-    smoothed = found.deviations(sigma=1.0)
-    assert smoothed.shape == GRID.shape
-    assert smoothed.mean() < found.deviations().mean()
 
 
 def test_a_square_is_divided_as_the_estimate_divides_it() -> None:
@@ -157,3 +154,41 @@ def test_the_maps_cannot_be_changed() -> None:
     assert maps.shares.sum() == pytest.approx(3)
     with pytest.raises(ValueError, match="read-only"):
         maps.shares[0, 0, 0] = 1.0
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_an_interval_of_a_box_is_that_of_its_squares(confidence: float) -> None:
+    found = posterior()
+    ends = found.intervals(confidence)[-1]
+    rows, cols = deinterleave(found.levels[-1].codes)
+    for row, col, low, high in zip(rows.tolist(), cols.tolist(), *ends, strict=True):
+        box = Box.plane(x=(col, col + 1), y=(row, row + 1))
+        own = found.interval(box, found.density.mass_in(box), confidence)
+        assert own == pytest.approx((low / 1000, high / 1000), rel=1e-6)
+    whole = found.interval(GRID.box, 1.0, confidence)
+    assert whole == pytest.approx((1, 1), abs=1e-6)
+
+
+def test_a_share_near_one_is_as_sure_as_the_rest() -> None:
+    found = posterior()
+    most, rest = Box.plane(x=(0, 6), y=(0, 3)), Box.plane(x=(0, 6), y=(3, 4))
+    low, high = found.interval(most, found.density.mass_in(most), 0.9)
+    other = found.interval(rest, found.density.mass_in(rest), 0.9)
+    assert (1 - high, 1 - low) == pytest.approx(other, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.01, 0.4, 0.99, 1.0])
+def test_an_interval_holds_its_own_value(share: float) -> None:
+    found = posterior()
+    for box in (Box.plane(x=(0, 1), y=(0, 1)), Box.plane(x=(0.5, 3.2), y=(0, 3)), Box.plane(x=(0, 6), y=(0, 3))):
+        low, high = found.interval(box, share, 0.9)
+        assert 0 <= low <= share <= high <= 1
+
+
+def test_a_few_people_may_be_where_the_maps_have_nobody() -> None:
+    """Even an exact count of zero would be likely up to a mean of 2.3 people: Pr[0] = e^−2.3 = 0.1."""
+    drawn = shares(8, 4, 6)
+    drawn[:, 0, 0] = 0
+    drawn /= drawn.sum(axis=(1, 2), keepdims=True)
+    found = DrawnPosterior(DrawnMaps(GRID, 1, drawn, 0.0), Density.from_mass(GRID, drawn.mean(axis=0)), 1000.0)
+    assert found.interval(Box.plane(x=(0, 1), y=(0, 1)), 0.0, 0.9) == pytest.approx((0, 2.3026e-3), rel=1e-4)

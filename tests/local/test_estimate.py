@@ -12,7 +12,7 @@ import pytest
 
 from heathaze.datasets.city import synthetic_city
 from heathaze.domain.grid import Box, Grid
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, kind_of
 from heathaze.ingest.counts import Counts
 from heathaze.local import (
     Device,
@@ -81,7 +81,7 @@ POINTS: list[Any] = [
 
 @pytest.mark.parametrize("points", POINTS, ids=str)
 def test_positions_cannot_be_given(points: Any) -> None:
-    with pytest.raises(InvalidInput, match=f"not a {type(points).__name__}; positions are randomised on the device"):
+    with pytest.raises(InvalidInput, match=f"not {kind_of(points)}; positions are randomised on the device"):
         estimate(points)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -13,6 +14,7 @@ import pytest
 from heathaze.datasets.city import synthetic_city
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, UnreadableData
+from heathaze.inference.smooth_map import learn_prior
 from heathaze.local import DiskArea, LocalHashing, Mixture, Reports, Tally, default, estimate
 from heathaze.local.channels import Stacked
 from heathaze.local.disk_area import informative_radius, paper_radius
@@ -112,6 +114,38 @@ def test_the_default_is_chosen_from_public_facts() -> None:
     assert default(Grid.plane(x=(0, 1), y=(0, 1), size=64), 3.5, people=10**6) == Mixture(
         Grid.plane(x=(0, 1), y=(0, 1), size=64), 3.5, people=10**6
     )
+
+
+@pytest.mark.parametrize(
+    ("side", "epsilon", "people"), [(15, 5, 2_999), (64, 3.5, 10_000), (64, 1, 10**6), (128, 5, 300)]
+)
+def test_few_people_send_the_discs_of_the_paper(side: int, epsilon: float, people: int) -> None:
+    """Too few people, a weak signal, a disc as wide as the map: then all reports are the paper's discs."""
+    grid = plane(side, side)
+    assert best_mixture(grid, epsilon, people=people) == (math.floor(paper_radius(grid, epsilon)), 0)
+
+
+def test_a_mixture_without_hashing_is_estimated_as_discs_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its prior has the same candidates, and its map is the same but for rounding; a real mixture has one more."""
+    module, tried = importlib.import_module("heathaze.local.estimate"), []
+
+    def spy(shape: tuple[int, int], falls: tuple[float, ...], *others: object, **named: object) -> object:
+        tried.append(falls)
+        return learn_prior(shape, falls, *others, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "learn_prior", spy)
+    disc = DiskArea(plane(16, 16), 3, radius=4)
+    reports = disc.draw(np.arange(2000) % 200, Simulation(1))
+    mechanisms = disc, Mixture(disc.grid, 3, radius=4, hashing=0), Mixture(disc.grid, 3, radius=4, hashing="1/2")
+    found = [smooth_map(one.channel(), one.tally(reports)).density for one in mechanisms]
+    assert tried[0] == tried[1] == tried[2][:-1]
+    assert np.abs(found[1] - found[0]).sum() < 0.01
+
+
+def test_many_people_mix_on_fine_grids_too() -> None:
+    assert best_mixture(plane(64, 64), 3.5) == (7, Fraction(3, 8))
+    assert best_mixture(plane(64, 64), 5) == (4, Fraction(3, 8))
+    assert best_mixture(plane(128, 128), 3.5) == (15, Fraction(1, 8))
 
 
 def counted(mechanism: Estimator, city: np.ndarray, people: int, seed: int) -> Tally:

@@ -31,8 +31,9 @@ from heathaze.local import (
     randomize,
 )
 from heathaze.local.catalogue import MECHANISMS
+from heathaze.local.chunks import WORDS, frame_chunk
 from heathaze.local.mechanism import FORMAT_VERSION, Estimator, fingerprint
-from heathaze.local.reports import DEVICE, WORDS, frame_chunk
+from heathaze.local.reports import DEVICE
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.randomness import Simulation
 from tests.local.enumeration import plane

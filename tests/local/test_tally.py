@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from heathaze.errors import CannotWrite, HeathazeError, InvalidInput, SimulatedRelease, UnreadableData
+from heathaze.errors import CannotWrite, HeathazeError, InvalidInput, SimulatedRelease, UnreadableData, kind_of
 from heathaze.local import DiskArea, Reports, Tally, estimate, randomize
 from heathaze.local.mechanism import Estimator, fingerprint
 from heathaze.local.reports import DEVICE
@@ -134,7 +134,7 @@ def test_other_parameters_are_named_both() -> None:
     tally, other = Tally.of(some(MECHANISM)), DiskArea(plane(5, 7), 3.6, radius=2)
     both = rf"{fingerprint(other)} \(DiskArea, epsilon 18/5, .*{fingerprint(MECHANISM)} \(DiskArea, epsilon 7/2, "
     refuses(tally, some(other), both)
-    refuses(tally, Tally.of(some(other)), "reports of two parameter sets cannot be mixed; use one tally for each")
+    refuses(tally, Tally.of(some(other)), "reports of two parameter sets cannot be mixed; estimate each by itself")
     refuses(tally, some(DiskArea(plane(7, 5), 3.5, radius=2)), "7 × 5 cells.*5 × 7 cells")
 
 
@@ -142,7 +142,7 @@ def test_another_unit_is_refused() -> None:
     refuses(
         Tally.of(some(MECHANISM)),
         some(MECHANISM, unit=Unit.VISIT),
-        "for a visit each, and the tally counts reports for a person",
+        "for a visit each, and the others for a person",
     )
 
 
@@ -184,7 +184,7 @@ def test_ids_that_never_occur_are_refused() -> None:
 
 @pytest.mark.parametrize("thing", [None, 3, [(1.0, 2.0)], np.zeros((3, 1)), "reports"])
 def test_other_things_are_not_added(thing: Any) -> None:
-    refuses(Tally.of(some(MECHANISM)), thing, f"A tally adds reports or another tally, not a {type(thing).__name__}")
+    refuses(Tally.of(some(MECHANISM)), thing, f"A tally adds reports or another tally, not {kind_of(thing)}")
 
 
 # ── simulated ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +243,7 @@ def test_a_file_of_two_parameter_sets_is_refused_by_name(tmp_path: Path) -> None
     path = tmp_path / "two"
     path.write_bytes(some(MECHANISM).to_bytes() + some(DiskArea(plane(5, 7), 2)).to_bytes())
     with pytest.raises(
-        UnreadableData, match=r"two: .* reports of two parameter sets cannot be mixed; use one tally for each"
+        UnreadableData, match=r"two: .* reports of two parameter sets cannot be mixed; estimate each by itself"
     ):
         Tally.load(path)
 

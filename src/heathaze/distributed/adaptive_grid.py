@@ -147,6 +147,9 @@ class AdaptiveGrid:
 
         Args:
             rounds: The first round, or both.
+
+        Returns:
+            One number of people for each piece.
         """
         if len(rounds) == 1:
             return rounds[0].counts()

@@ -170,7 +170,7 @@ class AdaptiveQuadtree:
         part = Part(Regions(partition), left if final or self.disjoint else scheduled)
         return NextQuestion((part,), final, self.mass, self.flagged)
 
-    def starting_from(self, earlier: Density | TreeDensity | Release, cohort: Cohort | None = None) -> AdaptiveQuadtree:
+    def starting_from(self, earlier: Density | TreeDensity | Release) -> AdaptiveQuadtree:
         """The same mechanism with an earlier map, which adds regions where it has the most people.
 
         The first round does not depend on the earlier map and tests it. If the earlier map predicts the counts of the
@@ -178,13 +178,11 @@ class AdaptiveQuadtree:
 
         Args:
             earlier: A public map on the same grid.
-            cohort: Not needed any more; earlier versions chose the first regions for these people.
 
         Raises:
             InvalidInput: The map lies on another grid.
         """
         expect((Density, TreeDensity, Release), earlier, "The earlier map")
-        expect((Cohort, type(None)), cohort, "The cohort")
         density = earlier.estimate.density if isinstance(earlier, Release) else earlier
         return dataclasses.replace(self, earlier=density.dense())
 
@@ -275,6 +273,9 @@ class AdaptiveQuadtree:
         Args:
             rounds: All rounds of the survey.
             draws: How many maps to draw for error bars; 0 for none.
+
+        Returns:
+            The map, with error bars if maps were drawn.
         """
         last = rounds[-1]
         total = people_in(last.counts().sum(), last.people)

@@ -171,7 +171,14 @@ class Cohort:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Cohort:
-        """Read what :meth:`to_dict` wrote."""
+        """Read what :meth:`to_dict` wrote.
+
+        Args:
+            fields: The dictionary that :meth:`to_dict` returned.
+
+        Returns:
+            The cohort.
+        """
         return cls(fields["people"], fields["shards"], rational(fields["dropout"]), rational(fields["colluding"]))
 
 
@@ -266,8 +273,8 @@ def most_in_a_shard(people: int, corrupt: int, shards: int) -> int:
     above = [_UNIT]
     for x in range(mode, last):
         # The ratio of the probabilities of x + 1 and x:
-        ways, of = (corrupt - x) * (shard - x), (x + 1) * (people - corrupt - shard + x + 1)
-        above.append(-(-above[-1] * ways // of))
+        numerator, denominator = (corrupt - x) * (shard - x), (x + 1) * (people - corrupt - shard + x + 1)
+        above.append(-(-above[-1] * numerator // denominator))
         if above[-1] == 1:
             # Because of rounding up, all further weights are 1.
             above += [last - x - 1]

@@ -128,6 +128,9 @@ class CountMin:
             totals: All entries of the sketches, in people.
             level: The level of the squares.
             codes: Codes of the squares.
+
+        Returns:
+            One number of people for each square; noise and hash collisions make it inexact.
         """
         rows = totals[self.sketch.named(level, codes)]
         if self.least:
@@ -138,7 +141,7 @@ class CountMin:
         return np.asarray((rows.mean(axis=1) - everyone / self.width) / (1 - 1 / self.width))
 
     def estimate(self, rounds: Sequence[Round], draws: int) -> Estimate:  # noqa: ARG002
-        """The map from the sketches: squares are divided as far as noise and hash collisions allow.
+        """The map from the count–min sketches: squares are divided as far as noise and hash collisions allow.
 
         Args:
             rounds: All rounds of the survey.

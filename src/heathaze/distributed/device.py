@@ -24,7 +24,7 @@ from heathaze.errors import AlreadyCharged, InvalidInput, PromiseBroken, Sensiti
 from heathaze.privacy.door import Receipt, pay
 from heathaze.privacy.ledger import Budget, Ledger
 from heathaze.privacy.loss import Number, warn_if_weak
-from heathaze.privacy.noise_shares import noise_share
+from heathaze.privacy.noise_shares import noise_share, split_mass
 from heathaze.privacy.randomness import Randomness, Secret, SecureRandomness
 from heathaze.secagg import Client, Identity, Parameters
 from heathaze.types import Floats, Integers, Words
@@ -308,30 +308,6 @@ def encode(question: Question, codes: Integers, flag: bool, randomness: Randomne
             raise SensitivityExceeded("A vector exceeds the sensitivity that its noise is made for; nothing leaves.")
         start += length
     return vector
-
-
-def split_mass(mass: int, counts: Integers, randomness: Randomness) -> Integers:
-    """Divide a person's integer mass over the entries of their places by systematic rounding (errata E3-8).
-
-        z_i = ⌊(mass · C_i + u)/n⌋ − ⌊(mass · C_(i−1) + u)/n⌋
-
-    z_i is the mass of entry i, C_i are the cumulative counts, n is the total count, and u is uniform in 0 … n − 1. The
-    z_i add up to ``mass`` exactly, for every u. Each z_i has the expectation mass · count_i / n, and differs from it by
-    less than 1.
-
-    Args:
-        mass: The mass of one person.
-        counts: How often the person was in each entry; at least one is positive.
-        randomness: The source of u.
-
-    >>> from heathaze.privacy.randomness import Simulation
-    >>> split_mass(10, np.array([1, 2]), Simulation(1)).sum()
-    np.int64(10)
-    """
-    total = int(counts.sum())
-    cumulative = np.concatenate([[0], np.cumsum(counts)]).astype(object) * mass
-    rounded = (cumulative + int(randomness.below(total, 1)[0])) // total
-    return np.diff(rounded).astype(np.int64)
 
 
 def _rows(places: npt.ArrayLike) -> Floats:

@@ -64,6 +64,13 @@ class Round:
     Raises:
         InvalidInput: The sums do not fit the question.
         PromiseBroken: Fewer people than the threshold delivered in some shard.
+
+    >>> from heathaze.distributed.encodings import Squares
+    >>> grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
+    >>> question = Question("0" * 32, 1, (Part(Squares(grid, 1), 1),), Cohort(people=10))
+    >>> answered = Round(question, totals=np.array([7, 3, -1, 0]), delivered=(9,))
+    >>> answered.people, answered.values().tolist()
+    (9, [7.0, 3.0, -1.0, 0.0])
     """
 
     question: Question

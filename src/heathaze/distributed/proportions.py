@@ -45,6 +45,16 @@ class Proportions:
         high: Upper ends of the intervals.
         people: Noisy number of people in each region.
         confidence: The probability that an interval holds the true share, for example 0.9.
+
+    >>> from heathaze.distributed import AdaptiveQuadtree, Cohort, Population, simulate
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+    >>> people = Population.from_raster(grid, np.ones((2, 2)), 1000, Simulation(1)).flagged([True] * 1000)
+    >>> survey = Survey(AdaptiveQuadtree(grid, epsilon=1, flagged=True), Cohort(people=1000))
+    >>> found = proportions(simulate(survey, people))
+    >>> found.confidence, len(found.to_table()["share"]) == len(found.partition)
+    (0.9, True)
     """
 
     partition: Partition
@@ -186,7 +196,9 @@ def interval(flagged: Floats, people: Floats, variance: Floats | float, confiden
 
 
 def people_needed(width: float, noise: float, confidence: float = CONFIDENCE) -> float:
-    """The number of people in a region for which the interval of a share of 1/2 has the given width.
+    """How many people a region needs, so that the interval of a share of its people is narrow enough for any share.
+
+    The interval is widest for a share of 1/2.
 
     Args:
         width: The width of the interval, between 0 and 1.

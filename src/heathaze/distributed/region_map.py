@@ -1,7 +1,7 @@
 """Region map: fit one map to the noisy counts of regions from all rounds of a survey.
 
 Each round divides the map into different regions and counts the people in each region, with noise. All counts y are
-measurements of one density, which is fitted by :mod:`heathaze.inference.linear_map`:
+measurements of one density, which is fitted by :mod:`heathaze.inference.smooth_map`:
 
     y ~ N(n·F, σ² + n·F(1 − F)),   F = share of the density in a region, n = people asked, σ² = variance of the noise.
 
@@ -26,7 +26,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.partition import Partition, cell_codes
 from heathaze.domain.quadtree import node_areas
 from heathaze.errors import InvalidInput
-from heathaze.inference.linear_map import Cost, MapProblem, SmoothMap, learn_prior, refine
+from heathaze.inference.smooth_map import Cost, MapProblem, SmoothMap, learn_prior, refine
 from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.types import Booleans, Floats, Integers
 

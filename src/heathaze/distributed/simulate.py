@@ -43,6 +43,11 @@ class Population:
         codes: Codes of the cells of all places. Person k has the places ``codes[first[k] : first[k + 1]]``.
         first: The index at which the places of each person begin, followed by the number of all places.
         flags: Whether each person has the flag, or None.
+
+    >>> grid = Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2))
+    >>> people = Population.from_table(grid, person=["a", "b", "b"], x=[0.5, 0.5, 1.5], y=[0.5, 0.5, 0.5])
+    >>> len(people), people.first.tolist()
+    (2, [0, 1, 3])
     """
 
     grid: Grid
@@ -65,6 +70,9 @@ class Population:
             raster: A density or count for each cell; no number is negative, and not all are 0.
             people: How many people to draw.
             randomness: The source of the draws.
+
+        Returns:
+            The population, without flags.
 
         Raises:
             InvalidInput: The raster does not fit the grid, or has a negative number.
@@ -94,6 +102,9 @@ class Population:
             x: x or longitude of each visit.
             y: y or latitude of each visit.
             flags: Whether each person has the flag, in ascending order of the names of persons; None for no flags.
+
+        Returns:
+            The population, with its people in ascending order of their names.
 
         Raises:
             InvalidInput: The columns have different lengths.

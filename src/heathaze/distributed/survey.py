@@ -17,7 +17,7 @@ from heathaze.distributed.mechanism import Questioner, Round
 from heathaze.distributed.question import Question
 from heathaze.errors import InvalidInput, ShardAborted, expect
 from heathaze.privacy.accountant import compose
-from heathaze.privacy.events import Composition, Event, event_to_dict
+from heathaze.privacy.events import Composition, Event
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.loss import warn_if_weak
 from heathaze.privacy.noise_shares import decode
@@ -122,6 +122,9 @@ class Survey:
         Args:
             last: The round that answers the question of :meth:`ask`.
 
+        Returns:
+            A new survey with the round; this one stays as it is.
+
         Raises:
             InvalidInput: The round answers another question.
         """
@@ -169,25 +172,12 @@ class Survey:
         if draws == 1 or draws < 0:
             raise InvalidInput(f"draws is {draws}; give 0, or at least 2 to see how they differ.")
         found = self.mechanism.estimate(self.rounds, draws)
-        provenance = Provenance(
-            mechanism=type(self.mechanism).__name__,
-            parameters=self.mechanism.parameters(),
-            weight="share",
-            at_most=None,
-            event=event_to_dict(self.event),
-            simulated=self.simulated,
-            extra={
-                "cohort": self.cohort.to_dict(),
-                "rounds": [
-                    {
-                        "epsilon": str(one.question.epsilon),
-                        "numbers": one.question.length,
-                        "delivered": list(one.delivered),
-                    }
-                    for one in self.rounds
-                ],
-            },
-        )
+        rounds = [
+            {"epsilon": str(one.question.epsilon), "numbers": one.question.length, "delivered": list(one.delivered)}
+            for one in self.rounds
+        ]
+        extra = {"cohort": self.cohort.to_dict(), "rounds": rounds}
+        provenance = Provenance.of_devices(self.mechanism, self.event, self.simulated, extra)
         return Release(found, self.guarantee, provenance)
 
 

@@ -46,38 +46,36 @@ class Beliefs:
     """
 
     def __init__(self, tree: SplitTree, surface_odds: Floats | None = None, depth: int | None = None) -> None:
-        from heathaze.inference import _messages
+        from heathaze.inference import _grids, _messages
 
-        count = len(tree.left)
+        count, points = len(tree.left), _messages.POINTS
         self.tree = tree
         self.combined, self.variance = np.zeros(count), np.zeros(count)
-        _messages.combine(tree.left, tree.right, tree.value, tree.scale, self.combined, self.variance)
+        _grids.combine(tree.left, tree.right, tree.value, tree.scale, self.combined, self.variance)
         self._low, self._step = np.zeros(count), np.zeros(count)
-        _messages.place_grids(tree.left, tree.right, self.combined, self.variance, self._low, self._step)
-        self._messages, self._weights = np.zeros((count, _messages.POINTS)), np.zeros((count, _messages.POINTS))
+        _grids.place_grids(tree.left, tree.right, self.combined, self.variance, self._low, self._step, points)
+        self._messages, self._weights = np.zeros((count, points)), np.zeros((count, points))
         self.first, self.second = np.zeros(count), np.zeros(count)
         self.group = 2 * tree.level + (tree.kind > 0)
         self.surface_odds = self._rough_surface() if surface_odds is None else surface_odds
         self.learned: prior.Learned | None = None
-        self._learner = self
+        self.learner = self
         self.use(prior.SharePrior.typical(tree.depth if depth is None else depth))
 
     @classmethod
     def infer(cls, noisy: NoisyCounts) -> Beliefs:
         """Infer the posterior of noisy counts; if the tree is large, the prior is learned from a part of it."""
         whole = cls(build(noisy))
-        part, where = whole._thinned()
+        part, where = whole._part(_ENOUGH_NODES)
         learner = whole if part is whole.tree else cls(part, whole.surface_odds[where], whole.tree.depth)
         learner.learn(_STEPS, lump=True)
-        whole.use(learner.prior)
-        whole.settle(above=whole.tree.depth)
-        whole.surface_odds = _surface_odds(whole.tree, lambda level, _: np.maximum(whole.at(level, whole.first), 1e-9))
+        whole.surface_odds = whole._better_surface(learner.prior)
         learner.surface_odds = whole.surface_odds if learner is whole else whole.surface_odds[where]
         learner.use(learner.prior)
         learner.learn(_LAST_STEPS)
         whole.use(learner.prior.changed(prior.EMPTIER, 0.0, 0.0, 0.0))
         whole.settle()
-        whole.learned, whole._learner = learner.learned, learner
+        whole.learned, whole.learner = learner.learned, learner
         return whole
 
     def use(self, chosen: prior.SharePrior) -> None:
@@ -127,13 +125,12 @@ class Beliefs:
             _in_pieces(_messages.upward, start, stop, *counts, *self._parameters, *arrays)
         return float(_messages.root(*arrays, self._weights, self.first, self.second))
 
-    def settle(self, used: Floats | None = None, gradient: Floats | None = None, above: int | None = None) -> None:
+    def settle(self, used: Floats | None = None, gradient: Floats | None = None) -> None:
         """Compute the moments of all masses by belief propagation, given the prior.
 
         Args:
             used: If given, receives the posterior probability that each halving used each slab, or a spike.
             gradient: If given, receives the derivative of the log-evidence by the centre of each halving.
-            above: If given, only the moments of quadtree nodes above this level are computed, which is quicker.
         """
         from heathaze.inference import _messages
 
@@ -143,8 +140,6 @@ class Beliefs:
         tree, arrays = self.tree, (self._low, self._step, self._messages, self._weights, self.first, self.second)
         learning = (np.zeros((0, 0)), np.zeros(0)) if used is None or gradient is None else (used, gradient)
         for start, stop in tree.stages:
-            if above is not None and tree.level[start] + 1 >= above:
-                break
             halves = (tree.left, tree.right)
             _in_pieces(_messages.downward, start, stop, *halves, *self._parameters, *arrays, *learning)
 
@@ -156,13 +151,35 @@ class Beliefs:
         """Return the group of the first halving of nodes of a level; below the tree, that of its deepest level."""
         return 2 * max(0, min(level, self.tree.depth - 1))
 
+    def quantile(self, nodes: Integers, probability: float) -> Floats:
+        """Compute a quantile of the posterior of the masses of some nodes.
+
+        The probability of a stored mass is spread evenly up to half a step to both sides, and that of the lowest stored
+        mass, which may be an empty node, stays there.
+
+        Args:
+            nodes: The indices of the nodes.
+            probability: The probability below the quantile.
+        """
+        weights = self._weights[nodes]
+        until = np.cumsum(weights, axis=1)
+        wanted = probability * until[:, -1]
+        each, at = np.arange(len(nodes)), (until < wanted[:, None]).sum(axis=1)
+        here = weights[each, at]
+        part = np.divide(wanted - until[each, at] + here, here, out=np.zeros(len(nodes)), where=here > 0)
+        return np.asarray(self._low[nodes] + np.where(at == 0, 0.0, at - 0.5 + part) * self._step[nodes])
+
     def draw(self, randomness: Randomness) -> Floats:
         """Draw one sample of the masses of all nodes and pairs from the posterior, given the prior."""
+        return self._placed(randomness.uniforms(len(self.tree.left)))
+
+    def _placed(self, uniforms: Floats) -> Floats:
+        """Draw one sample by one uniform random number for each node and pair."""
         from heathaze.inference import _messages
 
-        tree, mass = self.tree, np.zeros(len(self.tree.left))
+        tree, mass = self.tree, np.zeros(len(uniforms))
         arrays = (self._low, self._step, self._messages, self._weights)
-        _messages.draw(tree.left, tree.right, *self._parameters, *arrays, randomness.uniforms(len(mass)), mass)
+        _messages.draw(tree.left, tree.right, *self._parameters, *arrays, uniforms, mass)
         return mass
 
     def draws(self, count: int, randomness: Randomness) -> tuple[Floats, list[prior.SharePrior]]:
@@ -176,17 +193,20 @@ class Beliefs:
             (count, nodes) masses, and the prior of each batch.
         """
         assert self.learned is not None
-        kept, found, priors = self.prior, [], []
-        mean, deviation = self._learner._common_changes()
+        kept, priors = self.prior, []
+        found: list[Floats] = []
+        mean, deviation = self.learner._common_changes()
         emptier, doubt = prior.EMPTIER_DRAWN
         mean[0], deviation[0] = mean[0] + emptier, math.hypot(deviation[0], doubt)
         size = self.learned.counts.size + len(self.learned.precision)
-        for _ in range(BATCHES):
-            change = mean + deviation * _normals(randomness, len(mean))
-            self.use(self.learned.drawn(randomness.uniforms(size), change))
-            self.evidence()
-            priors.append(self.prior)
-            found += [self.draw(randomness) for _ in range(count // BATCHES)]
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            for _ in range(BATCHES):
+                change = mean + deviation * _normals(randomness, len(mean))
+                self.use(self.learned.drawn(randomness.uniforms(size), change))
+                self.evidence()
+                priors.append(self.prior)
+                uniforms = [randomness.uniforms(len(self.tree.left)) for _ in range(count // BATCHES)]
+                found += threads.map(self._placed, uniforms)
         self.use(kept)
         self.settle()
         return np.stack(found), priors
@@ -216,22 +236,28 @@ class Beliefs:
     def _parameters(self) -> tuple[Any, ...]:
         return self.group, self.centre, self.prior.weights, self.prior.spikes, self.prior.lump
 
-    def _thinned(self) -> tuple[SplitTree, Integers]:
-        """Select a part of a large tree, to learn the prior from, and the index of each of its nodes in the whole tree.
+    def _part(self, most: int | None, until: int | None = None) -> tuple[SplitTree, Integers]:
+        """Select a part of a large tree, and the index of each of its nodes in the whole tree.
 
         Where a branch is cut off, the best linear estimate of its mass replaces the counts below.
+
+        Args:
+            most: The number of divided nodes of each level that are kept, at equal distances; all if None.
+            until: Nodes of this level, and below, are not divided.
         """
         tree = self.tree
         if sum(len(codes) for codes in tree.codes) <= 4 * _ENOUGH_NODES:
             return tree, np.arange(len(tree.left))
         levels, codes, values, scales = [], [], [], []
         kept = np.zeros(1, np.int64)
-        for level, nodes in enumerate(tree.codes):
+        for level, nodes in enumerate(tree.codes[: None if until is None else until + 1]):
             here = np.isin(nodes >> 2, kept) if level else np.ones(1, np.bool_)
             place = tree.place[level][here]
             inner = np.flatnonzero(tree.left[place] != NONE)
-            if len(inner) > _ENOUGH_NODES:
-                inner = inner[np.linspace(0, len(inner) - 1, _ENOUGH_NODES).astype(np.int64)]
+            if level == until:
+                inner = inner[:0]
+            elif most is not None and len(inner) > most:
+                inner = inner[np.linspace(0, len(inner) - 1, most).astype(np.int64)]
             cut = np.ones(len(place), np.bool_)
             cut[inner] = False
             kept = nodes[here][inner]
@@ -250,6 +276,15 @@ class Beliefs:
             pairs = part.kind == kind
             where[pairs] = halves[where[part.owner[pairs]]]
         return part, where
+
+    def _better_surface(self, learned: prior.SharePrior) -> Floats:
+        """Compute the surface's log-odds from posterior means, for which the deepest counts are not taken apart."""
+        tree = self.tree
+        part, where = self._part(None, tree.depth - 1)
+        coarse = self if part is tree else Beliefs(part, self.surface_odds[where], tree.depth)
+        coarse.use(learned)
+        coarse.settle()
+        return _surface_odds(tree, lambda level, _: np.maximum(coarse.at(level, coarse.first), 1e-9))
 
     def _rough_surface(self) -> Floats:
         """Compute the surface's log-odds from a rough estimate: positive masses, children summing to their parents."""
@@ -293,11 +328,9 @@ def _surface_odds(tree: SplitTree, masses: Callable[[int, Floats], Floats]) -> F
         masses: Gives the masses of the nodes of a level, from the level and the masses of the level above.
     """
     odds, surface, mass = np.zeros(len(tree.left)), prior.Surface(tree.grid), np.zeros(0)
-    for level in range(tree.depth + 1):
+    for level in range(tree.depth):
         mass = masses(level, mass)
         surface.add(tree.codes[level], mass)
-        if level == tree.depth:
-            break
         place = tree.place[level]
         node = place[tree.left[place] != NONE]
         first, north, south = prior.log_odds(surface.expected_shares(tree.codes[level][tree.left[place] != NONE]))

@@ -1,8 +1,8 @@
 """Compiled belief propagation on a tree of halvings (numba): messages up, beliefs down, samples.
 
 The message of a node is the log-likelihood of all counts at and below the node, as a function of the node's mass. It is
-stored at POINTS evenly spaced masses and is linear in between. A halving divides the mass x of a node into y for the
-left half and x − y for the right half, and the message integrates over y:
+stored at POINTS evenly spaced masses (_grids.py) and is linear in between. A halving divides the mass x of a node into
+y for the left half and x − y for the right half, and the message integrates over y:
 
     message(x) = noise(x) + log ∫ exp(left(y) + right(x − y)) dF(y)
 
@@ -10,6 +10,9 @@ Here noise(x) is the log-likelihood of the node's own count, left and right are 
 prior of the share (see prior.py): slabs, and the two spikes y = 0 and y = x. The integral is evaluated at the stored
 masses of the half with the sharper message, and at fixed distances from the centre of the prior. So neither a narrow
 likelihood nor a narrow prior is missed.
+
+All kernels that use this integral are in this file: numba would not compile a kernel again if the integral changed in
+another file.
 """
 
 from __future__ import annotations
@@ -25,12 +28,6 @@ from heathaze.types import Floats, Integers
 POINTS = 21
 """The number of masses at which a message is stored."""
 
-SPAN = 6.0
-"""A message covers this many standard deviations on either side of the best linear estimate of the node's mass."""
-
-NEGLIGIBLE = 15.0
-"""The integral leaves out a division whose log-likelihood is lower than the largest one by more than this."""
-
 _AWAY = np.array([0.12, 0.35, 0.8, 1.5, 2.6, 4.2, 6.5])
 AROUND = np.concatenate([-_AWAY[::-1], [0.0], _AWAY])
 """The distances from the centre of the prior, in log-odds, at which the integral of a halving is evaluated."""
@@ -38,60 +35,10 @@ AROUND = np.concatenate([-_AWAY[::-1], [0.0], _AWAY])
 _SLABS = len(SLABS)
 _CONCENTRATIONS = np.array(SLABS)
 _NEAR = len(AROUND)
-_ROOM = POINTS + _NEAR + 4
+_ROWS, _ROOM = 9, POINTS + _NEAR + 4
 
 
-@nb.njit(cache=True)
-def combine(left: Integers, right: Integers, value: Floats, scale: Floats, mean: Floats, variance: Floats) -> None:
-    """Compute the best linear estimate of every node's mass from the counts at and below the node, with its variance.
-
-    The variance is infinite if nothing was measured at or below the node.
-    """
-    for node in range(len(left) - 1, -1, -1):
-        precision = 0.0
-        weighted = 0.0
-        if scale[node] < np.inf:
-            precision = 1.0 / (2.0 * scale[node] ** 2)
-            weighted = precision * value[node]
-        below = 0.0
-        spread = 0.0
-        if left[node] >= 0:
-            below, spread = mean[left[node]], variance[left[node]]
-            if right[node] >= 0:
-                below += mean[right[node]]
-                spread += variance[right[node]]
-            if spread < np.inf:
-                precision += 1.0 / spread
-                weighted += below / spread
-        mean[node] = weighted / precision if precision > 0 else 0.0
-        variance[node] = 1.0 / precision if precision > 0 else np.inf
-
-
-@nb.njit(cache=True)
-def place_grids(left: Integers, right: Integers, mean: Floats, variance: Floats, low: Floats, step: Floats) -> None:
-    """Choose the masses at which each node stores its message: ``low``, ``low`` + ``step``, and so on.
-
-    If nothing was measured at or below a node, its masses go from 0 to the largest mass of its parent.
-    """
-    for node in range(len(left)):
-        if variance[node] < np.inf:
-            deviation = math.sqrt(variance[node])
-            low[node] = max(0.0, mean[node] - SPAN * deviation)
-            top = max(mean[node], 0.0) + SPAN * deviation
-            step[node] = (top - low[node]) / (POINTS - 1)
-            if low[node] == 0.0 and mean[node] > step[node]:
-                # The likelihood of Laplace noise has a sharp peak: place a point exactly on it.
-                step[node] = mean[node] / math.floor(mean[node] / step[node])
-            step[node] = max(step[node], 1e-12 * top, 1e-300)  # floats could not represent a smaller step
-        elif node == 0:
-            low[node], step[node] = 0.0, 1.0
-        top = low[node] + (POINTS - 1) * step[node]
-        for half in (left[node], right[node]):
-            if half >= 0 and variance[half] == np.inf:
-                low[half], step[half] = 0.0, top / (POINTS - 1)
-
-
-@nb.njit(cache=True, inline="always")
+@nb.njit(cache=True, inline="always", error_model="numpy")
 def _between(low: float, step: float, message: Floats, x: float) -> float:
     """Evaluate a message at mass x: linear between its points, and not rising beyond the first and the last point."""
     at = (x - low) / step
@@ -104,37 +51,59 @@ def _between(low: float, step: float, message: Floats, x: float) -> float:
     return message[k] + (message[k + 1] - message[k]) * (at - k)
 
 
-@nb.njit(cache=True)
-def _add_tails(start: int, stop: int, ls: Floats, sharp: float, weight: float, tails: Floats) -> None:
-    """Add the weight of a slab beyond some logits, on the side away from the centre, to ``tails``.
+@nb.njit(cache=True, error_model="numpy")
+def _fill_lines(message: Floats, heights: Floats, slopes: Floats) -> None:
+    """Write a message as straight lines, in which :func:`_add_heights` looks values up without a branch.
 
-    exp(t) is computed as (1 + u + u²/2 + u³/6 + u⁴/24)^256 with u = t/256, whose relative error is below 1e-8 for
-    t > −5 and 1e-3 for t > −60. It has no branches, so the compiler computes several logits at once. With math.exp, all
-    of inference takes a third longer.
+    ``at`` steps above the lowest stored mass, the message is heights[k] + slopes[k] · at with k = ⌊at⌋ + 1, where k is
+    at least 0 and at most POINTS.
     """
+    last = POINTS - 1
+    for k in range(last):
+        slopes[k + 1] = message[k + 1] - message[k]
+        heights[k + 1] = message[k] - slopes[k + 1] * k
+    slopes[0], heights[0] = max(slopes[1], 0.0), message[0]
+    slopes[POINTS] = min(slopes[last], 0.0)
+    heights[POINTS] = message[last] - slopes[POINTS] * last
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _add_heights(count: int, low: float, rate: float, lines: Floats, masses: Floats, sums: Floats) -> None:
+    """Add a message at some masses to ``sums``; ``rate`` is one over the distance of its stored masses."""
+    for q in range(count):
+        at = (masses[q] - low) * rate
+        k = int(min(max(at + 1.0, 0.0), float(POINTS)))
+        sums[q] += lines[0, k] + lines[1, k] * at
+
+
+@nb.njit(cache=True, inline="always", error_model="numpy")
+def _exp(t: float) -> float:
+    """Compute exp(t) for t ≤ 0 as (1 + u + u²/2 + u³/6 + u⁴/24 + u⁵/120)^256 with u = t/256, and at least exp(−300).
+
+    The relative error is below 1e-10 for t > −5, 2e-8 for t > −15 and 1e-4 for t > −60. There are no branches, so the
+    compiler computes several at once.
+    """
+    u = max(t, -300.0) / 256
+    e = 1 + u * (1 + u * (1 / 2 + u * (1 / 6 + u * (1 / 24 + u / 120))))
+    e = e * e
+    e = e * e
+    e = e * e
+    e = e * e
+    e = e * e
+    e = e * e
+    e = e * e
+    return e * e
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _add_tails(start: int, stop: int, ls: Floats, sharp: float, weight: float, tails: Floats) -> None:
+    """Add the weight of a slab beyond some logits, on the side away from the centre, to ``tails``."""
     for q in range(start, stop):
-        u = max(-abs(ls[q]) * sharp / 256, -1.2)
-        e = 1 + u * (1 + u * (1 / 2 + u * (1 / 6 + u * (1 / 24))))
-        e = e * e
-        e = e * e
-        e = e * e
-        e = e * e
-        e = e * e
-        e = e * e
-        e = e * e
-        e = e * e
+        e = _exp(-abs(ls[q]) * sharp)
         tails[q] += weight * e / (1 + e)
 
 
-@nb.njit(cache=True)
-def _fill_tails(start: int, stop: int, ls: Floats, sharps: Floats, weights: Floats, tails: Floats) -> None:
-    """Compute the weight of all slabs beyond some logits, on the side away from the centre."""
-    tails[start:stop] = 0.0
-    for slab in range(_SLABS):
-        _add_tails(start, stop, ls, sharps[slab], weights[slab], tails)
-
-
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def _collect(
     x: float,
     a: int,
@@ -184,7 +153,7 @@ def _collect(
     return count + 1
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def _divide(
     x: float,
     a: int,
@@ -197,94 +166,101 @@ def _divide(
     ratios: Floats,
     low: Floats,
     step: Floats,
-    messages: Floats,
+    lines: Floats,
     scratch: Floats,
-    where: bool,
 ) -> tuple[int, float]:
     """Integrate over the divisions of mass x of a node into y for half ``a`` and x − y for half ``b``.
 
-    ``scratch`` is filled with one column for each y: 0 y itself, 1 its logit minus the centre, 2 the weight of the
-    slabs beyond it, 3 its log-likelihood, 4 its likelihood as a part of the largest, 5 the posterior weight between the
-    y before and this one, 6 the part of that weight that belongs to this y (only if ``where``). The first and the last
-    column are the two spikes, and 5 holds their whole weight. Row 7 holds the sharpness of the slabs, and 8 the mean
-    likelihood between the y before and this one. Returned are the number of columns and the logarithm of the integral.
+    ``ratios`` and ``lines`` come from :func:`_prepare`. ``scratch`` is filled with one column for each y: 0 y itself, 1
+    its logit minus the centre, 2 the weight of the slabs beyond it, 3 its log-likelihood, 4 its likelihood as a part of
+    the largest, 5 the posterior weight between the y before and this one, 6 the mean likelihood there. The first and
+    the last column are the two spikes, and 5 holds their whole weight. Row 7 holds the sharpness of the slabs, and 8
+    the mass of the other half. Returned are the number of columns and the logarithm of the integral.
     """
     ys, ls, tails, heights, likelihoods = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
-    between, far, sharps, means = scratch[5], scratch[6], scratch[7], scratch[8]
+    between, means, sharps, others = scratch[5], scratch[6], scratch[7], scratch[8]
+    # 1. Collect the values of y in ascending order, and add the messages of both halves at each.
+    count = _collect(x, a, b, mu, 0.5 * min(lump, x), ratios, low, step, ys, ls)
+    last = count - 1
+    for q in range(count):
+        heights[q], others[q] = 0.0, x - ys[q]
+    _add_heights(count, low[a], 1.0 / step[a], lines[0], ys, heights)
+    _add_heights(count, low[b], 1.0 / step[b], lines[1], others, heights)
+    most = heights[0]
+    for q in range(1, count):
+        most = max(most, heights[q])
+    for q in range(count):
+        likelihoods[q] = _exp(heights[q] - most) if heights[q] > most - 300 else 0.0
+    # 2. Compute the weight of all slabs beyond each y, on the side away from the centre.
+    for q in range(1, last):
+        if math.isnan(ls[q]):
+            ls[q] = math.log(ys[q] / (x - ys[q])) - mu
+        tails[q] = 0.0
     slab_weight = 0.0
     for slab in range(_SLABS):
         sharps[slab] = (0.5 if group % 2 == 0 else 0.25) / (1.0 / _CONCENTRATIONS[slab] + lump / x)
         slab_weight += weights[slab]
-    share = 1.0 / (1.0 + math.exp(-mu))
-    # 1. Collect the values of y in ascending order.
-    count = _collect(x, a, b, mu, 0.5 * min(lump, x), ratios, low, step, ys, ls)
-    last = count - 1
-    # 2. Add the messages of both halves at each y. Values of y with a negligible likelihood at either end are left out
-    # before anything costly is computed.
-    most = -np.inf
-    for q in range(count):
-        heights[q] = _between(low[a], step[a], messages[a], ys[q]) + _between(low[b], step[b], messages[b], x - ys[q])
-        most = max(most, heights[q])
-        between[q] = 0.0
-        far[q] = 0.0
-        means[q] = 0.0
-    begin, stop = 1, last - 1
-    while begin < stop and heights[begin] < most - NEGLIGIBLE and heights[begin + 1] < most - NEGLIGIBLE:
-        begin += 1
-    while stop > begin and heights[stop] < most - NEGLIGIBLE and heights[stop - 1] < most - NEGLIGIBLE:
-        stop -= 1
-    # 3. Between two values of y the likelihood is taken as exponential, like the tails of Laplace noise. With linear
-    # interpolation, the long stretch between a sharp peak and the next point would get far too much weight.
-    for q in range(begin, stop + 1):
-        if math.isnan(ls[q]):
-            ls[q] = math.log(ys[q] / (x - ys[q])) - mu
-        likelihoods[q] = math.exp(heights[q] - most)
-    _fill_tails(begin, stop + 1, ls, sharps, weights, tails)
-    if begin > 1:
-        _fill_tails(1, 2, ls, sharps, weights, tails)
-    if stop < last - 1:
-        _fill_tails(last - 1, last, ls, sharps, weights, tails)
-    total = 0.0
-    for q in range(begin + 1, stop + 1):
-        weight = slab_weight - tails[q - 1] - tails[q]
-        if ls[q] <= 0:
-            weight = tails[q] - tails[q - 1]
-        elif ls[q - 1] >= 0:
-            weight = tails[q - 1] - tails[q]
-        rise = heights[q] - heights[q - 1]
-        flat = abs(rise) < 1e-3
-        mean = 0.5 * (likelihoods[q - 1] + likelihoods[q]) if flat else (likelihoods[q] - likelihoods[q - 1]) / rise
-        means[q] = mean
-        between[q] = weight * mean
-        total += between[q]
-        far[q] = 0.5
-        if where and not flat:
-            far[q] = 1.0 / (1.0 - math.exp(-rise)) - 1.0 / rise if rise > -700 else 0.0
+        _add_tails(1, last, ls, sharps[slab], weights[slab], tails)
+    # 3. Integrate between neighbouring values of y.
+    _integrate(last, slab_weight, ls, tails, heights, likelihoods, means, between)
     # 4. The spikes: one half is empty, or has less than half a person.
+    share = ratios[_NEAR // 2]
     below = tails[1] if ls[1] <= 0 else slab_weight - tails[1]
     above = tails[last - 1] if ls[last - 1] >= 0 else slab_weight - tails[last - 1]
-    means[0], means[last] = math.exp(heights[0] - most), math.exp(heights[last] - most)
+    means[0], means[last] = likelihoods[0], likelihoods[last]
     between[0] = (spike * (1 - share) + below) * means[0]
     between[last] = (spike * share + above) * means[last]
-    total += between[0] + between[last]
+    total = 0.0
+    for q in range(count):
+        total += between[q]
     if not total > 0:  # the prior underflows where the likelihood is large: take the most likely division
         best = 0
         for q in range(count):
             between[q] = 0.0
             if heights[q] > heights[best]:
                 best = q
-        between[best], far[best] = 1.0, 1.0
+        between[best] = 1.0
         return count, most - 745.0
     return count, most + math.log(total)
 
 
-@nb.njit(cache=True, inline="always")
-def _fill_ratios(mu: float, ratios: Floats) -> None:
+@nb.njit(cache=True, error_model="numpy")
+def _integrate(
+    last: int,
+    slab_weight: float,
+    ls: Floats,
+    tails: Floats,
+    heights: Floats,
+    likelihoods: Floats,
+    means: Floats,
+    between: Floats,
+) -> None:
+    """Compute the mean likelihood and the posterior weight of the slabs between neighbouring values of y.
+
+    Between two values of y the likelihood is taken as exponential, like the tails of Laplace noise. With linear
+    interpolation, the long stretch between a sharp peak and the next point would get far too much weight.
+    """
+    means[1] = between[1] = 0.0
+    for q in range(2, last):
+        rise = heights[q] - heights[q - 1]
+        even = 0.5 * (likelihoods[q - 1] + likelihoods[q])
+        mean = even if abs(rise) < 1e-3 else (likelihoods[q] - likelihoods[q - 1]) / rise
+        across = slab_weight - tails[q - 1] - tails[q]
+        weight = tails[q] - tails[q - 1] if ls[q] <= 0 else (tails[q - 1] - tails[q] if ls[q - 1] >= 0 else across)
+        means[q] = mean
+        between[q] = weight * mean
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _prepare(a: int, b: int, mu: float, messages: Floats, ratios: Floats, lines: Floats) -> None:
+    """Compute what all divisions of one node need: the shares around the centre, and the lines of both messages."""
     for j in range(_NEAR):
         ratios[j] = 1.0 / (1.0 + math.exp(-(AROUND[j] + mu)))
+    _fill_lines(messages[a], lines[0, 0], lines[0, 1])
+    _fill_lines(messages[b], lines[1, 0], lines[1, 1])
 
 
-@nb.njit(cache=True, nogil=True)
+@nb.njit(cache=True, nogil=True, error_model="numpy")
 def upward(
     start: int,
     stop: int,
@@ -305,11 +281,11 @@ def upward(
 
     The messages of all later stages must have been computed before.
     """
-    ratios, scratch = np.empty(_NEAR), np.empty((9, _ROOM))
+    ratios, lines, scratch = np.empty(_NEAR), np.empty((2, 2, POINTS + 1)), np.empty((_ROWS, _ROOM))
     for node in range(start, stop):
         a, b, kind = left[node], right[node], group[node]
         if b >= 0:
-            _fill_ratios(centre[node], ratios)
+            _prepare(a, b, centre[node], messages, ratios, lines)
         for k in range(POINTS):
             x = low[node] + k * step[node]
             height = -abs(value[node] - x) / scale[node] if scale[node] < np.inf else 0.0
@@ -326,9 +302,8 @@ def upward(
                     ratios,
                     low,
                     step,
-                    messages,
+                    lines,
                     scratch,
-                    False,
                 )[1]
             elif b >= 0:
                 height += _between(low[a], step[a], messages[a], 0.0) + _between(low[b], step[b], messages[b], 0.0)
@@ -337,7 +312,7 @@ def upward(
             messages[node, k] = height
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def root(low: Floats, step: Floats, messages: Floats, beliefs: Floats, first: Floats, second: Floats) -> float:
     """Compute the belief about the total mass from the message of the root, and return the log-evidence."""
     most = messages[0].max()
@@ -354,10 +329,10 @@ def root(low: Floats, step: Floats, messages: Floats, beliefs: Floats, first: Fl
     return most + math.log(total * step[0])
 
 
-@nb.njit(cache=True, inline="always")
-def _deposit(low: float, step: float, belief: Floats, y: float, weight: float) -> None:
+@nb.njit(cache=True, inline="always", error_model="numpy")
+def _deposit(low: float, rate: float, belief: Floats, y: float, weight: float) -> None:
     """Add a weight to a belief at mass y, divided between the two stored masses next to y."""
-    at = (y - low) / step
+    at = (y - low) * rate
     if at <= 0:
         belief[0] += weight
     elif at >= POINTS - 1:
@@ -368,17 +343,24 @@ def _deposit(low: float, step: float, belief: Floats, y: float, weight: float) -
         belief[k + 1] += weight * (at - k)
 
 
-@nb.njit(cache=True, inline="always")
-def _variance(rise: float) -> float:
-    """Compute the variance of a number between 0 and 1 whose log-density rises by ``rise``."""
-    if abs(rise) < 0.05:
-        return 1.0 / 12.0
-    if abs(rise) > 40:
-        return 1.0 / rise**2
-    return 1.0 / rise**2 - 0.25 / math.sinh(0.5 * rise) ** 2
+@nb.njit(cache=True, error_model="numpy")
+def _locate(count: int, ys: Floats, heights: Floats, far: Floats, within: Floats) -> None:
+    """Compute where the mass between two values of y lies, if its density is exponential between them.
+
+    ``far`` is the mean of the place, from 0 at the y before to 1 at this y, and ``within`` the variance of y.
+    """
+    far[0], within[0], far[count - 1], within[count - 1] = 1.0, 0.0, 1.0, 0.0
+    far[1], within[1] = 1.0, 0.0
+    for q in range(2, count - 1):
+        rise, wide = heights[q] - heights[q - 1], ys[q] - ys[q - 1]
+        e = _exp(-abs(rise))
+        part = 1 / (1 - e) if rise > 0 else -e / (1 - e)
+        far[q] = 0.5 + rise / 12 if abs(rise) < 0.05 else part - 1 / rise
+        spread = 1 / 12 if abs(rise) < 0.05 else 1 / rise**2 - e / (1 - e) ** 2
+        within[q] = wide * wide * spread
 
 
-@nb.njit(cache=True, nogil=True)
+@nb.njit(cache=True, nogil=True, error_model="numpy")
 def downward(
     start: int,
     stop: int,
@@ -404,14 +386,15 @@ def downward(
     receives the posterior probability of each slab and of the spikes (last column), and ``slope`` the derivative of the
     log-evidence with respect to the node's centre.
     """
-    ratios, scratch = np.empty(_NEAR), np.empty((9, _ROOM))
-    ys, heights, between, far = scratch[0], scratch[3], scratch[5], scratch[6]
+    ratios, lines, scratch = np.empty(_NEAR), np.empty((2, 2, POINTS + 1)), np.empty((_ROWS, _ROOM))
+    ys, heights, between = scratch[0], scratch[3], scratch[5]
+    far, within, ends = np.empty(_ROOM), np.empty(_ROOM), np.empty(_ROOM)
     for node in range(start, stop):
         a, b, kind = left[node], right[node], group[node]
         if a < 0:
             continue
         if b >= 0:
-            _fill_ratios(centre[node], ratios)
+            _prepare(a, b, centre[node], messages, ratios, lines)
         for k in range(POINTS):
             belief = beliefs[node, k]
             if belief < 1e-9:
@@ -420,7 +403,7 @@ def downward(
             if b < 0 or x <= 0:
                 for half in (a, b):
                     if half >= 0:
-                        _deposit(low[half], step[half], beliefs[half], x, belief)
+                        _deposit(low[half], 1 / step[half], beliefs[half], x, belief)
                         first[half] += belief * x
                         second[half] += belief * x * x
                 continue
@@ -436,43 +419,45 @@ def downward(
                 ratios,
                 low,
                 step,
-                messages,
+                lines,
                 scratch,
-                True,
             )
-            total = between[:count].sum()
+            _locate(count, ys, heights, far, within)
+            total = 0.0
+            for q in range(count):
+                total += between[q]
+            sum_a, square_a, sum_b, square_b = 0.0, 0.0, 0.0, 0.0
             for q in range(count):
                 weight = belief * between[q] / total
-                if weight <= 1e-12:
-                    continue
-                y, within = ys[q], 0.0
-                if 0 < q < count - 1:
-                    # The mass between two values of y: the belief goes to both, and the moments are those of an
-                    # exponential density between them.
-                    y = ys[q - 1] + far[q] * (ys[q] - ys[q - 1])
-                    within = (ys[q] - ys[q - 1]) ** 2 * _variance(heights[q] - heights[q - 1])
-                    for end, part in ((ys[q - 1], weight * (1 - far[q])), (ys[q], weight * far[q])):
-                        _deposit(low[a], step[a], beliefs[a], end, part)
-                        _deposit(low[b], step[b], beliefs[b], x - end, part)
-                else:
-                    _deposit(low[a], step[a], beliefs[a], y, weight)
-                    _deposit(low[b], step[b], beliefs[b], x - y, weight)
-                first[a] += weight * y
-                second[a] += weight * (y * y + within)
-                first[b] += weight * (x - y)
-                second[b] += weight * ((x - y) ** 2 + within)
+                y = ys[q] if far[q] == 1.0 else ys[q - 1] + far[q] * (ys[q] - ys[q - 1])
+                sum_a += weight * y
+                square_a += weight * (y * y + within[q])
+                sum_b += weight * (x - y)
+                square_b += weight * ((x - y) ** 2 + within[q])
+                # The belief in the masses between two values of y goes to both.
+                ends[q] = weight * far[q]
+                if q > 0:
+                    ends[q - 1] += weight * (1 - far[q])
+            first[a] += sum_a
+            second[a] += square_a
+            first[b] += sum_b
+            second[b] += square_b
+            for q in range(count):
+                if ends[q] > 1e-12:
+                    _deposit(low[a], 1 / step[a], beliefs[a], ys[q], ends[q])
+                    _deposit(low[b], 1 / step[b], beliefs[b], x - ys[q], ends[q])
             if len(used):
                 slope[node] += belief * _attribute(
                     count, centre[node], weights[kind], spikes[kind], scratch, belief, used[node]
                 )
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def _attribute(
     count: int, mu: float, weights: Floats, spike: float, scratch: Floats, belief: float, used: Floats
 ) -> float:
     """Divide the posterior weight of a halving among slabs and spikes; return the slope in the centre."""
-    ls, tails, between, sharps, means = scratch[1], scratch[2], scratch[5], scratch[7], scratch[8]
+    ls, tails, between, means, sharps = scratch[1], scratch[2], scratch[5], scratch[6], scratch[7]
     last = count - 1
     total = between[:count].sum()
     share = 1.0 / (1.0 + math.exp(-mu))
@@ -486,8 +471,6 @@ def _attribute(
         for q in range(1, last + 1):
             cdf, density = 1.0, 0.0
             if q < last:
-                if math.isnan(ls[q]):  # left out, as negligible
-                    continue
                 cdf = tails[q] if ls[q] <= 0 else 1 - tails[q]
                 density = sharp * tails[q] * (1 - tails[q])
             mean = means[0] if q == 1 else means[q]
@@ -499,7 +482,7 @@ def _attribute(
     return slope / total
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def _inside(q: int, count: int, weights: Floats, sharps: Floats, ls: Floats) -> float:
     """Compute the weight of all slabs in column q of a division."""
     last = count - 1
@@ -518,7 +501,7 @@ def _inside(q: int, count: int, weights: Floats, sharps: Floats, ls: Floats) -> 
     return weight
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, nogil=True, error_model="numpy")
 def draw(
     left: Integers,
     right: Integers,
@@ -538,7 +521,7 @@ def draw(
 
     ``uniforms`` holds one uniform random number for each node.
     """
-    ratios, scratch = np.empty(_NEAR), np.empty((9, _ROOM))
+    ratios, lines, scratch = np.empty(_NEAR), np.empty((2, 2, POINTS + 1)), np.empty((_ROWS, _ROOM))
     target = uniforms[0]
     mass[0] = low[0]
     for k in range(POINTS):
@@ -554,7 +537,7 @@ def draw(
             if b >= 0:
                 mass[b] = 0.0
         elif a >= 0:
-            _fill_ratios(centre[node], ratios)
+            _prepare(a, b, centre[node], messages, ratios, lines)
             count, _ = _divide(
                 x,
                 a,
@@ -567,15 +550,14 @@ def draw(
                 ratios,
                 low,
                 step,
-                messages,
+                lines,
                 scratch,
-                False,
             )
             mass[a] = _pick(x, count, centre[node], weights[kind], scratch, uniforms[a])
             mass[b] = x - mass[a]
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, error_model="numpy")
 def _pick(x: float, count: int, mu: float, weights: Floats, scratch: Floats, uniform: float) -> float:
     """Draw one division: a spike, or a slab between two neighbouring values of y."""
     ys, ls, heights, between, sharps = scratch[0], scratch[1], scratch[3], scratch[5], scratch[7]

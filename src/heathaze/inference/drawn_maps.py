@@ -161,11 +161,33 @@ class DrawnPosterior:
         low, high = self._ends(mean, deviation, np.asarray(shown), confidence)
         return float(low), float(high)
 
+    def interval(self, box: Box | Region, share: float, confidence: float) -> tuple[float, float]:
+        """Compute an interval for the share of the mass that lies in a box.
+
+        If the box cuts measured regions that are at least as large, their whole mass may lie on either side, so the
+        interval is extended by this mass.
+
+        Args:
+            box: The box, in the grid's coordinates, or a region of the grid.
+            share: The estimate's share. The interval contains it.
+            confidence: Probability of the interval, between 0 and 1.
+        """
+        mean, deviation = (np.asarray(self.total * number) for number in self.belief(box, share))
+        low, high = self._ends(mean, deviation, np.asarray(self.total * share), confidence)
+        unresolved = self.unresolved(box)
+        ends = float(low) / self.total, float(high) / self.total
+        return max(0.0, min(ends[0], share - unresolved)), min(1.0, max(ends[1], share + unresolved))
+
     def _ends(self, mean: Floats, deviation: Floats, shown: Floats, confidence: float) -> tuple[Floats, Floats]:
-        """Compute intervals of amounts between 0 and the total; each interval contains the shown amount."""
+        """Compute intervals of amounts between 0 and the total; each interval contains the shown amount.
+
+        Where the maps have nobody, a few people may be: even an exact count of zero would be likely up to a mean of
+        −log(1 − confidence) people.
+        """
         # For an amount near the total, the interval is computed for the small rest, which is as uncertain.
         rest = mean > self.total / 2
         low, high = interval(np.maximum(np.where(rest, self.total - mean, mean), 0), deviation, confidence)
+        high = np.where(rest, high, np.maximum(high, -math.log1p(-confidence)))
         low, high = np.where(rest, self.total - high, low), np.where(rest, self.total - low, high)
         return np.maximum(np.minimum(low, shown), 0), np.minimum(np.maximum(high, shown), self.total)
 
@@ -200,28 +222,27 @@ class DrawnPosterior:
         """For every measured region, return its share, the part of its area inside a box, and its area in squares."""
         return [(mass, part_inside(self.grid, level, codes, box), area) for level, codes, mass, area in self._regions]
 
-    def deviations(self, window: Box | None = None, shape: tuple[int, int] | None = None, sigma: float = 0.0) -> Floats:
+    def deviations(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Floats:
         """Compute the standard deviation of every cell of a picture of the map, as a share of the whole map.
 
         Args:
             window: The part of the map in the picture; all of it if left out.
             shape: Rows and columns of the picture; the grid's if left out.
-            sigma: Standard deviation of the picture's smoothing, in its cells.
         """
         inside = 1.0
         if window is not None:
             inside = self.density.mass_in(window)
-        maps = [density.render(window, shape).smooth(sigma).values for density in self._fine]
-        mean = self.density.render(window, shape).smooth(sigma)
+        maps = [density.render(window, shape).values for density in self._fine]
+        mean = self.density.render(window, shape)
         _, between = self._believed(np.stack(maps), mean.values, whole=1.0)
         # If picture cells are smaller than a square, the prior says how unevenly they divide the mass of the square.
         across = (window or self.grid.box).x
         cells = self.grid.cols * (across[1] - across[0]) / (self.grid.x[1] - self.grid.x[0]) / mean.grid.cols
-        within = self.drawn.within if max(cells, 2 * sigma * cells) < self.drawn.side else 0.0
+        within = self.drawn.within if cells < self.drawn.side else 0.0
         spread = np.hypot(between, within * mean.values)
-        return np.asarray(np.hypot(inside * spread, self._lumps(mean.grid, cells, sigma)))
+        return np.asarray(np.hypot(inside * spread, self._lumps(mean.grid, cells)))
 
-    def _lumps(self, target: Grid, cells: float, sigma: float) -> Floats | float:
+    def _lumps(self, target: Grid, cells: float) -> Floats | float:
         """Compute the part of each target cell's deviation that comes from regions measured only as a whole.
 
         The whole mass of such a region may lie in one place, and the place is unknown.
@@ -237,11 +258,9 @@ class DrawnPosterior:
         row = (self.grid.down(target.y_at(np.arange(target.rows) + 0.5)) / self.drawn.side).astype(np.int64)
         col = (self.grid.across(target.x_at(np.arange(target.cols) + 0.5)) / self.drawn.side).astype(np.int64)
         mass, area = (part[np.ix_(row.clip(0, len(part) - 1), col.clip(0, part.shape[1] - 1))] for part in squares)
-        # The place is as large as one cell, or as the smoothing kernel if that is larger. A smoothed cell holds 1/spot
-        # of the mass at the place.
-        spot = max(1.0, 2 * sigma) ** 2
-        part = np.minimum(1.0, spot * (cells / self.drawn.side) ** 2 / np.maximum(area, 1.0))
-        return np.asarray(mass * np.sqrt(part * (1 - part)) / spot)
+        # The place is as large as one cell.
+        part = np.minimum(1.0, (cells / self.drawn.side) ** 2 / np.maximum(area, 1.0))
+        return np.asarray(mass * np.sqrt(part * (1 - part)))
 
     @functools.cached_property
     def _regions(self) -> list[tuple[int, Integers, Floats, Floats]]:

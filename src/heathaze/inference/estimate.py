@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from dataclasses import dataclass, fields
 from typing import Any
@@ -23,6 +24,7 @@ class Estimate:
         total: Estimated number of units (people, person-days or visits), or of presences with weight "presence".
         noisy: The noisy counts from which the map was inferred, or None if the mechanism keeps none.
         drawn: Other maps that fit the reports equally well, or None if the mechanism draws none.
+        simulated: Whether the noise came from simulated randomness. A release of such an estimate cannot be saved.
 
     >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
     >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 61, 22, 12, -2], [5, 1, 1, 1, 1])
@@ -35,21 +37,29 @@ class Estimate:
     total: float
     noisy: NoisyCounts | None = None
     drawn: DrawnMaps | None = None
+    simulated: bool = False
 
     @classmethod
-    def infer(cls, noisy: NoisyCounts) -> Estimate:
+    def infer(cls, noisy: NoisyCounts, *, simulated: bool = False) -> Estimate:
         """Infer a map from noisy counts: the mean of their posterior. The posterior is kept and not inferred again.
 
         Args:
             noisy: Counts of quadtree nodes with noise of known scale.
+            simulated: Whether the noise came from simulated randomness.
 
         Returns:
             The estimate, with its posterior.
         """
         found = posterior(noisy)
-        estimate = cls(found.density, found.total, noisy)
+        estimate = cls(found.density, found.total, noisy, simulated=simulated)
         vars(estimate)["posterior"] = found
         return estimate
+
+    def marked_simulated(self) -> Estimate:
+        """Return the same estimate, with its posterior if it was inferred, marked as simulated."""
+        marked = copy.copy(self)
+        vars(marked).update(vars(self), simulated=True)
+        return marked
 
     @property
     def grid(self) -> Grid:
@@ -75,5 +85,5 @@ class Estimate:
         return posterior(self.noisy)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the four fields only. The posterior is many times as large and can be inferred again."""
+        """Pickle the fields only. The posterior is many times as large and can be inferred again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -20,7 +20,7 @@ from heathaze.domain.quadtree import children, deinterleave, exists
 from heathaze.domain.region import Region
 from heathaze.inference import prior
 from heathaze.inference._beliefs import BATCHES, Beliefs
-from heathaze.inference.noisy_counts import NONE, NoisyCounts
+from heathaze.inference.noisy_counts import NONE, NoisyCounts, SplitTree
 from heathaze.privacy.randomness import Randomness, Simulation
 from heathaze.types import Booleans, Floats, Integers
 
@@ -31,8 +31,15 @@ MOST_SQUARES = 2**17
 """On a larger grid, leaves are divided and shaded only until the map has this many squares."""
 
 WIDENING = 1.25
-"""Deviations and intervals are widened by this factor, since real maps differ from the prior: neighbouring divisions
-are alike, and the surface has errors. It was fixed on public data (papers/range_queries shows the coverage)."""
+"""Deviations are widened by this factor, since real maps differ from the prior: neighbouring divisions are alike, and
+the surface has errors. It was fixed on public data."""
+
+INTERVAL_WIDENING = 1.16
+"""Intervals are widened by this factor, for the same reason (papers/range_queries shows coverage and widths)."""
+
+NODE_WIDENING = 1.1
+"""Intervals of single nodes come from their marginal distributions, which are wider than those of drawn maps: the
+widening 1.1 gives them about the same widths."""
 
 DRAWS = 128
 """The number of samples from which an interval is computed; the error of its ends is about a tenth of its width."""
@@ -120,8 +127,8 @@ class Posterior:
     def interval(self, box: Box | Region, share: float, confidence: float) -> tuple[float, float]:
         """Compute an interval for the share of the mass that lies in a box.
 
-        Neither end is nearer to the share than the scale of the noise of one count in the box: where the prior takes a
-        place for empty, a few people may be there.
+        Neither end is nearer to the share than the standard deviation of the noise of one count in the box: where the
+        prior takes a place for empty, a few people may be there.
 
         Args:
             box: The box or region.
@@ -135,7 +142,7 @@ class Posterior:
         return max(float(low), 0.0), min(float(high), 1.0)
 
     def intervals(self, confidence: float) -> list[tuple[Floats, Floats]]:
-        """Compute an interval for the mass (in people) of every measured node, from all drawn maps at once.
+        """Compute an interval for the mass (in people) of every measured node, from its marginal distribution.
 
         Args:
             confidence: Probability of each interval, between 0 and 1.
@@ -146,28 +153,54 @@ class Posterior:
         means = [belief.mean[belief.measured] for belief in self.levels]
         if self._beliefs is None:
             return [(mean, mean) for mean in means]
-        masses, place, noise = self._samples[0], self._beliefs.tree.place, self._node_noise
-        found = zip(place, means, noise, strict=False)
-        ends = [_ends(masses[:, there], mean, confidence, spread) for there, mean, spread in found]
+        tail, ends = (1 - confidence) / 2, []
+        for place, mean, noise in zip(self._beliefs.tree.place, means, self._node_noise, strict=False):
+            quantiles = (self._beliefs.quantile(place, tail), self._beliefs.quantile(place, 1 - tail))
+            low, high = _widened(mean, *quantiles, NODE_WIDENING, noise)
+            ends.append((np.maximum(low, 0), high))
         none = np.zeros(0)
-        return [(np.maximum(low, 0), high) for low, high in ends] + [(none, none)] * (len(means) - len(ends))
+        return ends + [(none, none)] * (len(means) - len(ends))
 
     def sum_interval(self, nodes: list[Integers], confidence: float) -> tuple[float, float]:
-        """Compute an interval for the mass (in people) of some disjoint nodes together.
+        """Compute an interval for the mass (in people) of some disjoint nodes together, from drawn maps.
+
+        In a large tree, maps are drawn only of the part from which the prior was learned. The interval of the nodes in
+        this part is scaled up to all nodes. It is a little too wide, since errors of more nodes cancel out better.
 
         Args:
             nodes: The nodes of each level, as indices into the level's measured nodes.
             confidence: Probability of the interval, between 0 and 1.
         """
-        chosen = zip(nodes, self.levels, strict=True)
-        mean = float(sum(belief.mean[belief.measured][here].sum() for here, belief in chosen))
-        if self._beliefs is None:
+        means = [belief.mean[belief.measured][here] for here, belief in zip(nodes, self.levels, strict=True)]
+        mean, known, noise = sum(float(people.sum()) for people in means), 0.0, 0.0
+        if self._beliefs is None or mean <= 0:
             return mean, mean
-        masses, place = self._samples[0], self._beliefs.tree.place
-        drawn = sum(masses[:, there[here]].sum(axis=1) for here, there in zip(nodes, place, strict=False))
-        noise = max(float(noise[here].max(initial=0.0)) for here, noise in zip(nodes, self._node_noise, strict=False))
-        low, high = _ends(np.asarray(drawn), mean, confidence, noise)
-        return max(float(low), 0.0), float(high)
+        part, masses = self._drawn_part
+        drawn = np.zeros(len(masses))
+        for level, (here, people) in enumerate(zip(nodes[: part.depth + 1], means, strict=False)):
+            codes, found = self._beliefs.tree.codes[level][here], part.codes[level]
+            at = np.minimum(np.searchsorted(found, codes), len(found) - 1)
+            there = found[at] == codes
+            known += float(people[there].sum())
+            drawn += masses[:, part.place[level][at[there]]].sum(axis=1)
+            noise = max(noise, float(self._node_noise[level][here].max(initial=0.0)))
+        if known <= 0:  # None of these nodes is in a drawn map. Their intervals are added up, as if all erred alike.
+            ends = [
+                (low[here].sum(), high[here].sum())
+                for here, (low, high) in zip(nodes, self.intervals(confidence), strict=True)
+            ]
+            return float(sum(low for low, _ in ends)), float(sum(high for _, high in ends))
+        low, high = map(float, _ends(drawn, known, confidence, noise * known / mean))
+        return max(mean - (known - low) * mean / known, 0.0), mean + (high - known) * mean / known
+
+    @functools.cached_property
+    def _drawn_part(self) -> tuple[SplitTree, Floats]:
+        """The part of the tree from which the prior was learned, and the masses of its nodes in maps drawn of it."""
+        assert self._beliefs is not None
+        learner = self._beliefs.learner
+        if learner is self._beliefs:
+            return learner.tree, self._samples[0]
+        return learner.tree, learner.draws(DRAWS, Simulation(0))[0]
 
     @functools.cached_property
     def _node_noise(self) -> list[Floats]:
@@ -230,7 +263,10 @@ class Posterior:
 
     @functools.cached_property
     def _samples(self) -> tuple[Floats, list[prior.SharePrior]]:
-        """Masses of all nodes in the drawn maps, and the prior of each batch of them. The seed is fixed."""
+        """The masses of all nodes of the tree in maps that are drawn at random from the posterior, with a fixed seed.
+
+        The maps are drawn in batches, each with its own parameters of the prior; the second value lists them.
+        """
         assert self._beliefs is not None
         count = min(DRAWS, max(BATCHES, _MOST_DRAWN // len(self._beliefs.tree.left) // BATCHES * BATCHES))
         return self._beliefs.draws(count, Simulation(0))
@@ -239,13 +275,16 @@ class Posterior:
     def stands_out(self) -> bool:
         """Whether any noisy count is larger than noise alone makes it, except with a probability of _BY_CHANCE.
 
-        Discrete Laplace noise of scale b exceeds b · ln(1 / 2p) with probability at most p.
+        Laplace noise of scale b exceeds b · ln(1 / 2p) with probability p. The total does not count: it says that there
+        are people, but not that any place has more of them than others.
         """
         if self._beliefs is None:
             return True
-        measured = np.isfinite(self._beliefs.tree.scale)
-        value, scale = self._beliefs.tree.value[measured], self._beliefs.tree.scale[measured]
-        return bool((value > scale * math.log(len(value) / (2 * _BY_CHANCE))).any())
+        tree = self._beliefs.tree
+        measured = np.isfinite(tree.scale)
+        measured[tree.place[0]] = False
+        value, scale = tree.value[measured], tree.scale[measured]
+        return bool((value > scale * math.log(max(len(value), 1) / (2 * _BY_CHANCE))).any())
 
     def sample(self, randomness: Randomness) -> Density | TreeDensity:
         """Draw one map from the posterior.
@@ -293,18 +332,19 @@ class Posterior:
         first, north, south = prior.log_odds(expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300))
         whole = there.reshape(-1, 4)[:, 3]
         pair = there.reshape(-1, 4).sum(axis=1) == 2
+        batch = np.concatenate([np.full(len(rows), k) for k, rows in enumerate(np.array_split(mass, len(priors)))])
+        drawn, node = np.nonzero(mass)  # at fine levels, most squares of a drawn map are empty
+        x, which = mass[drawn, node], batch[drawn]
+        uniforms = randomness.uniforms(6 * len(x)).reshape(6, -1)
+        upper = prior.halve(priors, which, group, first[node], x, uniforms[:2])
+        north_west = prior.halve(priors, which, group + 1, north[node], upper, uniforms[2:4])
+        south_west = prior.halve(priors, which, group + 1, south[node], x - upper, uniforms[4:])
+        four = np.stack([north_west, upper - north_west, south_west, x - upper - south_west], axis=1)
+        # If a node has two children, the first halving divides them. A single child takes all the mass.
+        child = there.reshape(-1, 4)[node]
+        two, one = np.stack([upper, x - upper, x - upper, 0 * x], axis=1) * child, x[:, None] * child
         found = np.zeros((*mass.shape, 4))
-        for batch, rows in zip(priors, np.array_split(np.arange(len(mass)), len(priors)), strict=True):
-            x = mass[rows]
-            uniforms = randomness.uniforms(6 * x.size).reshape(6, *x.shape)
-            upper = batch.halve(group, first, x, uniforms[:2])
-            north_west = batch.halve(group + 1, north, upper, uniforms[2:4])
-            south_west = batch.halve(group + 1, south, x - upper, uniforms[4:])
-            four = np.stack([north_west, upper - north_west, south_west, x - upper - south_west], axis=2)
-            # If a node has two children, the first halving divides them. A single child takes all the mass.
-            two = np.stack([upper, x - upper, x - upper, 0 * x], axis=2) * there.reshape(-1, 4)
-            one = x[:, :, None] * there.reshape(-1, 4)
-            found[rows] = np.where(whole[:, None], four, np.where(pair[:, None], two, one))
+        found[drawn, node] = np.where(whole[node, None], four, np.where(pair[node, None], two, one))
         return below[there], found.reshape(len(mass), -1)[:, there]
 
     def _drawn(self, masses: list[Floats]) -> Density | TreeDensity:
@@ -317,17 +357,28 @@ class Posterior:
         return TreeDensity.from_mass(self.grid, levels, codes, mass)
 
 
-def _ends(drawn: Floats, value: Floats | float, confidence: float, noise: Floats | float) -> tuple[Floats, Floats]:
-    """Compute the ends of intervals around values, from (draws, …) values in drawn maps, widened by WIDENING.
+def _ends(drawn: Floats, value: Floats | float, confidence: float, scale: Floats | float) -> tuple[Floats, Floats]:
+    """Compute the ends of intervals around values, from (draws, …) values in drawn maps, widened by INTERVAL_WIDENING.
 
-    No end is nearer to its value than ``noise``.
+    No end is nearer to its value than the standard deviation of Laplace noise of the given scale.
     """
     from scipy.special import ndtri
 
     # Quantiles beyond the outermost samples are extrapolated like those of a normal distribution.
     tail = min(max((1 - confidence) / 2, 4 / len(drawn)), 0.49)
-    stretch = WIDENING * float(ndtri((1 - confidence) / 2) / ndtri(tail))
+    stretch = INTERVAL_WIDENING * float(ndtri((1 - confidence) / 2) / ndtri(tail))
     low, high = np.quantile(drawn, [tail, 1 - tail], axis=0)
+    return _widened(value, low, high, stretch, scale)
+
+
+def _widened(
+    value: Floats | float, low: Floats, high: Floats, stretch: float, scale: Floats | float
+) -> tuple[Floats, Floats]:
+    """Widen intervals around values by a factor, and add the standard deviation of Laplace noise, which is √2 · scale.
+
+    The two parts of the width add up like independent errors.
+    """
+    noise = math.sqrt(2) * scale
     below, above = (np.hypot(stretch * np.maximum(side, 0.0), noise) for side in (value - low, high - value))
     return value - below, value + above
 
@@ -338,7 +389,7 @@ def posterior(noisy: NoisyCounts) -> Posterior:
     Args:
         noisy: Counts of quadtree nodes with noise of known scale.
 
-    Cost: linear in the number of nodes; 3.4 s for a full tree of 256 × 256 cells on two cores.
+    Cost: linear in the number of nodes; about 3.4 s of processor time for a full tree of 256 × 256 cells.
 
     >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
     >>> counts = NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, 61, 22, 12, -2], [5, 1, 1, 1, 1])

@@ -61,7 +61,7 @@ _OVER_RELAXATION = 1.6
 
 _MOST_SURFACE_ODDS = 5.0
 
-EMPTIER = 1.0
+EMPTIER = 1.5
 """After learning, the weight of the spikes is multiplied by e to this power. The noise hides the difference between an
 empty half and one with few people, so a few steps of the EM algorithm give too much weight to the slabs. The value was
 fixed on public data (docs/decisions/0024)."""
@@ -225,30 +225,38 @@ class SharePrior:
         logits, share = np.log(places / (1 - places))[:, None], _logistic(centre)
         total = self.spikes[group] * share * (1 - share)
         for weight, concentration in zip(self.weights[group], SLABS, strict=True):
-            drawn = _logistic(logits / self._sharpness(group, concentration, mass) + centre)
+            drawn = _logistic(logits / _sharpness(group, concentration, self.lump, mass) + centre)
             total = total + weight * np.square(drawn - share).mean(axis=0)
         return np.asarray(total)
 
-    def halve(self, group: int, centre: Floats, mass: Floats, uniforms: Floats) -> Floats:
-        """Draw the mass of the first half of some nodes from the prior.
 
-        Args:
-            group: The group of all halvings.
-            centre: The centre μ of each node.
-            mass: (draws, nodes) masses.
-            uniforms: (2, draws, nodes) uniform random numbers.
-        """
-        chosen = np.searchsorted(np.cumsum(self.weights[group]), uniforms[0])
-        place = np.clip(uniforms[1], 1e-15, 1 - 1e-15)
-        concentration = np.array([*SLABS, 1.0])[chosen]
-        slab = _logistic(np.log(place / (1 - place)) / self._sharpness(group, concentration, mass) + centre)
-        first = mass * np.where(chosen < len(SLABS), slab, place < _logistic(centre))
-        least = 0.5 * np.minimum(self.lump, mass)
-        return np.asarray(np.where(first < least, 0.0, np.where(mass - first < least, mass, first)))
+def _sharpness(group: int, concentration: Floats | float, lump: Floats | float, mass: Floats) -> Floats:
+    first = 0.25 if group % 2 else 0.5
+    return np.asarray(first / (1 / concentration + lump / np.maximum(mass, 1e-9)))
 
-    def _sharpness(self, group: int, concentration: Floats | float, mass: Floats) -> Floats:
-        first = 0.25 if group % 2 else 0.5
-        return np.asarray(first / (1 / concentration + self.lump / np.maximum(mass, 1e-9)))
+
+def halve(
+    priors: list[SharePrior], which: Integers, group: int, centre: Floats, mass: Floats, uniforms: Floats
+) -> Floats:
+    """Draw the mass of the first half of some nodes, each from one of several priors.
+
+    Args:
+        priors: The priors.
+        which: The index of each node's prior.
+        group: The group of all halvings.
+        centre: The centre μ of each node.
+        mass: The mass of each node.
+        uniforms: (2, nodes) uniform random numbers.
+    """
+    until = np.cumsum([prior.weights[group] for prior in priors], axis=1)
+    chosen = (until[which] < uniforms[0][:, None]).sum(axis=1)
+    lump = np.array([prior.lump for prior in priors])[which]
+    place = np.clip(uniforms[1], 1e-15, 1 - 1e-15)
+    sharp = _sharpness(group, np.array([*SLABS, 1.0])[chosen], lump, mass)
+    slab = _logistic(np.log(place / (1 - place)) / sharp + centre)
+    first = mass * np.where(chosen < len(SLABS), slab, place < _logistic(centre))
+    least = 0.5 * np.minimum(lump, mass)
+    return np.asarray(np.where(first < least, 0.0, np.where(mass - first < least, mass, first)))
 
 
 @dataclass(frozen=True, eq=False)

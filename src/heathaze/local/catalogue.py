@@ -57,9 +57,24 @@ def mechanism_from_dict(fields: Mapping[str, Any], source: object) -> Estimator:
     >>> mechanism_from_dict(fields, "this example") == coin
     True
     """
+    mechanism: Estimator = mechanism_among(MECHANISMS, fields, source)
+    return mechanism
+
+
+def mechanism_among(kinds: tuple[type[Any], ...], fields: Mapping[str, Any], source: object) -> Any:
+    """Rebuild a mechanism of one of several classes; see :func:`mechanism_from_dict`.
+
+    Args:
+        kinds: The classes that the fields may name.
+        fields: The description and its fingerprint.
+        source: The origin of the fields; errors name it.
+
+    Raises:
+        UnreadableData: The fields describe no mechanism of these classes, or their fingerprint does not match them.
+    """
     try:
         text = json.dumps({name: fields[name] for name in ("mechanism", "parameters", "grid")}, sort_keys=True)
-        mechanism = _built(text)
+        mechanism = _built(text, kinds)
     except HeathazeError as problem:
         raise UnreadableData(f"{source} describes a mechanism that cannot be built: {problem}") from None
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
@@ -79,17 +94,16 @@ def damaged(source: object) -> UnreadableData:
 
 
 @functools.lru_cache(maxsize=64)
-def _built(text: str) -> Estimator:
+def _built(text: str, kinds: tuple[type[Any], ...]) -> Any:
     """Build a mechanism from its JSON description. The cache helps because many files have the same description."""
     fields = json.loads(text)
-    kind = {kind.__name__: kind for kind in MECHANISMS}[fields["mechanism"]]
+    kind = {kind.__name__: kind for kind in kinds}[fields["mechanism"]]
     parameters = dict(fields["parameters"])
     plain = all(type(value) in (int, bool) or _is_plain(value) for value in parameters.values())
     # Every parameter must be given: the server would need a long search to find the default of a missing one.
     if set(parameters) != set(parameter_names(kind)) or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
         raise ValueError
-    mechanism: Estimator = kind(Grid.from_dict(fields["grid"]), **parameters)
-    return mechanism
+    return kind(Grid.from_dict(fields["grid"]), **parameters)
 
 
 def _is_plain(value: object) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
-from heathaze.errors import BudgetExceeded, InvalidInput, UnreadableData
+from heathaze.errors import BudgetExceeded, InvalidInput, UnreadableData, kind_of
 from heathaze.files import replacing
 from heathaze.local.mechanism import Estimator, fingerprint, promise, warn_if_weak_report
 from heathaze.local.reports import DEVICE, Reports
@@ -143,7 +143,8 @@ class Device:
     def __init__(self, mechanism: Estimator, *, ledger: Ledger | None = None, memory: str | Path | None = None) -> None:
         if not hasattr(mechanism, "draw"):
             raise InvalidInput(
-                f"A {type(mechanism).__name__} needs a curator; give a device a mechanism of hz.local, as DiskArea."
+                f"The mechanism is {kind_of(mechanism)}, which needs a curator; give a device a mechanism of "
+                "hz.local, such as DiskArea."
             )
         self.mechanism = mechanism
         self.ledger = ledger

@@ -71,7 +71,15 @@ class LocalHashing(LocalMechanism):
         return SEEDS
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """Draw a report, a seed and a bucket, for each true cell."""
+        """Draw a report, a seed and a bucket, for each true cell.
+
+        Args:
+            cells: Index of each true cell in the grid.
+            randomness: The source of the draws.
+
+        Returns:
+            One row for each report: its seed and its bucket.
+        """
         low, high = self.weights
         seeds = randomness.below(SEEDS, len(cells))
         ticket = randomness.below(low * (self.buckets - 1) + high, len(cells)).astype(np.int64)
@@ -107,6 +115,12 @@ class LocalHashing(LocalMechanism):
         """Count for each cell how many reports hold its bucket.
 
         A device has no numba. It only ever tallies its own report, and hashes every cell.
+
+        Args:
+            reports: One row for each report: its seed and its bucket.
+
+        Returns:
+            One count for each cell of the grid.
         """
         check_below(reports[:, 0], SEEDS)
         check_below(reports[:, 1], self.buckets)
@@ -152,6 +166,9 @@ class LocalHashing(LocalMechanism):
 
         Returns:
             One row for each cell; one column for each bucket of the first seed, then of the second, and so on.
+
+        Raises:
+            TooLarge: The matrix does not fit into memory.
         """
         if self.grid.cells * self.buckets * len(seeds) > MAX_MATRIX:
             raise TooLarge(

@@ -31,12 +31,35 @@ FORMAT_VERSION = 3
 # ── the two halves of a mechanism ───────────────────────────────────────────────────────────────────────────────────
 
 
-class Randomizer(Protocol):
-    """The device's half of a local mechanism: everything that a device needs to turn a true cell into a report."""
+class Described(Protocol):
+    """The facts about a mechanism that a device and a server share."""
 
     @property
     def grid(self) -> Grid:
         """The public grid."""
+
+    @property
+    def event(self) -> Event:
+        """The privacy event of what one person sends, from which the accountant computes the loss."""
+
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters, which device and server share."""
+
+
+class Sender(Described, Protocol):
+    """A mechanism that states the size of its reports, so that files of reports can be written and read."""
+
+    @property
+    def numbers(self) -> int:
+        """The number of integers in one report. It does not depend on the data."""
+
+    @property
+    def limit(self) -> int:
+        """An upper bound: every integer of a report is below this limit."""
+
+
+class Randomizer(Sender, Protocol):
+    """The device's half of a local mechanism: everything that a device needs to turn a true cell into a report."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -45,18 +68,6 @@ class Randomizer(Protocol):
     @property
     def adjacency(self) -> Adjacency:
         """Which positions are neighbours: any two positions, or with a privacy loss per unit of length between them."""
-
-    @property
-    def event(self) -> Event:
-        """The privacy event of one report, from which the accountant computes the loss."""
-
-    @property
-    def numbers(self) -> int:
-        """The number of integers in one report."""
-
-    @property
-    def limit(self) -> int:
-        """An upper bound: every integer of a report is below this limit."""
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
         """Draw one report for each true cell.
@@ -68,9 +79,6 @@ class Randomizer(Protocol):
         Returns:
             One row for each cell, with :attr:`numbers` columns.
         """
-
-    def parameters(self) -> dict[str, Any]:
-        """The public parameters, which device and server share."""
 
 
 class Estimator(Randomizer, Protocol):
@@ -127,10 +135,10 @@ def warn_if_weak_report(mechanism: Estimator) -> None:
         warn_if_weak(mechanism.epsilon)
 
 
-def mechanism_to_dict(mechanism: Estimator) -> dict[str, Any]:
-    """Describe a local mechanism by its name, parameters and grid, all public.
+def mechanism_to_dict(mechanism: Described) -> dict[str, Any]:
+    """Describe a mechanism by its name, parameters and grid, all public.
 
-    :func:`heathaze.local.catalogue.mechanism_from_dict` rebuilds the mechanism from this description.
+    :func:`heathaze.local.catalogue.mechanism_from_dict` rebuilds a local mechanism from this description.
     """
     return {
         "mechanism": type(mechanism).__name__,
@@ -139,7 +147,7 @@ def mechanism_to_dict(mechanism: Estimator) -> dict[str, Any]:
     }
 
 
-def fingerprint(mechanism: Estimator) -> str:
+def fingerprint(mechanism: Described) -> str:
     """The fingerprint of a local mechanism: 16 hexadecimal digits that are equal only if all parameters are equal."""
     return fingerprint_of_text(json.dumps(mechanism_to_dict(mechanism), sort_keys=True, allow_nan=False))
 
@@ -191,8 +199,8 @@ class LocalMechanism:
         return {name: str(value) if isinstance(value, Fraction) else value for name, value in values.items()}
 
 
-def parameter_names(kind: type[LocalMechanism]) -> list[str]:
-    """The names of a local mechanism's parameters besides the grid."""
+def parameter_names(kind: type[Any]) -> list[str]:
+    """The names of a local mechanism's parameters besides the grid. The mechanism is a dataclass."""
     return [field.name for field in dataclasses.fields(kind) if field.name != "grid"]
 
 
@@ -214,7 +222,15 @@ class WindowMechanism(LocalMechanism, abc.ABC):
         return self.outcomes
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """Draw the index of one output in the frame for each true cell."""
+        """Draw the index of one output in the frame for each true cell.
+
+        Args:
+            cells: Index of each true cell in the grid.
+            randomness: The source of the draws.
+
+        Returns:
+            One index for each cell.
+        """
         return self.window.draw(cells, randomness)[:, None]
 
     # ── the server's half ───────────────────────────────────────────────────────────────────────────────────────────
@@ -225,7 +241,17 @@ class WindowMechanism(LocalMechanism, abc.ABC):
         return self.window.frame[0] * self.window.frame[1]
 
     def tally(self, reports: Integers) -> Integers:
-        """Count how often each cell of the frame was reported."""
+        """Count how often each cell of the frame was reported.
+
+        Args:
+            reports: Indices of reported cells of the frame.
+
+        Returns:
+            One count for each cell of the frame.
+
+        Raises:
+            InvalidInput: A report names a cell that the mechanism never reports.
+        """
         ids = reports[:, 0]
         check_below(ids, self.outcomes)
         counts = np.bincount(ids, minlength=self.outcomes)

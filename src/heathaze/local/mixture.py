@@ -13,7 +13,7 @@ from heathaze.checks import assign, whole
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
 from heathaze.local.channels import Channel, Stacked
-from heathaze.local.disk_area import DiskArea, fraction_of_paper_radius
+from heathaze.local.disk_area import DiskArea, fraction_of_paper_radius, largest_radius, paper_radius
 from heathaze.local.local_hashing import SEEDS, LocalHashing
 from heathaze.local.mechanism import LocalMechanism, check_below
 from heathaze.privacy.loss import Number, parse_epsilon
@@ -93,6 +93,13 @@ class Mixture(LocalMechanism):
         """Draw the coin, and then a report through the mechanism that the coin selects, for each true cell.
 
         A hashed report with seed h and bucket k is the number  outcomes of the disc + h · buckets + k.
+
+        Args:
+            cells: Index of each true cell in the grid.
+            randomness: The source of the draws.
+
+        Returns:
+            One number for each cell.
         """
         coin = randomness.below(self.hashing.denominator, len(cells)) < np.uint64(self.hashing.numerator)
         reports = np.empty((len(cells), 1), dtype=np.int64)
@@ -111,6 +118,12 @@ class Mixture(LocalMechanism):
     def split(self, reports: Integers) -> tuple[Integers, Integers]:
         """Split reports into the reports of the disc and those of hashing, as each mechanism expects them.
 
+        Args:
+            reports: One number for each report.
+
+        Returns:
+            The reports of the disc, and those of hashing.
+
         Raises:
             InvalidInput: A number is out of range, or the coin never selects this kind of report.
         """
@@ -122,7 +135,14 @@ class Mixture(LocalMechanism):
         return discs[:, None], np.column_stack(np.divmod(hashed, self.hash.buckets))
 
     def tally(self, reports: Integers) -> Integers:
-        """Count the reports of each kind by their own mechanism."""
+        """Count the reports of each kind by their own mechanism.
+
+        Args:
+            reports: One number for each report.
+
+        Returns:
+            The counts of the disc's reports, followed by those of the hashed reports.
+        """
         discs, hashed = self.split(reports)
         return np.concatenate([self.disc.tally(discs), self.hash.tally(hashed)])
 
@@ -150,6 +170,9 @@ def default(grid: Grid, epsilon: Number, *, people: int | None = None) -> Mixtur
         epsilon: Privacy loss of one report.
         people: The expected number of people, a public guess; 100,000 if left out.
 
+    Returns:
+        The mechanism.
+
     >>> default(Grid.plane(x=(0, 1), y=(0, 1), size=64), 5).radius
     4
     """
@@ -158,6 +181,17 @@ def default(grid: Grid, epsilon: Number, *, people: int | None = None) -> Mixtur
 
 HALF = 0.5
 """The best radius of the disc in a mixture, as a fraction of the paper's radius."""
+
+WEAK, WIDE = 0.1, 0.2
+"""Reports are mixed only if the strength of the signal is at least WEAK, and at least WIDE times the part of the map
+that a disc of the paper's radius covers; see :func:`best_mixture`."""
+
+FEWEST = 3_000
+"""With fewer people, reports are not mixed."""
+
+MOST_SQUARES = 64 * 64
+"""If a grid has more cells, the strength of the signal is that of squares of so fine a grid: maps of larger grids are
+first fitted to 64 × 64 squares (``estimate.py``), and a finer grid of the same map needs hardly more people."""
 
 SHARES = ((0.02, Fraction(0)), (0.1, Fraction(1, 8)), (1.0, Fraction(3, 8)), (math.inf, Fraction(1, 2)))
 """The best share of hashed reports for a strength of the signal below each bound; see :func:`best_mixture`."""
@@ -169,13 +203,18 @@ USUAL_PEOPLE = 100_000
 def best_mixture(grid: Grid, epsilon: Number, *, people: int | None = None) -> tuple[int, Fraction]:
     """Choose the radius of the disc and the share of hashed reports, with which the estimated map is best.
 
-    The radius is half of the paper's. If it is rounded to 0, the map has few cells or ε is large, and randomised
-    response alone is best. Otherwise the share depends on how well hashed reports show a single cell: on the mean
-    number of people in a cell, divided by the standard error of this number if all N people send hashed reports,
+    The choice depends on how well hashed reports show a single cell: on the mean number of people in a cell, divided by
+    the standard error of this number if all N people send hashed reports,
 
         strength = √N · e^(ε/2) / (2 · cells).
 
-    ``mixture.md`` says on which data the constants were chosen.
+    With few people all reports are discs with the paper's radius b, rounded down, namely if N < :data:`FEWEST` or
+
+        √N · e^(ε/2) / (2 · min(cells, MOST_SQUARES)) < max(WEAK, WIDE · πb² / cells).
+
+    Otherwise the radius is half of the paper's, and the share depends on the strength. If half of the paper's radius is
+    rounded to 0, the map has few cells or ε is large, and randomised response alone is best. ``mixture.md`` says on
+    which data the constants were chosen.
 
     Args:
         grid: The public grid.
@@ -185,15 +224,22 @@ def best_mixture(grid: Grid, epsilon: Number, *, people: int | None = None) -> t
     Returns:
         The radius in cells, and the share.
 
-    >>> best_mixture(Grid.plane(x=(0, 1), y=(0, 1), size=15), 3.5, people=1_000_000)
+    >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=15)
+    >>> best_mixture(grid, 3.5, people=1_000_000)
     (2, Fraction(1, 2))
+    >>> best_mixture(grid, 1, people=10_000)
+    (12, Fraction(0, 1))
     """
     expected = USUAL_PEOPLE if people is None else whole(people, "people", "expected people")
     radius = fraction_of_paper_radius(grid, epsilon, HALF)
     if radius == 0:
         return 0, Fraction(0)
-    strength = math.sqrt(expected) * math.exp(min(float(parse_epsilon(epsilon)), 50.0) / 2) / (2 * grid.cells)
-    return radius, next(share for bound, share in SHARES if strength < bound)
+    signal = math.sqrt(expected) * math.exp(min(float(parse_epsilon(epsilon)), 50.0) / 2) / 2
+    widest = paper_radius(grid, epsilon)
+    enough = max(WEAK, WIDE * math.pi * widest**2 / grid.cells)
+    if expected < FEWEST or signal / min(grid.cells, MOST_SQUARES) < enough:
+        return min(largest_radius(grid.shape), math.floor(widest)), Fraction(0)
+    return radius, next(share for bound, share in SHARES if signal / grid.cells < bound)
 
 
 def _parse_share(share: Number) -> Fraction:

@@ -79,6 +79,13 @@ class SquareWave2D(LocalMechanism):
         """Draw a report for each true cell: the index of a pair (row, column), or of one row or one column.
 
         In the second case the indices of all rows come before the indices of the columns.
+
+        Args:
+            cells: Index of each true cell in the grid.
+            randomness: The source of the draws.
+
+        Returns:
+            One index for each cell.
         """
         rows, cols = np.divmod(cells, self.grid.cols)
         if self.split == "budget":
@@ -103,7 +110,14 @@ class SquareWave2D(LocalMechanism):
         return math.prod(self._outcomes) if self.split == "budget" else sum(self._outcomes)
 
     def tally(self, reports: Integers) -> Integers:
-        """Count how often each outcome was reported; every outcome can occur."""
+        """Count how often each outcome was reported; every outcome can occur.
+
+        Args:
+            reports: Index of each report.
+
+        Returns:
+            One count for each outcome.
+        """
         check_below(reports, self.outcomes)
         return np.bincount(reports[:, 0], minlength=self.outcomes)
 
@@ -113,7 +127,11 @@ class SquareWave2D(LocalMechanism):
         return Separable(down, across) if self.split == "budget" else Marginals(down, across)
 
     def transition_matrix(self) -> Floats:
-        """Pr[report | true cell] as a matrix: one row for each cell, one column for each outcome."""
+        """Pr[report | true cell] as a matrix: one row for each cell, one column for each outcome.
+
+        Raises:
+            TooLarge: The matrix does not fit into memory.
+        """
         if self.grid.cells * self.outcomes > MAX_MATRIX:
             raise TooLarge(f"A matrix of {self.grid.cells} cells does not fit into memory; use a smaller grid.")
         down, across = self.down.transition_matrix(), self.across.transition_matrix()

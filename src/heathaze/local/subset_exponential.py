@@ -86,7 +86,15 @@ class SubsetExponential(LocalMechanism):
         return self.grid.cells
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
-        """Draw a sorted set of cells for each true cell. Sorting hides which member was drawn first."""
+        """Draw a sorted set of cells for each true cell. Sorting hides which member was drawn first.
+
+        Args:
+            cells: Index of each true cell in the grid.
+            randomness: The source of the draws.
+
+        Returns:
+            One row for each report: the indices of its cells, in ascending order.
+        """
         first = self._members(cells, randomness)
         others = randomness.below(self.grid.cells, len(cells) * (self.size - 1)).astype(np.int64)
         return _made_distinct(
@@ -119,7 +127,17 @@ class SubsetExponential(LocalMechanism):
         return self.grid.cells
 
     def tally(self, reports: Integers) -> Integers:
-        """Count in how many reports each cell is a member."""
+        """Count in how many reports each cell is a member.
+
+        Args:
+            reports: One row for each report.
+
+        Returns:
+            One count for each cell of the grid.
+
+        Raises:
+            InvalidInput: The cells of a report are not sorted, not distinct, or not in the grid.
+        """
         check_below(reports, self.limit)
         if (np.diff(reports, axis=1) <= 0).any():
             raise InvalidInput(
@@ -144,6 +162,9 @@ class SubsetExponential(LocalMechanism):
         """Pr[set | true cell v] as a matrix: one row for each v, one column for each set in lexicographic order.
 
         Pr[set | v] = Σ_{u in the set} w(u, v) / (W(v) · C(n − 1, k − 1)), where n is the number of cells.
+
+        Raises:
+            TooLarge: The matrix does not fit into memory.
         """
         cells, size = self.grid.cells, self.size
         if math.comb(cells, size) * max(cells, size) > MAX_MATRIX:
@@ -158,7 +179,7 @@ class SubsetExponential(LocalMechanism):
         return (self.size - 1) / (self.grid.cells - 1) if self.size > 1 else 0.0
 
     def _everywhere(self) -> Floats:
-        """The weight of the first member for every offset between two cells of the grid."""
+        """Tabulate the weight with which a cell is drawn first, by rows and columns from the true cell."""
         rows, cols = self.grid.shape
         down, across = (
             side - 1 - length // 2 for side, length in zip((rows, cols), self.weights.excess.shape, strict=True)

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.errors import InvalidInput, SimulatedRelease, UnreadableData
+from heathaze.errors import InvalidInput, SimulatedRelease, UnreadableData, kind_of
 from heathaze.files import replacing
 from heathaze.local.catalogue import damaged, mechanism_from_dict
+from heathaze.local.chunks import pack_chunk, unpack_chunks
 from heathaze.local.mechanism import Estimator, WindowMechanism, fingerprint
 from heathaze.local.mixture import Mixture
-from heathaze.local.reports import DEVICE, Devices, Reports, pack_chunk, reports_from_chunk, unpack_chunks
+from heathaze.local.reports import DEVICE, Devices, Reports, check_alike, reports_from_chunk
 from heathaze.privacy.guarantee import Unit
 from heathaze.types import Integers, Words
 
@@ -60,6 +61,12 @@ class Tally:
     def of(cls, reports: Reports) -> Tally:
         """Count the outcomes of reports.
 
+        Args:
+            reports: The reports.
+
+        Returns:
+            The tally.
+
         Raises:
             InvalidInput: A device is named twice, or a report cannot come from the mechanism.
         """
@@ -83,6 +90,9 @@ class Tally:
         Args:
             parts: Tallies and reports, at least one.
 
+        Returns:
+            One tally of all parts.
+
         Raises:
             InvalidInput: Two parts differ in parameters or unit, or share a device or a chunk. Nothing was counted.
         """
@@ -90,9 +100,9 @@ class Tally:
         first = tallies[0]
         for more in tallies:
             if not isinstance(more, Tally):
-                raise InvalidInput(f"A tally adds reports or another tally, not a {type(more).__name__}.")
+                raise InvalidInput(f"A tally adds reports or another tally, not {kind_of(more)}.")
             if more is not first:
-                _check_alike(first, more)
+                check_alike(first, more)
         devices = _joined([tally.devices for tally in tallies])
         if devices is None:
             known = sum(len(tally.devices) for tally in tallies) - len(_union([tally.devices for tally in tallies]))
@@ -141,6 +151,12 @@ class Tally:
     @classmethod
     def load(cls, path: str | Path) -> Tally:
         """Read all reports and tallies of a file, and add them to one tally.
+
+        Args:
+            path: The file.
+
+        Returns:
+            One tally of the whole file.
 
         Raises:
             UnreadableData: The file is damaged, cut short or of another version, or its parts cannot be added.
@@ -199,20 +215,6 @@ def _possible(mechanism: Estimator, counts: Integers, reports: int) -> bool:
     return True
 
 
-def _check_alike(first: Tally, more: Tally) -> None:
-    mine, theirs = fingerprint(first.mechanism), fingerprint(more.mechanism)
-    if mine != theirs:
-        raise InvalidInput(
-            f"These reports have parameters {theirs} ({_named(more.mechanism)}), the tally has {mine} "
-            f"({_named(first.mechanism)}); reports of two parameter sets cannot be mixed; use one tally for each."
-        )
-    if first.unit is not more.unit:
-        raise InvalidInput(
-            f"These reports stand for a {more.unit.value} each, and the tally counts reports for a {first.unit.value}; "
-            "their promises differ, so tally each unit separately."
-        )
-
-
 def _union(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return np.unique(np.concatenate(parts))
 
@@ -221,8 +223,3 @@ def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any] | None:
     """Join the device or chunk names of several tallies, sorted; None if two tallies share a name."""
     joined = _union(parts)
     return joined if len(joined) == sum(map(len, parts)) else None
-
-
-def _named(mechanism: Estimator) -> str:
-    parameters = ", ".join(f"{name} {value}" for name, value in mechanism.parameters().items())
-    return f"{type(mechanism).__name__}, {parameters}, {mechanism.grid.rows} × {mechanism.grid.cols} cells"

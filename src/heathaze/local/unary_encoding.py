@@ -63,6 +63,13 @@ class UnaryEncoding(LocalMechanism):
         """Draw one report for each true cell: one bit for each cell of the grid, packed in bytes.
 
         The first of eight cells has the highest bit of a byte. Unused bits of the last byte are 0.
+
+        Args:
+            cells: Index of each true cell in the grid.
+            randomness: The source of the draws.
+
+        Returns:
+            One row of bytes for each report.
         """
         reports = np.empty((len(cells), self.numbers), dtype=np.int64)
         block = report_blocks(len(cells), self.grid.cells)
@@ -84,7 +91,17 @@ class UnaryEncoding(LocalMechanism):
         return self.grid.cells
 
     def tally(self, reports: Integers) -> Integers:
-        """Count for each cell how many reports have its bit set."""
+        """Count for each cell how many reports have its bit set.
+
+        Args:
+            reports: One row of bytes for each report.
+
+        Returns:
+            One count for each cell of the grid.
+
+        Raises:
+            InvalidInput: A report has a bit set for a cell that does not exist.
+        """
         check_below(reports, self.limit)
         counts = np.zeros(self.numbers * 8, dtype=np.int64)
         block = report_blocks(len(reports), self.grid.cells)
@@ -105,6 +122,9 @@ class UnaryEncoding(LocalMechanism):
         """Pr[report | true cell] as a matrix: one row for each cell, one column for each of the 2^cells reports.
 
         The index of a report is the number with its bits; the first cell has the highest bit.
+
+        Raises:
+            TooLarge: The matrix does not fit into memory.
         """
         cells = self.grid.cells
         if cells * 2**cells > MAX_MATRIX:

@@ -1,0 +1,50 @@
+"""Known bugs of inference: intervals that are too short, samples that are too wide, and hotspots made of noise."""
+
+from mutants.bug import Bug
+
+MESSAGES = "src/heathaze/inference/_messages.py"
+POSTERIOR = "src/heathaze/inference/posterior.py"
+COVERAGE = "tests/contract/test_coverage.py"
+
+BUGS = (
+    Bug(
+        "samples-between-midpoints",
+        "A sample lies between the two points of the integral between which it was drawn.",
+        MESSAGES,
+        "return min(max(y, ys[chosen - 1]), ys[chosen])",
+        "return ys[chosen - 1] + part * (ys[min(chosen + 1, count - 1)] - ys[chosen - 1])",
+        "tests/inference/test_posterior.py::test_samples_of_sharp_counts_have_no_outliers",
+    ),
+    Bug(
+        "intervals-not-widened",
+        "Intervals are widened, since the prior is not exactly right.",
+        POSTERIOR,
+        "INTERVAL_WIDENING = 1.16",
+        "INTERVAL_WIDENING = 1.0",
+        "tests/inference/test_posterior.py::test_an_interval_has_widened_quantiles_and_the_noise_of_one_count",
+    ),
+    Bug(
+        "cut-squares-are-even",
+        "A square that the border of a region cuts is divided at random, since people in it are not spread evenly.",
+        POSTERIOR,
+        "or cut.sum() > _MOST_CUT:",
+        "or cut.sum() > 0:",
+        f"{COVERAGE}::test_intervals_contain_the_truth_and_are_short[empty-0.94-0.62]",
+    ),
+    Bug(
+        "a-total-is-a-hotspot",
+        "Hotspots need a count that noise does not explain, besides the total.",
+        POSTERIOR,
+        "measured[tree.place[0]] = False",
+        "pass",
+        "tests/release/test_uncertainty.py::test_a_total_alone_is_no_reason_to_name_a_hotspot",
+    ),
+    Bug(
+        "hotspots-as-if-there-were-one-count",
+        "The more counts there are, the larger is the largest noise; a hotspot must be larger than that.",
+        POSTERIOR,
+        "math.log(max(len(value), 1) / (2 * _BY_CHANCE))",
+        "math.log(1 / (2 * _BY_CHANCE))",
+        "tests/release/test_uncertainty.py::test_a_total_alone_is_no_reason_to_name_a_hotspot",
+    ),
+)
