@@ -9,6 +9,14 @@ DEVICE = "src/heathaze/shuffle/device.py"
 SHUFFLER = "src/heathaze/shuffle/shuffler.py"
 SERVER = "src/heathaze/shuffle/server.py"
 MIXED = "src/heathaze/shuffle/mixed.py"
+SPLIT = "src/heathaze/shuffle/split_and_mix.py"
+ROUNDS = "src/heathaze/shuffle/rounds.py"
+SHARES = "src/heathaze/shuffle/shares.py"
+SPLIT_LOSS = "src/heathaze/privacy/split_and_mix_loss.py"
+TEST_SPLIT = "tests/shuffle/test_split_and_mix.py::"
+TEST_SPLIT_LOSS = "tests/privacy/test_split_and_mix_loss.py::"
+WEIGHTS = "src/heathaze/shuffle/report_weights.py"
+REPORTS = "tests/shuffle/test_shuffled_reports.py::"
 PARTIES = "tests/shuffle/test_parties.py::"
 
 BUGS = (
@@ -49,9 +57,25 @@ BUGS = (
         "blanket-pairs-large-with-large",
         "The worst pair of positions is accounted: the largest weight at one comes with the smallest at the other.",
         SHUFFLING,
-        "b = second[0][::-1][np.minimum(np.searchsorted(np.cumsum(second[1][::-1]), middles)",
-        "b = second[0][np.minimum(np.searchsorted(np.cumsum(second[1]), middles)",
+        "b.append(others[len(others) - 1 - j])",
+        "b.append(others[j])",
         "tests/privacy/test_shuffling.py::test_the_numeric_bounds_are_those_of_the_reference",
+    ),
+    Bug(
+        "coin-of-a-mixture-not-weighed",
+        "The blanket of a mixture has each kind of report as often as this kind's own blanket allows.",
+        WEIGHTS,
+        "chance * Fraction(least * mass, total)",
+        "chance * Fraction(mass, sum(part.values()))",
+        REPORTS + "test_the_event_has_the_blanket_of_the_matrix",
+    ),
+    Bug(
+        "hashed-reports-with-a-bucket-more",
+        "One of g buckets of a hashed report has the high weight, and g - 1 the low one.",
+        WEIGHTS,
+        "{low: mechanism.buckets - 1}",
+        "{low: mechanism.buckets}",
+        REPORTS + "test_the_event_has_the_blanket_of_the_matrix",
     ),
     # ── devices ─────────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
@@ -69,6 +93,30 @@ BUGS = (
         "for row in messages[order].tolist()",
         "for row in messages.tolist()",
         PARTIES + "test_the_true_node_is_not_always_first",
+    ),
+    Bug(
+        "message-as-long-as-its-number",
+        "The size of a message does not depend on the data.",
+        DEVICE,
+        'number.to_bytes(width, "big")',
+        'number.to_bytes(max(1, (number.bit_length() + 7) // 8), "big")',
+        PARTIES + "test_number_and_size_of_messages_do_not_depend_on_the_place",
+    ),
+    Bug(
+        "all-messages-in-one-ciphertext",
+        "Every message has a ciphertext of its own.",
+        DEVICE,
+        "for row in messages[order].tolist()",
+        "for row in [messages[order].ravel().tolist()]",
+        PARTIES + "test_every_message_has_its_own_key_and_the_same_size",
+    ),
+    Bug(
+        "decoys-fewer-at-some-places",
+        "The number of messages does not depend on the place.",
+        DECOYS,
+        "of_whom = np.repeat(everyone, int(each) + extra)",
+        "of_whom = np.repeat(everyone, int(each) + extra * (own % 2))",
+        "tests/shuffle/test_decoys.py::test_the_number_of_messages_does_not_depend_on_the_place",
     ),
     Bug(
         "study-not-bound",
@@ -112,12 +160,44 @@ BUGS = (
         PARTIES + "test_repeats_and_copies_are_refused_also_in_later_batches",
     ),
     Bug(
+        "damaged-memory-used",
+        "A shuffler whose memory was cut off does not go on, since it has forgotten people.",
+        SHUFFLER,
+        "        if text != self._summed(text[start:]):\n",
+        "        if len(text) % NAME_BYTES:\n",
+        PARTIES + "test_a_damaged_memory_is_refused",
+    ),
+    Bug(
         "sizes-unchecked",
         "All messages have the same size.",
         SHUFFLER,
         "if len(message) != study.sealed_bytes:",
         "if False:",
         PARTIES + "test_a_person_is_accepted_whole_or_not_at_all",
+    ),
+    Bug(
+        "two-messages-under-one-key",
+        "Every message has an encapsulated key of its own.",
+        SHUFFLER,
+        "if len(keys) != len(sealed) or keys & self._keys",
+        "if keys & self._keys",
+        PARTIES + "test_a_person_is_accepted_whole_or_not_at_all",
+    ),
+    Bug(
+        "padding-of-the-shuffler-accepted",
+        "Messages that a shuffler adds are not counted as decoys.",
+        SERVER,
+        "if not least <= len(batch) <= most:",
+        "if len(batch) < least:",
+        PARTIES + "test_messages_that_the_shuffler_adds_are_refused",
+    ),
+    Bug(
+        "colluders-wait-not-in-the-shuffler",
+        "The shuffler waits for more people than may collude with the server.",
+        "src/heathaze/shuffle/study.py",
+        "return self.mechanism.people + self.colluders",
+        "return self.mechanism.people",
+        PARTIES + "test_colluders_do_not_count_as_people",
     ),
     Bug(
         "colluders-counted-as-people",
@@ -134,5 +214,118 @@ BUGS = (
         "        check_batch(self.mechanism, self.people)\n",
         "",
         "tests/shuffle/test_decoys.py::test_a_small_batch_is_refused_and_nothing_is_decoded",
+    ),
+    # ── split and mix ───────────────────────────────────────────────────────────────────────────────────────────────
+    Bug(
+        "split-noise-not-sent",
+        "What is split is the noisy number (errata E0-12 a).",
+        SHARES,
+        "return sums + noise_share(self.plan.scale, share_shape(self.people, 0), len(sums), randomness)",
+        "return sums",
+        f"{TEST_SPLIT}test_the_exact_delta_of_a_whole_small_protocol",
+    ),
+    Bug(
+        "split-noise-one-sided",
+        "A share of the noise is the difference of two Pólya numbers (errata E0-12 b).",
+        SHARES,
+        "return sums + noise_share(self.plan.scale, share_shape(self.people, 0), len(sums), randomness)",
+        "return sums + abs(noise_share(self.plan.scale, share_shape(self.people, 0), len(sums), randomness))",
+        f"{TEST_SPLIT}test_the_exact_delta_of_a_whole_small_protocol",
+    ),
+    Bug(
+        "split-noise-without-parts",
+        "The noise is scaled for B parts of one person (errata E0-12 c).",
+        SPLIT,
+        "scale = laplace_scale(2 * parts, epsilon)",
+        "scale = laplace_scale(2, epsilon)",
+        f"{TEST_SPLIT}test_the_exact_delta_of_a_whole_small_protocol",
+    ),
+    Bug(
+        "split-shape-for-twice-the-people",
+        "The shares of the people who are sure to be honest make the whole noise.",
+        SHARES,
+        "return sums + noise_share(self.plan.scale, share_shape(self.people, 0)",
+        "return sums + noise_share(self.plan.scale, share_shape(2 * self.people, 0)",
+        f"{TEST_SPLIT}test_the_exact_delta_of_a_whole_small_protocol",
+    ),
+    Bug(
+        "split-for-one-party-only",
+        "A replaced person changes a level by 2B.",
+        SPLIT,
+        "scale = laplace_scale(2 * parts, epsilon)",
+        "scale = laplace_scale(parts, epsilon)",
+        f"{TEST_SPLIT}test_the_scale_of_the_noise_and_the_share_of_delta",
+    ),
+    Bug(
+        "split-shares-not-uniform",
+        "Shares are uniform modulo q.",
+        SHARES,
+        "free = randomness.below(plan.modulus, ",
+        "free = randomness.below(plan.modulus - 1, ",
+        f"{TEST_SPLIT}test_every_message_alone_is_uniform_in_the_group",
+    ),
+    Bug(
+        "split-zeros-skipped",
+        "Shares of 0 are sent like others.",
+        SHARES,
+        "for element, row in zip(index.tolist(), digits.tolist(), strict=True)\n",
+        "for element, row in zip(index.tolist(), digits.tolist(), strict=True) if any(row)\n",
+        f"{TEST_SPLIT}test_number_size_and_keys_of_messages_do_not_depend_on_places",
+    ),
+    Bug(
+        "split-union-bound-over-one-round",
+        "The messages of all rounds share delta.",
+        SPLIT,
+        "allowed = share * size / sum(sizes)",
+        "allowed = share",
+        f"{TEST_SPLIT}test_the_scale_of_the_noise_and_the_share_of_delta",
+    ),
+    Bug(
+        "split-group-of-one-node-only",
+        "The number of messages follows from the order of the group, which holds several nodes.",
+        SPLIT,
+        "order = 2 ** (modulus**packed - 1).bit_length()",
+        "order = 2 ** (modulus - 1).bit_length()",
+        f"{TEST_SPLIT}test_the_scale_of_the_noise_and_the_share_of_delta",
+    ),
+    Bug(
+        "split-coordinates-from-true-counts",
+        "The nodes of a round follow from noisy sums.",
+        SHARES,
+        "current = current.after(sums[-1])",
+        "current = current.after(-exact)",
+        f"{TEST_SPLIT}test_nodes_of_a_round_follow_from_noisy_sums_alone",
+    ),
+    Bug(
+        "split-rounds-unpaid",
+        "A second survey of the same people is paid for.",
+        DEVICE,
+        "promise(protocol), protocol.event, ledger=ledger,",
+        "promise(protocol), protocol.event, ledger=None,",
+        f"{TEST_SPLIT}test_all_rounds_are_paid_once_and_a_second_survey_again",
+    ),
+    Bug(
+        "split-rounds-forget-simulated",
+        "A map with the messages of a simulated device is marked as simulated.",
+        ROUNDS,
+        "        self._simulated |= mixed.simulated\n",
+        "",
+        f"{TEST_SPLIT}test_a_map_end_to_end",
+    ),
+    Bug(
+        "split-one-message-fewer",
+        "The messages are those of the bound: the printed formula has one fewer (errata E0-12 d).",
+        SPLIT_LOSS,
+        "    return r\n\n\n@functools",
+        "    return r - 1\n\n\n@functools",
+        f"{TEST_SPLIT_LOSS}test_the_printed_number_of_messages_falls_short",
+    ),
+    Bug(
+        "split-free-message-counted",
+        "One message of each person is free, so the graph has r - 1 edges at a vertex.",
+        SPLIT_LOSS,
+        "_log_excess(number, _log(group), r - 1)",
+        "_log_excess(number, _log(group), r)",
+        f"{TEST_SPLIT_LOSS}test_the_bound_is_close_to_its_formula",
     ),
 )

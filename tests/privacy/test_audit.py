@@ -78,7 +78,7 @@ def test_bad_arguments_are_refused(wrong: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("outcomes", [[1.0, 2.0], [np.nan] * 10, [[1.0] * 10] * 10])
 def test_bad_outcomes_are_refused(outcomes: list[float]) -> None:
-    with pytest.raises(InvalidInput, match="at least four outcomes"):
+    with pytest.raises(InvalidInput, match="at least four results"):
         lower_bound(outcomes, np.zeros(10))
 
 

@@ -162,7 +162,9 @@ def test_events_survive_a_file(event: DecoyCounts | MixedReports) -> None:
         {"kind": "mixed-reports", "people": 5, "weights": [1, 3], "counts": [1]},
         {"kind": "mixed-reports", "people": 5, "weights": [1, 3], "counts": [1, 0]},
         {"kind": "mixed-reports", "people": 5, "weights": "13", "counts": [1, 1]},
-        {"kind": "mixed-reports", "people": 5, "weights": [1, 2**70], "counts": [1, 1]},
+        {"kind": "cloned-reports", "people": 5, "epsilon": "0"},
+        {"kind": "cloned-reports", "people": 10**10, "epsilon": "1"},
+        {"kind": "mixed-reports", "people": 5, "weights": [1, 2**300], "counts": [1, 1]},
     ],
 )
 def test_absurd_events_are_refused(fields: dict[str, object]) -> None:

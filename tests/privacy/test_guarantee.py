@@ -63,6 +63,12 @@ PLAIN = {
         Trust.LOCAL,
     ): "If one person's position is replaced by any other, the chance of any",
     (Unit.VISIT, Adjacency.ANY_TWO, Trust.LOCAL): "If the position of one visit is replaced by any other, the chance",
+    (
+        Unit.PERSON,
+        Adjacency.ANY_TWO_JOURNEYS,
+        Trust.CENTRAL,
+    ): "If all journeys of one person are replaced by any others, the chance",
+    (Unit.TRIP, Adjacency.ANY_TWO_JOURNEYS, Trust.CENTRAL): "If one journey is replaced by any other, the chance",
     (Unit.PERSON, Adjacency.PER_METRE, Trust.LOCAL): "If one person's position moves by r metres, from cell to cell, ",
     (Unit.PERSON, Adjacency.PER_LENGTH, Trust.LOCAL): "If one person's position moves by r units of length, from cell",
     (Unit.SOURCE, Adjacency.EARTH_MOVER, Trust.SENSORS): "If sources of heat move by at most 1 metre in all (strength",
@@ -120,6 +126,12 @@ def test_an_unknown_unit_is_refused() -> None:
     assert Unit.parse("person-day") is Unit.PERSON_DAY
     with pytest.raises(InvalidInput, match="There is no unit 'household'; choose 'person'"):
         Unit.parse("household")
+
+
+def test_reports_of_journeys_speak_of_journeys() -> None:
+    guarantee = Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON, Adjacency.ANY_TWO_JOURNEYS, Trust.LOCAL)
+    assert "each device randomised its own journeys before anything left it" in str(guarantee)
+    assert "position" not in str(guarantee) + guarantee.plain
 
 
 # ── nobody is trusted ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -315,3 +327,12 @@ def test_sources_are_no_unit_of_visits() -> None:
     for name in ("source", Unit.SOURCE):
         with pytest.raises(InvalidInput, match="choose 'person', 'person-day' or 'visit'"):
             Unit.parse(name)
+
+
+@pytest.mark.parametrize("field", ["epsilon", "delta"])
+@pytest.mark.parametrize("text", ["1e8000000", "0.5", 1, None])
+def test_a_number_in_a_file_is_a_fraction_of_whole_numbers(field: str, text: object) -> None:
+    # Fraction would accept the first, and compute for seconds or years.
+    fields = Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON).to_dict() | {field: text}
+    with pytest.raises(ValueError, match="fraction of whole numbers"):
+        Guarantee.from_dict(fields)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -16,6 +15,7 @@ from heathaze.errors import InvalidInput
 from heathaze.local import DiskArea
 from heathaze.local.disk_area import informative_radius
 from heathaze.privacy.shuffling import Blanket, clones_closed_form, largest_local_epsilon
+from tests.privacy.enumeration import everyone, exact_deltas
 
 DELTA = 1e-6
 
@@ -27,45 +27,6 @@ def randomized_response(k: int, local: float) -> np.ndarray:
     """Transition matrix of k-ary randomised response."""
     odds = math.exp(local)
     return (np.ones((k, k)) + (odds - 1) * np.eye(k)) / (odds + k - 1)
-
-
-def histograms(rows: list[np.ndarray]) -> dict[tuple[int, ...], float]:
-    """The law of the histogram of all reports: one person after the other."""
-    law = {(0,) * len(rows[0]): 1.0}
-    for row in rows:
-        following: dict[tuple[int, ...], float] = {}
-        for counts, mass in law.items():
-            for report, chance in enumerate(row):
-                key = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
-                following[key] = following.get(key, 0.0) + mass * chance
-        law = following
-    return law
-
-
-def exact_deltas(matrix: np.ndarray, people: int, epsilons: list[float], others: list[tuple[int, ...]]) -> np.ndarray:
-    """The largest δ at each ε, over all changes of one position and the given positions of the other people."""
-    worst = np.zeros(len(epsilons))
-    for positions in others:
-        rest = histograms([matrix[x] for x in positions])
-        laws = []
-        for row in matrix:
-            law: dict[tuple[int, ...], float] = {}
-            for counts, mass in rest.items():
-                for report, chance in enumerate(row):
-                    key = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
-                    law[key] = law.get(key, 0.0) + mass * chance
-            laws.append(law)
-        keys = list(laws[0])
-        table = np.array([[law[key] for key in keys] for law in laws])
-        for at, epsilon in enumerate(epsilons):
-            excess = np.maximum(table[:, None, :] - math.exp(epsilon) * table[None, :, :], 0).sum(axis=2)
-            worst[at] = max(worst[at], excess.max())
-    return worst
-
-
-def everyone(k: int, people: int) -> list[tuple[int, ...]]:
-    """All positions of the other people, up to their order."""
-    return list(itertools.combinations_with_replacement(range(k), people - 1))
 
 
 @pytest.mark.parametrize(("k", "people"), [(2, 2), (2, 5), (2, 8), (3, 2), (3, 4), (3, 6), (4, 2), (4, 4), (4, 5)])
@@ -239,3 +200,17 @@ def test_the_closed_form_is_above_the_numeric_bound() -> None:
 def test_a_matrix_that_hides_nothing_is_refused(matrix: list[object]) -> None:
     with pytest.raises(InvalidInput):
         Blanket.of_matrix(np.array(matrix))
+
+
+@pytest.mark.parametrize("bits", [52, 53, 60])
+def test_a_rare_report_that_gives_its_position_away_is_not_rounded_to_nothing(bits: int) -> None:
+    # Half of the reports are the true position, and of all others' reports about one in 2^bits is the same.
+    blanket = Blanket.of_weights(np.array([1.0, 2.0**bits]), np.array([2.0**bits, 1.0]))
+    assert blanket.delta(1.0, 10_000) > 0.49
+
+
+def test_weights_that_differ_hugely_have_a_delta() -> None:
+    blanket = Blanket.of_weights(np.array([1.0, math.exp(30)]), np.array([1.0, 1.0]))
+    for epsilon in (0.0, 10.0, 29.0, 31.0):
+        assert 0 <= blanket.delta(epsilon, 10) <= 1
+    assert blanket.delta(29.0, 10) > 0.5

@@ -16,7 +16,7 @@ from heathaze.errors import InvalidInput, PromiseBroken, SimulatedRelease
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.guarantee import Adjacency, Trust
 from heathaze.shuffle import Mixed, estimate, simulate
-from heathaze.shuffle.decoys import Decoys, _rounded_up
+from heathaze.shuffle.decoys import SCALE_OF_NORMAL, Decoys, _rounded_up
 from heathaze.shuffle.mechanism import promise
 from heathaze.testing.statistics import chi_square
 
@@ -49,6 +49,9 @@ def test_the_choice_follows_from_public_facts() -> None:
     assert Decoys(fine, 1, 100_000).messages < 13
     assert Decoys(fine, 1, 10_000).levels == (2, 3, 4, 5, 6)
     assert Decoys(fine, 1, 1000).levels == (2, 3, 4)
+    finer = hz.Grid.plane(x=(0, 1), y=(0, 1), size=256)
+    assert Decoys(finer, 1, 100_000).levels == (2, 3, 4, 5, 6)  # 6 people for each node of level 7 are too few
+    assert Decoys(finer, 1, 120_000).levels == (2, 3, 4, 5, 6, 7)
     assert Decoys(hz.Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), 1, 1000).levels == (1,)
 
 
@@ -151,7 +154,7 @@ def test_noise_has_the_stated_variance() -> None:
         assert found is not None
         for level in decoys.levels:
             _, values, scales = found.at(level)
-            deviations.setdefault(level, []).extend((values[1:] / (math.sqrt(2) * scales[1:])).tolist())
+            deviations.setdefault(level, []).extend((values[1:] * SCALE_OF_NORMAL / scales[1:]).tolist())
     for found in deviations.values():
         # The sum of squares has a chi-square law; six deviations of its normal approximation are beyond ALPHA.
         assert abs(np.square(found).mean() - 1) < 6 * math.sqrt(2 / len(found))

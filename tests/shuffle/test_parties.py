@@ -15,13 +15,14 @@ import heathaze as hz
 from heathaze.errors import (
     AlreadyCharged,
     BudgetExceeded,
+    CannotWrite,
     InvalidInput,
     PromiseBroken,
     ProtocolError,
     UnexpectedMessage,
     UnreadableData,
 )
-from heathaze.local import RandomizedResponse
+from heathaze.local import LocalHashing, RandomizedResponse
 from heathaze.shuffle import (
     Batch,
     Decoys,
@@ -34,9 +35,12 @@ from heathaze.shuffle import (
     estimate,
     mix_files,
 )
+from heathaze.shuffle.mechanism import cells_of
 
 GRID = hz.Grid.plane(x=(0, 4), y=(0, 4), size=4)
 SMALL = Decoys(GRID, 9, people=40, delta=0.01)
+LARGE = hz.Grid.plane(x=(0, 4), y=(0, 4), size=64)
+WIDE = ShuffledReports(RandomizedResponse(LARGE, "9.9"), 40, 0.01)  # a number has two bytes, and often only one is used
 PLACES = [(x + 0.5, y + 0.5) for x in range(4) for y in range(4)]
 
 
@@ -61,18 +65,23 @@ def mixed_by(server: Server, submissions: list[Submission]) -> Batch:
 
 
 @pytest.mark.parametrize(
-    "mechanism", [SMALL, ShuffledReports(RandomizedResponse(GRID, 5), 40, 0.01)], ids=["decoys", "reports"]
+    "mechanism",
+    [SMALL, ShuffledReports(RandomizedResponse(GRID, 5), 40, 0.01), WIDE, ShuffledReports(LocalHashing(LARGE, 5), 40)],
+    ids=["decoys", "reports", "two bytes", "two numbers"],
 )
-def test_what_devices_draw_is_what_the_server_counts(mechanism: Decoys | ShuffledReports) -> None:
+def test_what_devices_draw_is_what_the_server_counts(tmp_path: Path, mechanism: Decoys | ShuffledReports) -> None:
     """The same random bits, once through sealed messages and once without: the same messages arrive."""
     server = Server(mechanism)
     shuffler, direct = Shuffler(server.study), []
     for k in range(40):
         shuffler.accept(Device(server.study).submit(PLACES[k % 4], randomness=hz.Simulation(k)))
-        cell = int(GRID.nearest_cell(*np.array(PLACES[k % 4])[:, None])[0][0] * 4 + PLACES[k % 4][0])
-        direct.append(mechanism.draw(np.array([cell]), hz.Simulation(k))[0])
-    opened = server.open(shuffler.mix())
-    np.testing.assert_array_equal(opened.messages[:, 0], np.sort(np.concatenate(direct)[:, 0]))
+        direct.append(mechanism.draw(cells_of(mechanism.grid, [PLACES[k % 4]]), hz.Simulation(k))[0])
+    batch = shuffler.mix()
+    assert not Batch.load(Batch(b"", 1, 1, b"?").save(tmp_path / "real.batch")).simulated
+    opened = server.open(Batch.load(batch.save(tmp_path / "simulated.batch")))
+    assert opened.simulated
+    assert sorted(opened.messages.tolist()) == sorted(np.concatenate(direct).tolist())
+    assert (opened.messages.max() >= 256) == (mechanism.limit > 256)
     assert opened.people == 40
 
 
@@ -104,13 +113,16 @@ def test_every_message_has_its_own_key_and_the_same_size(server: Server, submiss
     assert len({message[:32] for message in sealed}) == len(sealed)
 
 
-def test_number_and_size_of_messages_do_not_depend_on_the_place(server: Server) -> None:
-    seen = {
-        (len(one.sealed), len(one.to_bytes()))
-        for place in PLACES
-        for one in [Device(server.study).submit(place, randomness=hz.Simulation(1))]
-    }
-    assert len(seen) == 1
+@pytest.mark.parametrize("mechanism", [SMALL, WIDE], ids=["decoys", "two bytes"])
+def test_number_and_size_of_messages_do_not_depend_on_the_place(mechanism: Decoys | ShuffledReports) -> None:
+    server, numbers = Server(mechanism), set()
+    seen = set()
+    for place in [*PLACES, (0.01, 0.01)]:
+        one = Device(server.study).submit(place, randomness=hz.Simulation(1))
+        seen.add((len(one.sealed), len(one.to_bytes()), *{len(message) for message in one.sealed}))
+        numbers |= {_opened(server, message) for message in one.sealed}
+    assert seen == {(*next(iter(seen))[:2], server.study.sealed_bytes)}
+    assert min(numbers) < 256 < max(numbers) or mechanism.limit <= 256
 
 
 def test_the_true_node_is_not_always_first(server: Server) -> None:
@@ -189,8 +201,66 @@ def test_repeats_and_copies_are_refused_also_in_later_batches(
     for later in (shuffler, Shuffler(server.study, tmp_path / "names")):
         with pytest.raises(UnexpectedMessage, match="each person once"):
             later.accept(submissions[3])
+        # The server would see the copied messages in both batches, and know that one person sent them.
+        with pytest.raises(UnexpectedMessage, match="used before"):
+            later.accept(dataclasses.replace(submissions[3], name=bytes(16)))
     with pytest.raises(UnreadableData, match="not the memory"):
         Shuffler(Server(SMALL).study, tmp_path / "names")
+
+
+def test_a_damaged_memory_is_refused(tmp_path: Path, server: Server, submissions: list[Submission]) -> None:
+    """A shuffler that forgot people would pass them on again."""
+    memory = tmp_path / "names"
+    shuffler = Shuffler(server.study, memory)
+    for submission in submissions:
+        shuffler.accept(submission)
+    shuffler.mix()
+    whole = memory.read_bytes()
+    for end in (16, 32, 48, 160, len(whole) - 16, len(whole) - 1):
+        memory.write_bytes(whole[:end])
+        with pytest.raises(UnreadableData, match="damaged"):
+            Shuffler(server.study, memory)
+    memory.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(UnreadableData, match="damaged"):
+        Shuffler(server.study, memory)
+    with pytest.raises(UnreadableData, match="cannot be read"):
+        Shuffler(server.study, tmp_path)
+    memory.write_bytes(whole)
+    with pytest.raises(UnexpectedMessage, match="each person once"):
+        Shuffler(server.study, memory).accept(submissions[0])
+
+
+def test_two_shufflers_with_one_memory_pass_nobody_on_twice(
+    tmp_path: Path, server: Server, submissions: list[Submission]
+) -> None:
+    first, second = (Shuffler(server.study, tmp_path / "names") for _ in range(2))
+    for submission in submissions:
+        first.accept(submission)
+        second.accept(submission)
+    first.mix()
+    with pytest.raises(PromiseBroken, match="Another shuffler"):
+        second.mix()
+    third = Shuffler(server.study, tmp_path / "names")
+    fresh = [Device(server.study).submit(PLACES[0]) for _ in range(40)]
+    for submission in fresh:
+        third.accept(submission)
+    third.mix()
+    for submission in (submissions[0], fresh[0]):
+        with pytest.raises(UnexpectedMessage, match="taken part"):
+            Shuffler(server.study, tmp_path / "names").accept(submission)
+
+
+def test_a_batch_that_cannot_be_written_is_not_remembered(
+    tmp_path: Path, server: Server, submissions: list[Submission]
+) -> None:
+    paths = [tmp_path / f"{k}.submission" for k in range(40)]
+    for path, submission in zip(paths, submissions, strict=True):
+        path.write_bytes(submission.to_bytes())
+    with pytest.raises(CannotWrite):
+        mix_files(server.study, paths, tmp_path / "no such folder" / "one.batch", tmp_path / "names")
+    with pytest.raises(UnreadableData, match="cannot be read"):
+        mix_files(server.study, [*paths, tmp_path / "missing"], tmp_path / "one.batch", tmp_path / "names")
+    assert mix_files(server.study, paths, tmp_path / "one.batch", tmp_path / "names").exists()
 
 
 def test_a_small_batch_waits(server: Server, submissions: list[Submission]) -> None:
@@ -220,21 +290,28 @@ def test_colluders_do_not_count_as_people() -> None:
 def test_bad_batches_are_refused_by_name(server: Server, submissions: list[Submission]) -> None:
     batch = mixed_by(server, submissions)
     size = batch.size
+    twice = batch.sealed[:-size] + batch.sealed[:size]
     cases = {
         "the study": (dataclasses.replace(batch, study=bytes(16)), UnexpectedMessage),
         "at least 40": (dataclasses.replace(batch, people=39), PromiseBroken),
         "the number of messages": (dataclasses.replace(batch, sealed=batch.sealed[:size]), UnexpectedMessage),
         "messages of": (dataclasses.replace(batch, sealed=batch.sealed[:-1]), UnexpectedMessage),
         "a batch": (dataclasses.replace(batch, size=size + 1), UnexpectedMessage),
-        "cannot be opened": (dataclasses.replace(batch, sealed=bytes(len(batch.sealed))), ProtocolError),
+        "cannot be opened": (dataclasses.replace(batch, sealed=batch.sealed[:-1] + b"?"), ProtocolError),
+        "new messages": (
+            dataclasses.replace(batch, sealed=twice),
+            UnexpectedMessage,
+        ),
     }
     again = Server(SMALL, key=server._key.private_bytes_raw())
     for sentence, (bad, error) in cases.items():
         with pytest.raises(error, match=sentence):
             again.open(bad)
     again.open(batch)
-    with pytest.raises(UnexpectedMessage, match="opened before"):
-        again.open(batch)
+    backwards = b"".join(batch.sealed[at : at + size] for at in range(len(batch.sealed) - size, -1, -size))
+    for repeated in (batch, dataclasses.replace(batch, sealed=backwards)):
+        with pytest.raises(UnexpectedMessage, match="opened before"):
+            again.open(repeated)
 
 
 def test_a_message_of_another_study_does_not_open(server: Server, submissions: list[Submission]) -> None:
@@ -259,9 +336,10 @@ def test_a_number_that_is_never_sent_is_refused(server: Server) -> None:
 
     key = X25519PublicKey.from_public_bytes(server.study.key)
     sealed = [
-        suite().encrypt(b"\xff" * server.study.width, key, server.study.digest) for _ in range(SMALL.most_messages)
+        suite().encrypt(b"\xff" * server.study.width, key, server.study.digest)
+        for _ in range(40 * SMALL.least_messages)
     ]
-    batch = Batch(server.study.digest, 40, server.study.sealed_bytes, b"".join(sealed * 40))
+    batch = Batch(server.study.digest, 40, server.study.sealed_bytes, b"".join(sealed))
     with pytest.raises(InvalidInput, match="never sends"):
         server.open(batch)
 
@@ -316,6 +394,13 @@ def test_wrong_positions_are_refused_before_anything_is_paid(tmp_path: Path, ser
     ledger = hz.Ledger.open(tmp_path / "own.ledger", total=10, delta=0.01)
     with pytest.raises(InvalidInput):
         Device(server.study, ledger=ledger).submit(point)
+    assert ledger.spent == 0
+
+
+def test_a_key_that_seals_nothing_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
+    ledger = hz.Ledger.open(tmp_path / "ledger", total=10, delta=0.02)
+    with pytest.raises(InvalidInput, match="no message can be sealed"):
+        Device(Study(SMALL, bytes(32)), ledger=ledger).submit((0.5, 0.5))
     assert ledger.spent == 0
 
 

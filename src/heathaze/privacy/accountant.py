@@ -13,18 +13,21 @@ from fractions import Fraction
 from heathaze.errors import InvalidInput
 from heathaze.privacy.decoy_loss import epsilon_of_decoys
 from heathaze.privacy.events import (
+    ClonedReports,
     Concentrated,
     DecoyCounts,
     Elementary,
     Event,
     FineGaussian,
-    MixedReports,
+    LocalReports,
+    MixedShares,
     PureSteps,
     Shuffled,
     flatten,
 )
 from heathaze.privacy.loss import PrivacyLoss
 from heathaze.privacy.shuffling import Blanket
+from heathaze.privacy.split_and_mix_loss import distance_to_uniform
 
 
 def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLoss:
@@ -57,9 +60,29 @@ def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLo
 
 
 def _compose(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
+    shares = [part for part in parts if isinstance(part, MixedShares)]
+    if not shares:
+        return _without_shares(parts, delta)
+    if delta <= 0:
+        raise InvalidInput("Mixed shares have no pure epsilon; give the ledger a delta, for example 1e-6.")
+    # The messages differ from uniform ones with probability at most ``failure``, whatever the other events are. This
+    # uses (1 + e^ε) · failure of δ, where ε is the loss of all events. If others need the rest of δ, half is theirs.
+    failure = sum(part.elements * distance_to_uniform(part.people, 2**part.bits, part.messages) for part in shares)
+    others = [part for part in parts if not isinstance(part, MixedShares)]
+    theirs = delta / 2 if any(isinstance(part, Concentrated | Shuffled) for part in others) else Fraction(0)
+    epsilon = _without_shares(others, theirs).epsilon
+    if epsilon > 700 or failure * (1 + math.exp(epsilon)) * (1 + 1e-9) > delta - theirs:
+        raise InvalidInput(
+            f"Mixed shares differ from uniform messages with a probability of {failure:.3g}, which at this privacy "
+            f"loss needs more than the delta of {float(delta):.3g}; give a larger delta, or more messages."
+        )
+    return PrivacyLoss(epsilon, delta)
+
+
+def _without_shares(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
     concentrated = [part for part in parts if isinstance(part, Concentrated)]
     decoys = [part for part in parts if isinstance(part, DecoyCounts)]
-    reports = [part for part in parts if isinstance(part, MixedReports)]
+    reports = [part for part in parts if isinstance(part, LocalReports)]
     pure = sum((part.epsilon for part in parts if not isinstance(part, Concentrated | Shuffled)), Fraction(0))
     if not concentrated and not decoys and not reports:
         return PrivacyLoss(pure)
@@ -82,12 +105,19 @@ def _epsilon_of_decoys(levels: tuple[DecoyCounts, ...], delta: Fraction) -> Frac
 
 
 @functools.lru_cache(maxsize=256)
-def _epsilon_of_reports(event: MixedReports, delta: Fraction) -> Fraction:
+def _epsilon_of_reports(event: LocalReports, delta: Fraction) -> Fraction:
+    # Mixing is post-processing, so the mixed reports are never less private than one report.
+    return Fraction(min(blanket_of(event).epsilon(event.people, float(delta)), event.alone))
+
+
+def blanket_of(event: LocalReports) -> Blanket:
+    """The privacy blanket of mixed reports: from the weights of one report if they are known, else from its ε."""
     import numpy as np
 
+    if isinstance(event, ClonedReports):
+        return Blanket.clones(event.alone)
     weights = np.array([weight / event.weights[0] for weight in event.weights]) * (1 + 1e-15)
-    blanket = Blanket.of_weights(weights, np.array(event.counts, dtype=np.float64))
-    return Fraction(blanket.epsilon(event.people, float(delta)))
+    return Blanket.of_weights(weights, np.array(event.counts, dtype=np.float64))
 
 
 def _epsilon_of_concentrated(concentrated: Sequence[Concentrated], delta: Fraction, pure: Fraction) -> Fraction:

@@ -135,7 +135,10 @@ def lower_bound(
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if a.ndim != 1 or b.ndim != 1 or min(len(a), len(b)) < 4 or np.isnan(a).any() or np.isnan(b).any():
-        raise InvalidInput("An audit needs at least four outcomes on each dataset, one number (not NaN) each.")
+        raise InvalidInput(
+            "An audit needs at least four results of the mechanism on each of the two datasets; each is one number, "
+            "not NaN."
+        )
     if not 0 < confidence < 1 or not 0 <= delta < 1:
         raise InvalidInput(
             f"confidence is {confidence} and delta is {delta}; give a confidence between 0 and 1, and 0 ≤ delta < 1."

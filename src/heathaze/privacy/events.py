@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
@@ -20,6 +19,7 @@ from typing import Any
 
 from heathaze.checks import assign, shown, whole
 from heathaze.errors import InvalidInput, PromiseBroken, expect
+from heathaze.privacy.loss import read_rational
 
 _LENGTHS = ("metre", "unit of length")
 
@@ -30,6 +30,9 @@ _MOST_NESTED = 100
 
 _MOST_PEOPLE, _MOST_AT_A_NODE = 10**9, 10**6
 """The most people who send messages through a shuffler, and the most decoys at a node: limits of the accountant."""
+
+_LONGEST_WEIGHT = 256
+"""The weights of mixed reports, and how likely they are, have at most so many bits."""
 
 
 class _Checked:
@@ -335,10 +338,11 @@ class DecoyCounts(_Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nodes < 2 or self.people > _MOST_PEOPLE or self.people * self.decoys > _MOST_AT_A_NODE * self.nodes:
+        too_many = self.people > _MOST_PEOPLE or self.people * self.decoys > _MOST_AT_A_NODE * self.nodes
+        if too_many or not 2 <= self.nodes <= 2**62:
             raise InvalidInput(
-                f"Decoys of {shown(self.people)} people at {shown(self.nodes)} nodes cannot be accounted; give 2 nodes "
-                f"or more, at most {_MOST_PEOPLE} people, and at most {_MOST_AT_A_NODE} decoys at a node."
+                f"Decoys of {shown(self.people)} people at {shown(self.nodes)} nodes cannot be accounted; give 2 to "
+                f"2^62 nodes, at most {_MOST_PEOPLE} people, and at most {_MOST_AT_A_NODE} decoys at a node."
             )
 
 
@@ -346,13 +350,15 @@ class DecoyCounts(_Checked):
 class MixedReports(_Checked):
     """Local reports, one for each person, that a shuffler has mixed.
 
-    The probability of each report is proportional to a weight, and every position has the same weights for different
-    reports. :mod:`heathaze.privacy.shuffling` computes the privacy loss of replacing one person's position.
+    The probability of each report is that of a public distribution, times a weight that depends on the position. For a
+    report drawn from the public distribution, every position gives the weight the same law.
+    :mod:`heathaze.privacy.shuffling` computes the privacy loss of replacing one person's position.
 
     Args:
         people: The least number of people whose reports the adversary does not know, at least 1.
         weights: The different weights, ascending whole numbers.
-        counts: How many reports have each weight.
+        counts: How likely each weight is, as whole numbers of any common unit. If the public distribution is uniform,
+            they are the numbers of reports with each weight.
 
     Raises:
         InvalidInput: A value is out of range.
@@ -371,9 +377,74 @@ class MixedReports(_Checked):
         ascending = all(low < high for low, high in itertools.pairwise(self.weights))
         if len(self.weights) != len(self.counts) or not 1 < len(self.weights) <= 2**16 or not ascending:
             raise InvalidInput("The weights of MixedReports do not ascend, or each weight does not have one count.")
-        if self.people > _MOST_PEOPLE or max(*self.weights, *self.counts) > 2**62:
+        if self.people > _MOST_PEOPLE or max(*self.weights, *self.counts) > 2**_LONGEST_WEIGHT:
             raise InvalidInput(
                 f"MixedReports of {shown(self.people)} people cannot be accounted; give smaller numbers."
+            )
+
+    @property
+    def alone(self) -> float:
+        """ε of one report, if the shuffler reveals whose it is."""
+        return math.log(self.weights[-1] / self.weights[0]) * (1 + 1e-15)
+
+
+@dataclass(frozen=True)
+class ClonedReports(_Checked):
+    """Local reports, one for each person, that a shuffler has mixed, and of which only ε of one report is known.
+
+    :meth:`heathaze.privacy.shuffling.Blanket.clones` bounds the privacy loss of replacing one person's position.
+
+    Args:
+        people: The least number of people whose reports the adversary does not know, at least 1.
+        epsilon: ε of one report between any two positions, above 0.
+
+    Raises:
+        InvalidInput: A value is out of range.
+    """
+
+    people: int
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.people > _MOST_PEOPLE:
+            raise InvalidInput(f"Reports of {shown(self.people)} people cannot be accounted; give at most 10^9.")
+
+    @property
+    def alone(self) -> float:
+        """ε of one report, if the shuffler reveals whose it is."""
+        return float(self.epsilon) * (1 + 1e-15)
+
+
+@dataclass(frozen=True)
+class MixedShares(_Checked):
+    """Additive shares of noisy group elements, which a shuffler has mixed: each element is the sum of ``messages``.
+
+    The sums are described by other events. Given the sums, the messages are nearly uniform, and how far they are from
+    uniform is a failure probability, see :mod:`heathaze.privacy.split_and_mix_loss`. δ must cover (1 + e^ε) times this
+    probability, where ε is the privacy loss of all events together.
+
+    Args:
+        people: The least number of people whose messages the adversary does not know, at least 1.
+        bits: The order of the group is at most 2^bits.
+        messages: The number of messages of one person for one group element.
+        elements: The number of group elements of one person.
+
+    Raises:
+        InvalidInput: A value is out of range.
+    """
+
+    people: int
+    bits: int
+    messages: int
+    elements: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.people > _MOST_PEOPLE or self.bits > 2**14 or self.messages > 400 or self.elements > 2**32:
+            raise InvalidInput(
+                f"Shares of {shown(self.people)} people in {shown(self.messages)} messages of {shown(self.bits)} bits "
+                f"cannot be accounted; give at most {_MOST_PEOPLE} people, 400 messages and {2**14} bits."
             )
 
 
@@ -410,7 +481,8 @@ def _check_nested(nested: int) -> None:
 Gaussian = DiscreteGaussian | FineGaussian
 Pure = DiscreteLaplace | LaplaceOnPaths | BiasedSplits | ExponentialChoice | RandomizedReport | NoiseShares
 Concentrated = Gaussian | PureSteps
-Shuffled = DecoyCounts | MixedReports
+LocalReports = MixedReports | ClonedReports
+Shuffled = DecoyCounts | LocalReports | MixedShares
 Elementary = Concentrated | Shuffled | Pure
 Event = Elementary | Composition
 
@@ -441,6 +513,8 @@ _KINDS: dict[str, type[Elementary]] = {
     "pure-steps": PureSteps,
     "decoy-counts": DecoyCounts,
     "mixed-reports": MixedReports,
+    "cloned-reports": ClonedReports,
+    "mixed-shares": MixedShares,
 }
 """The names of elementary events in files."""
 
@@ -495,15 +569,4 @@ def _from_dict(fields: Mapping[str, Any], nested: int) -> Event:
         listed = ", ".join(sorted(map(shown, found))) or "nothing"
         raise InvalidInput(f"The event {kind} is described by {listed}; give {', '.join(sorted(required))}.")
     rationals = {field.name for field in known if field.type == "Fraction"}
-    return _KINDS[kind](**{name: _read(value) if name in rationals else value for name, value in found.items()})
-
-
-def _read(text: Any) -> Any:
-    """Parse a rational that :func:`event_to_dict` wrote; return any other value unchanged, for the event to refuse.
-
-    ``Fraction`` alone would also accept the text 1e999999999, and compute for years.
-    """
-    if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,4300}(/[0-9]{1,4300})?", text, re.ASCII):
-        numerator, _, denominator = text.partition("/")
-        return Fraction(int(numerator), int(denominator or 1)) if int(denominator or 1) else text
-    return text
+    return _KINDS[kind](**{name: read_rational(value) if name in rationals else value for name, value in found.items()})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from heathaze.errors import InvalidInput, PromiseBroken
-from heathaze.privacy.loss import PrivacyLoss, decimal, decimal_up
+from heathaze.privacy.loss import PrivacyLoss, decimal, decimal_up, read_rational
 
 PLAINLY = 3
 """The largest ε at which the plain sentence says that a map would look almost the same without one person."""
@@ -22,6 +22,7 @@ class Unit(enum.Enum):
     PERSON = "person"
     PERSON_DAY = "person-day"
     VISIT = "visit"
+    TRIP = "trip"
     SOURCE = "source"
     RECORD = "record"
 
@@ -29,7 +30,8 @@ class Unit(enum.Enum):
     def parse(cls, name: str | Unit) -> Unit:
         """Return the protected unit of visits with a given name.
 
-        The names "source" and "record" are refused, because sensors and the marketplace set their unit themselves.
+        The names "trip", "source" and "record" are refused, because journeys, sensors and the marketplace set their
+        unit themselves.
 
         Args:
             name: ``"person"``, ``"person-day"`` or ``"visit"``, or the unit itself.
@@ -55,6 +57,7 @@ class Unit(enum.Enum):
             Unit.PERSON: "one person, with all of their visits",
             Unit.PERSON_DAY: "one day of one person, with all visits of that day (a person's days add up)",
             Unit.VISIT: "one single visit (a person's visits add up)",
+            Unit.TRIP: "one single journey (a person's journeys add up)",
             Unit.SOURCE: "where sources of heat are",
             Unit.RECORD: "one record (a person's records add up)",
         }[self]
@@ -82,7 +85,7 @@ class Trust(enum.Enum):
         return {
             Trust.CENTRAL: "a curator, who held the raw data and ran Heathaze",
             Trust.SHUFFLER: "a shuffler, which mixes encrypted messages, does not reveal who sent which, and does not "
-            "collude with the server",
+            "collude with the server, and the way from devices to the shuffler, which is hidden from the server",
             Trust.SECURE_SUM: "a secure sum, whose server follows the protocol and sees only noisy sums of many "
             "devices",
             Trust.LOCAL: "nobody, because each device randomised its own position before anything left it",
@@ -110,6 +113,8 @@ class Adjacency(enum.Enum):
 
     ANY_TWO: the position in a report is replaced by any other position.
 
+    ANY_TWO_JOURNEYS: the journeys behind a report are replaced by any other journeys, of any number and length.
+
     EARTH_MOVER: sources move by at most α in all, measured as strength times distance, and their total strength stays
     the same (errata E4-4). The number of sources and their strengths are not protected.
 
@@ -121,6 +126,7 @@ class Adjacency(enum.Enum):
     ZERO_OUT = "zero-out"
     REPLACE = "replace-one"
     ANY_TWO = "any-two-positions"
+    ANY_TWO_JOURNEYS = "any-two-journeys"
     EARTH_MOVER = "earth-mover"
     PER_METRE = "per-metre"
     PER_LENGTH = "per-unit-of-length"
@@ -205,6 +211,11 @@ class Guarantee:
         )
 
     @property
+    def exact(self) -> str:
+        """The guarantee in its exact terms, without the sentence of :attr:`plain` if it starts with this sentence."""
+        return str(self).removeprefix(self.plain).strip()
+
+    @property
     def plain(self) -> str:
         """The guarantee as one sentence for everybody, without terms of the field.
 
@@ -215,9 +226,14 @@ class Guarantee:
         >>> Guarantee(PrivacyLoss(Fraction(8)), Unit.PERSON).plain
         'Whether any one person is in the data changes the chance of any result by at most a factor of 2,990.'
         """
-        usual = self.adjacency in (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.ANY_TWO)
+        any_two = (Adjacency.ANY_TWO, Adjacency.ANY_TWO_JOURNEYS)
+        usual = self.adjacency in (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, *any_two)
         if not usual or self.loss.epsilon > PLAINLY:
             return f"{self._change()} by at most a factor of {self._factor()}."
+        if self.adjacency is Adjacency.ANY_TWO_JOURNEYS:
+            return (
+                "No single journey can be recognised in these journeys: only randomised facts about journeys were sent."
+            )
         if self.trust is Trust.LOCAL:
             return (
                 "No single position can be recognised in this map: every position was randomised on the device before "
@@ -239,6 +255,9 @@ class Guarantee:
             Adjacency.ZERO_OUT: f"{self.unit._with('vector')} is replaced by zeros",
             Adjacency.REPLACE: f"{one} is replaced by another",
             Adjacency.ANY_TWO: f"{self.unit._with('position')} is replaced by any other",
+            Adjacency.ANY_TWO_JOURNEYS: "one journey is replaced by any other"
+            if self.unit is Unit.TRIP
+            else "all journeys of one person are replaced by any others",
             Adjacency.EARTH_MOVER: f"sources of heat move by at most {self.reach} in all (strength times distance) and "
             "keep their total strength",
             Adjacency.PER_METRE: f"{self.unit._with('position')} moves by r metres, from cell to cell",
@@ -277,9 +296,12 @@ class Guarantee:
             kind = f"local {kind}"
         elif self.trust.computational:
             kind = f"computational {kind} (for observers who cannot break keys)"
+        trust = self.trust.described
+        if self.adjacency is Adjacency.ANY_TWO_JOURNEYS:
+            trust = trust.replace("position", "journeys")
         terms = (
             f"{kind} with {loss} ({delta}); unit: {self.unit.value}; adjacency: {self.adjacency.value}{self._within}; "
-            f"trust: {self.trust.described}"
+            f"trust: {trust}"
         )
         if self.trust is Trust.SECURE_SUM:
             terms += f"; at most {self.colluders} devices of a shard reveal their noise to the server"
@@ -319,7 +341,11 @@ class Guarantee:
     # ── in files ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert the guarantee to plain texts and numbers, for files; a rational becomes 'numerator/denominator'."""
+        """Convert the guarantee to plain texts and numbers, for files; a rational becomes 'numerator/denominator'.
+
+        Returns:
+            The fields, and the guarantee as a sentence; :meth:`from_dict` reads them.
+        """
         fields: dict[str, Any] = {
             "epsilon": str(self.loss.epsilon),
             "delta": str(self.loss.delta),
@@ -347,6 +373,9 @@ class Guarantee:
         Args:
             fields: The dictionary. Its field "sentence" is ignored.
 
+        Returns:
+            The guarantee.
+
         Raises:
             KeyError: A field is missing.
             ValueError: A field has a value that no guarantee has.
@@ -356,13 +385,44 @@ class Guarantee:
         True
         """
         return cls(
-            PrivacyLoss(Fraction(fields["epsilon"]), Fraction(fields["delta"])),
+            PrivacyLoss(_rational(fields["epsilon"]), _rational(fields["delta"])),
             Unit(fields["unit"]),
             Adjacency(fields["adjacency"]),
             Trust(fields["trust"]),
             fields.get("colluders", 0),
             fields.get("reach"),
-            Fraction(fields.get("failure_probability", 0)),
+            _rational(fields.get("failure_probability", "0")),
             fields.get("people", 0),
-            None if fields.get("alone") is None else Fraction(fields["alone"]),
+            None if fields.get("alone") is None else _rational(fields["alone"]),
         )
+
+
+def _rational(text: object) -> Fraction:
+    found = read_rational(text)
+    if not isinstance(found, Fraction):
+        raise ValueError("A number of a guarantee is not a fraction of whole numbers.")
+    return found
+
+
+def cost_together(guarantees: Sequence[Guarantee]) -> str:
+    """Say what several releases cost together, if the same people are in the data of all of them.
+
+    A file does not say whose data were counted, so the losses of all releases are added. Losses with different units or
+    adjacencies cannot be added, and each sum is stated by itself.
+
+    Args:
+        guarantees: The guarantees of the releases, at least one.
+
+    >>> print(cost_together([Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON)] * 2))
+    Together these 2 releases cost at most ε = 2 (unit: person; adjacency: add-remove), if the same people are in both.
+    """
+    sums: dict[str, PrivacyLoss] = {}
+    for one in guarantees:
+        per = "" if one.adjacency.length is None else f" per {one.adjacency.length}"
+        kind = f"{per} (unit: {one.unit.value}; adjacency: {one.adjacency.value}{one._within})"
+        sums[kind] = sums[kind] + one.loss if kind in sums else one.loss
+    stated = " and ".join(f"at most {loss}{kind}" for kind, loss in sums.items())
+    if len(guarantees) == 1:
+        return f"This release costs {stated}."
+    every = "both" if len(guarantees) == 2 else "all"
+    return f"Together these {len(guarantees)} releases cost {stated}, if the same people are in {every}."

@@ -251,6 +251,9 @@ def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fracti
 class Ledger(Budget):
     """The privacy budget of one dataset, in a file that all publishers of the dataset share. Use :meth:`open`.
 
+    Args:
+        path: The file.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ledger = Ledger.open(Path(folder) / "visits.ledger", total=2)
@@ -350,6 +353,9 @@ class Ledger(Budget):
 
     def entries(self) -> list[Entry]:
         """Check the chain of hashes and return all charges so far, oldest first.
+
+        Returns:
+            One entry for each charge.
 
         Raises:
             LedgerCorrupt: The file was damaged or edited.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral
+from typing import Any
 
 from heathaze.checks import shown
 from heathaze.errors import InvalidInput, WeakPrivacy
@@ -231,3 +232,14 @@ def _rounded(value: Fraction, digits: int, whole: Callable[[Fraction], int]) -> 
         return short
     step = Fraction(10) ** (math.floor(math.log10(value)) - digits + 1)
     return f"{float(whole(value / step) * step):.{digits}g}"
+
+
+def read_rational(text: Any) -> Any:
+    """Parse a rational as files hold it, such as "1/3"; return any other value unchanged, for the caller to refuse.
+
+    ``Fraction`` alone would also accept the text 1e999999999, and compute for years.
+    """
+    if isinstance(text, str) and re.fullmatch(r"-?[0-9]{1,4300}(/[0-9]{1,4300})?", text, re.ASCII):
+        numerator, _, denominator = text.partition("/")
+        return Fraction(int(numerator), int(denominator or 1)) if int(denominator or 1) else text
+    return text

@@ -17,9 +17,10 @@ Block m holds the integers k in [2^m, 2^(m+1)), and a proposal in block m is uni
 
 In each line the rate for k times the probability of keeping k is a β^k/k. The factor exp(−k/scale) · 2^i is at most 1,
 since k/scale ≥ 2^(i−1) ≥ i for i ≥ 1. The number of all proposals is Poisson(a · (M + 2)). This mean is rational, so no
-logarithm of β is needed. The processes of all coordinates and both signs are independent. A vector therefore draws the
-proposals for all of them together, and assigns each kept proposal to a uniform coordinate and sign. The time grows with
-the number of nonzero entries of a share, not with its length.
+logarithm of β is needed. The processes of all coordinates and both signs are independent and alike. The code therefore
+draws the proposals of a whole vector together, and gives each one that is kept to a coordinate and a sign, which are
+chosen uniformly at random (this splits one Poisson process into many independent ones). The time grows with the number
+of nonzero entries of a share, not with its length.
 """
 
 from __future__ import annotations
@@ -123,11 +124,35 @@ def _pieces(count: int) -> Iterator[int]:
         yield min(_AT_ONCE, count - start)
 
 
+def split_mass(mass: int, counts: Integers, randomness: Randomness) -> Integers:
+    """Divide a person's integer mass over the places of the person by systematic rounding (errata E3-8).
+
+        z_i = ⌊(mass · C_i + u)/n⌋ − ⌊(mass · C_(i−1) + u)/n⌋
+
+    z_i is the mass of entry i, C_i are the cumulative counts, n is the total count, and u is uniform in 0 … n − 1. The
+    z_i add up to ``mass`` exactly, for every u. Each z_i has the expectation mass · count_i / n, and differs from it by
+    less than 1.
+
+    Args:
+        mass: The mass of one person.
+        counts: How often the person was in each entry; at least one is positive.
+        randomness: The source of u.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> split_mass(10, np.array([1, 2]), Simulation(1)).sum()
+    np.int64(10)
+    """
+    total = int(counts.sum())
+    cumulative = np.concatenate([[0], np.cumsum(counts)]).astype(object) * mass
+    rounded = (cumulative + int(randomness.below(total, 1)[0])) // total
+    return np.diff(rounded).astype(np.int64)
+
+
 # ── shapes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def share_shape(threshold: int, colluders: int) -> Fraction:
-    """Return the shape of one device's noise share, 1 / (t − c).
+    """Return the shape parameter of the Pólya distribution of one device's noise share, 1 / (t − c).
 
     With this shape, the honest devices of any sum that is opened add noise of shape 1 or more (errata E3-2, E3-5).
 

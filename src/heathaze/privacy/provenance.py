@@ -6,10 +6,18 @@ import datetime
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from heathaze.errors import InvalidInput
+from heathaze.privacy.events import Event, event_to_dict
 from heathaze.version import __version__
+
+
+class Parameters(Protocol):
+    """A mechanism of any model."""
+
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,14 @@ class Provenance:
     ledger_entry: Mapping[str, Any] | None = None
     simulated: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_devices(
+        cls, mechanism: Parameters, event: Event, simulated: bool, extra: Mapping[str, Any] | None = None
+    ) -> Provenance:
+        """The provenance of a map that a server made from what devices sent: every person has the same weight."""
+        described = type(mechanism).__name__, mechanism.parameters(), "share", None, event_to_dict(event)
+        return cls(*described, simulated=simulated, extra=extra or {})
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the provenance to plain numbers and texts, for files."""

@@ -48,20 +48,35 @@ class Randomness(Secret):
         key: 32 bytes.
     """
 
-    simulated = False
     _why_not_copied = "the copy would repeat the same noise"
 
     def __init__(self, key: bytes) -> None:
         self._rekey(key)
 
+    @property
+    def simulated(self) -> bool:
+        """Whether the bits can be repeated, so that noise made from them hides nothing.
+
+        Only random bits from the operating system cannot be repeated.
+        """
+        return type(self) is not SecureRandomness
+
     def words(self, count: int) -> Words:
-        """Return the next ``count`` random 64-bit words of the stream."""
+        """Return the next ``count`` random 64-bit words of the stream.
+
+        Args:
+            count: The number of words.
+        """
         block = np.empty(count, dtype=np.uint64)
         self.fill(block)
         return block
 
     def fill(self, block: Words) -> None:
-        """Overwrite ``block`` with the next random words of the stream, which are the encryption of zeros."""
+        """Overwrite ``block`` with the next random words of the stream, which are the encryption of zeros.
+
+        Args:
+            block: The array of 64-bit words to overwrite.
+        """
         room = block.view(np.uint8).data
         for start in range(0, len(room), len(_ZEROS)):
             piece = room[start : start + len(_ZEROS)]
@@ -76,6 +91,9 @@ class Randomness(Secret):
         Args:
             bound: From 1 to 2^63.
             count: The number of integers to draw.
+
+        Returns:
+            The integers.
 
         Raises:
             ValueError: The bound is out of range.
@@ -92,7 +110,14 @@ class Randomness(Secret):
         return words % np.uint64(bound)
 
     def uniforms(self, count: int) -> Floats:
-        """Draw uniform floats in [0, 1) with 53 random bits each, to place points of a release; never use as noise."""
+        """Draw uniform floats in [0, 1) with 53 random bits each, to place points of a release; never use as noise.
+
+        Args:
+            count: The number of floats.
+
+        Returns:
+            The floats.
+        """
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def _rekey(self, key: bytes) -> None:
@@ -103,7 +128,11 @@ class Randomness(Secret):
 
 
 class SecureRandomness(Randomness):
-    """Random bits for releases. The key is 32 bytes from the operating system; a forked process gets a new key."""
+    """Random bits for releases. The key is 32 bytes from the operating system; a forked process gets a new key.
+
+    >>> SecureRandomness().words(3).shape, SecureRandomness()
+    ((3,), <SecureRandomness>)
+    """
 
     def __init__(self) -> None:
         super().__init__(os.urandom(32))
@@ -124,8 +153,6 @@ class Simulation(Randomness):
     >>> bool((Simulation(7).words(4) == Simulation(7).words(4)).all())
     True
     """
-
-    simulated = True
 
     def __init__(self, seed: int) -> None:
         super().__init__(hashlib.sha256(f"heathaze simulation {seed}".encode()).digest())

@@ -27,6 +27,7 @@ proof has an error, and restrict it to a class of mechanisms. It is here for com
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,14 +95,15 @@ class Blanket:
 
     @classmethod
     def of_weights(cls, weights: Floats, counts: Floats) -> Blanket:
-        """Compute the blanket of a mechanism with the same weights at every position, of which the least is 1.
+        """Compute the blanket of a mechanism with the same law of weights at every position, of which the least is 1.
 
-        Every position gives weight 1 or more to every report, so ω = 1 / (sum of weights) is a blanket. Mechanisms of
-        the local model that draw from a window of weights are of this kind.
+        The probability of a report is that of a public distribution β, times a weight, divided by the mean weight. So
+        ω = β / (mean weight) is a blanket. The mechanisms of the local model are of this kind.
 
         Args:
             weights: The different weights, all at least 1, in units of the least.
-            counts: How many reports have each weight.
+            counts: How likely each weight is if the report is drawn from β, in any unit. If β is uniform, they are the
+                numbers of reports with each weight.
         """
         total, number = float((weights * counts).sum()), float(counts.sum())
         share = number / total
@@ -132,8 +134,12 @@ class Blanket:
             epsilon: ε of the shuffled reports, at least 0.
             people: The number of people, one report each.
         """
-        found = [_delta(_difference(a, b, epsilon), self.share, people) for a in self.laws for b in self.laws]
+        found = [_delta((a - math.exp(epsilon) * b, masses), self.share, people) for a, b, masses in self._pairs]
         return min(1.0, max(found))
+
+    @functools.cached_property
+    def _pairs(self) -> list[tuple[Floats, Floats, Floats]]:
+        return [_opposed(first, second) for first in self.laws for second in self.laws]
 
     def epsilon(self, people: int, delta: float) -> float:
         """Compute an upper bound on ε of the shuffled reports at a δ.
@@ -227,14 +233,33 @@ def _distinct(laws: list[Law]) -> tuple[Law, ...]:
     return tuple(found)
 
 
-def _difference(first: Law, second: Law, epsilon: float) -> Law:
-    """The law of L = a − e^ε b if the largest a comes with the smallest b."""
-    borders = np.union1d(np.cumsum(first[1])[:-1], np.cumsum(second[1][::-1])[:-1])
-    borders = borders[(borders > 0) & (borders < 1)]
-    middles = (np.append(borders, 1.0) + np.append(0.0, borders)) / 2
-    a = first[0][np.minimum(np.searchsorted(np.cumsum(first[1]), middles), len(first[0]) - 1)]
-    b = second[0][::-1][np.minimum(np.searchsorted(np.cumsum(second[1][::-1]), middles), len(second[0]) - 1)]
-    return a - math.exp(epsilon) * b, np.diff(np.concatenate([[0.0], borders, [1.0]]))
+def _opposed(first: Law, second: Law) -> tuple[Floats, Floats, Floats]:
+    """Pair the largest a with the smallest b: the values of a and of b in each pair, and the probability of the pair.
+
+    The masses are compared as integers: next to the others, a float would lose an atom of mass 2^-53 or less.
+    """
+    (values, masses), (others, other_masses) = first, second
+    ours, theirs = _as_integers(masses), _as_integers(other_masses[::-1])
+    whole, other_whole = sum(ours), sum(theirs)
+    ours, theirs = [mass * other_whole for mass in ours], [mass * whole for mass in theirs]
+    a, b, both = [], [], []
+    i = j = 0
+    while i < len(ours) and j < len(theirs):
+        mass = min(ours[i], theirs[j])
+        a.append(values[i])
+        b.append(others[len(others) - 1 - j])
+        both.append(mass / (whole * other_whole))
+        ours[i] -= mass
+        theirs[j] -= mass
+        i, j = i + (ours[i] == 0), j + (theirs[j] == 0)
+    return np.array(a), np.array(b), np.array(both)
+
+
+def _as_integers(masses: Floats) -> list[int]:
+    """Scale masses by one power of two that makes all of them integers."""
+    ratios = [mass.as_integer_ratio() for mass in masses.tolist()]
+    scale = max(below for _, below in ratios)  # denominators of floats are powers of two
+    return [above * (scale // below) for above, below in ratios]
 
 
 # ── the sum ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -292,12 +317,13 @@ def _positive_part(
 
     at = np.floor(values / step)
     part = values / step - at
-    places = np.concatenate([at, at + 1])
+    places, masses = np.concatenate([at, at + 1]), np.concatenate([masses * (1 - part), masses * part])
+    places, masses = places[masses > 0], masses[masses > 0]
     # The largest and the smallest sum on the lattice are often within reach.
     largest, smallest = people * int(places.max()), -people * int(places.min())
     top, low = min(math.ceil(ends[0] / step), largest), min(math.ceil(ends[1] / step), smallest)
     size = next_fast_len(top + low + 1, True)
-    weights = np.concatenate([masses * (1 - part), masses * part]) * np.exp(tilt * step * (places - places.max()))
+    weights = masses * np.exp(tilt * step * (places - places.max()))
     moment = float(weights.sum())
     tilted = np.bincount(places.astype(np.int64) % size, weights / moment, size)
     law = np.maximum(irfft(rfft(tilted) ** people, size), 0.0)

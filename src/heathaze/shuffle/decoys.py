@@ -33,11 +33,24 @@ error in large counts, and few messages are needed for the few nodes.
 PEOPLE_AT_A_NODE = 2
 """The deepest level has at least this many people for each node. The prior divides the squares further."""
 
+FINE, PEOPLE_AT_A_FINE_NODE = 7, 7
+"""From this level on, more than 64 squares on a side, a level has at least so many people for each node.
+
+Such a level needs more messages than all others together, and moves mass by less than 1/64 of the map.
+"""
+
 MOST_MESSAGES = 1000
 """More messages for each person are refused."""
 
 _ROOT_SCALE = 0.5
 """The number of people is public, so the root's count has nearly no noise. The posterior needs a scale above 0."""
+
+SCALE_OF_NORMAL = 1.645 / (1.16 * math.log(10))
+"""The scale of the Laplace noise that stands for normal noise of deviation 1 in the posterior.
+
+The posterior widens its 90 % intervals by 1.16. With Laplace noise of scale b, the interval of a single count then
+reaches 1.16 · b · ln 10 to either side. This is set to 1.645, so that the interval holds for 90 % of normal noise.
+"""
 
 
 @dataclass(frozen=True, init=False)
@@ -89,7 +102,7 @@ class Decoys:
         """Without a shuffler nothing is protected: a server that knows who sent what sees every person's true nodes."""
         return
 
-    @property
+    @functools.cached_property
     def event(self) -> Composition:
         """Decoy counts at every level."""
         nodes = [len(codes) for codes in self._nodes]
@@ -156,12 +169,15 @@ class Decoys:
     def infer(self, messages: Integers, people: int) -> Estimate:
         """Infer a map from mixed messages: the posterior mean, given the counts of all levels without their decoys.
 
-        The decoys at a node are binomial. Their mean is subtracted. Their deviation is taken as that of Laplace noise,
-        for which the posterior is made (``decoys.md`` says how good its intervals are).
+        The decoys at a node are binomial. Their mean is subtracted. Laplace noise, for which the posterior is made,
+        stands for their deviation (:data:`SCALE_OF_NORMAL`; ``decoys.md`` says how good the intervals are).
 
         Args:
             messages: One row for each message.
             people: The number of people who sent them.
+
+        Returns:
+            The map, with error bars.
 
         Raises:
             InvalidInput: So many people cannot have sent these messages.
@@ -177,9 +193,9 @@ class Decoys:
                     f"Level {level} has {people + sent} messages, which {people} people do not send; messages were "
                     "lost, repeated or made up. Nothing was decoded."
                 )
-            # Decoys at a node: mean T/K and variance T/K · (1 − 1/K); Laplace noise of scale b has variance 2b².
+            # Decoys at a node: mean T/K and variance T/K · (1 − 1/K).
             expected = sent / len(nodes)
-            scale = math.sqrt(max(expected * (1 - 1 / len(nodes)), 2 * _ROOT_SCALE**2) / 2)
+            scale = max(SCALE_OF_NORMAL * math.sqrt(expected * (1 - 1 / len(nodes))), _ROOT_SCALE)
             levels.append(np.full(len(nodes), level))
             codes.append(nodes)
             values.append(seen - expected)
@@ -200,7 +216,8 @@ class Decoys:
 def _levels(grid: Grid, people: int) -> tuple[int, ...]:
     """Choose the levels from public facts: from the second level, or the first with two nodes, to the deepest level."""
     sizes = [len(nodes_at(grid, level)) for level in range(min(grid.depth, 13) + 1) if 4 ** (level - 1) <= people]
-    deepest = max((level for level, size in enumerate(sizes) if size * PEOPLE_AT_A_NODE <= people), default=0)
+    needed = [PEOPLE_AT_A_NODE if level < FINE else PEOPLE_AT_A_FINE_NODE for level in range(len(sizes))]
+    deepest = max((level for level, size in enumerate(sizes) if size * needed[level] <= people), default=0)
     split = [level for level, size in enumerate(sizes) if size > 1 and level <= deepest]
     if not split:
         raise InvalidInput(f"Decoys need a grid of several cells and more than {people} people; ask more people.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +13,15 @@ import numpy.typing as npt
 from heathaze.checks import whole
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, PromiseBroken
-from heathaze.privacy.events import Event
+from heathaze.local.mechanism import Described, mechanism_to_dict
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import PrivacyLoss
 from heathaze.privacy.randomness import Randomness
 from heathaze.types import Integers
 
 
-class Sender(Protocol):
-    """The device's half of a mechanism: public parameters, and how to turn a true cell into messages."""
-
-    @property
-    def grid(self) -> Grid:
-        """The public grid."""
+class Promised(Described, Protocol):
+    """What a mechanism or a protocol of several rounds promises. Its event is that of all mixed messages."""
 
     @property
     def epsilon(self) -> Fraction:
@@ -43,9 +39,9 @@ class Sender(Protocol):
     def alone(self) -> Fraction | None:
         """ε of one person's messages without the shuffler, or None if nothing is protected then."""
 
-    @property
-    def event(self) -> Event:
-        """The event of all mixed messages."""
+
+class Sender(Promised, Protocol):
+    """The device's half of a mechanism: public parameters, and how to turn a true cell into messages."""
 
     @property
     def numbers(self) -> int:
@@ -74,24 +70,22 @@ class Sender(Protocol):
             One row for each message, and the index of the person who sends it.
         """
 
-    def parameters(self) -> dict[str, Any]:
-        """The public parameters, which devices and server share."""
 
-
-def check_batch(mechanism: Sender, people: int) -> None:
+def check_batch(mechanism: Promised, people: int) -> None:
     """Refuse a batch of fewer people than the guarantee needs.
 
     Raises:
         PromiseBroken: The batch is too small.
     """
-    if whole(people, "people", "people in the batch") < mechanism.people:
+    counted = whole(max(people, 0), "people", "people in the batch", least=0)  # colluders may be more than all people
+    if counted < mechanism.people:
         raise PromiseBroken(
-            f"The batch has messages of {people} people, and the promise needs at least {mechanism.people}; "
+            f"The batch has messages of {counted} people, and the promise needs at least {mechanism.people}; "
             "nothing was decoded. Wait for more people, or plan for fewer."
         )
 
 
-def promise(mechanism: Sender) -> Guarantee:
+def promise(mechanism: Promised) -> Guarantee:
     """The guarantee of the mixed messages, for replacing one person's position."""
     loss = PrivacyLoss(mechanism.epsilon, mechanism.delta)
     return Guarantee(
@@ -99,14 +93,9 @@ def promise(mechanism: Sender) -> Guarantee:
     )
 
 
-def fingerprint(mechanism: Sender) -> str:
+def fingerprint(mechanism: Promised) -> str:
     """32 hexadecimal digits that are equal only if all public parameters are equal."""
-    described = {
-        "mechanism": type(mechanism).__name__,
-        "parameters": mechanism.parameters(),
-        "grid": mechanism.grid.to_dict(),
-    }
-    text = json.dumps(described, sort_keys=True, allow_nan=False)
+    text = json.dumps(mechanism_to_dict(mechanism), sort_keys=True, allow_nan=False)
     return hashlib.sha256(f"heathaze shuffle 1 {text}".encode()).hexdigest()[:32]
 
 

@@ -25,6 +25,11 @@ class Mixed:
     Raises:
         InvalidInput: The messages do not fit the mechanism.
         PromiseBroken: There are fewer people than the mechanism needs; nothing is decoded.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.shuffle import Decoys, simulate
+    >>> simulate(Decoys(Grid.plane(x=(0, 4), y=(0, 4), size=4), epsilon=2, people=1000), [(0.5, 0.5)] * 1000)
+    <Mixed: messages of 1000 people for Decoys>
     """
 
     mechanism: Sender

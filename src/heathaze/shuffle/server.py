@@ -1,16 +1,14 @@
-"""Server of the shuffle model: it opens batches of mixed messages, and estimates a map from them."""
+"""Server of the shuffle model: it decrypts batches of shuffled messages, and estimates a map from them."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 from typing import Protocol
 
 import numpy as np
 
-from heathaze.errors import InvalidInput, ProtocolError, UnexpectedMessage
+from heathaze.errors import InvalidInput, ProtocolError, UnexpectedMessage, kind_of
 from heathaze.inference.estimate import Estimate
-from heathaze.privacy.events import event_to_dict
 from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Secret, fresh_bytes
 from heathaze.release.release import Release
@@ -41,9 +39,18 @@ class Server(Secret):
 
     Raises:
         InvalidInput: The key has another length.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.shuffle import Decoys, Device, Shuffler
+    >>> server = Server(Decoys(Grid.plane(x=(0, 1), y=(0, 1), size=2), epsilon=9, people=20, delta=0.01))
+    >>> shuffler = Shuffler(server.study)
+    >>> for _ in range(20):
+    ...     shuffler.accept(Device(server.study).submit((0.2, 0.2)))
+    >>> server.open(shuffler.mix())
+    <Mixed: messages of 20 people for Decoys>
     """
 
-    def __init__(self, mechanism: ShuffleMechanism, *, colluders: int = 0, key: bytes | None = None) -> None:
+    def __init__(self, mechanism: Sender, *, colluders: int = 0, key: bytes | None = None) -> None:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
         secret = fresh_bytes(KEY_BYTES) if key is None else key
@@ -63,8 +70,8 @@ class Server(Secret):
             The messages.
 
         Raises:
-            UnexpectedMessage: The batch belongs to another study, was opened before, or its messages have another size
-                or number than its people send.
+            UnexpectedMessage: The batch belongs to another study, repeats a message of itself or of a batch that this
+                object has opened, or its messages have another size or number than its people send.
             PromiseBroken: The batch has too few people.
             ProtocolError: A message cannot be opened. Nothing is decoded.
             InvalidInput: A message holds a number that the mechanism never sends.
@@ -81,12 +88,13 @@ class Server(Secret):
         least, most = (batch.people * n for n in (mechanism.least_messages, mechanism.most_messages))
         if not least <= len(batch) <= most:
             raise UnexpectedMessage("the number of messages", len(batch), f"{least} to {most}", "drop the batch")
-        name = hashlib.sha256(batch.sealed).digest()
-        if name in self._opened:
-            raise UnexpectedMessage("a batch", "one that was opened before", "a new batch", "drop it")
+        starts = range(0, len(batch.sealed), batch.size)
+        keys = {batch.sealed[at : at + KEY_BYTES] for at in starts}
+        if len(keys) < len(batch) or keys & self._opened:
+            raise UnexpectedMessage("a batch", "with messages that were opened before", "new messages", "drop it")
         opener = functools.partial(suite().decrypt, private_key=self._key, info=study.digest)
         try:
-            plain = [opener(batch.sealed[at : at + batch.size]) for at in range(0, len(batch.sealed), batch.size)]
+            plain = [opener(batch.sealed[at : at + batch.size]) for at in starts]
         except (InvalidTag, ValueError):
             raise ProtocolError(
                 "A message of the batch cannot be opened: it is damaged, or sealed for another study; nothing was "
@@ -94,8 +102,8 @@ class Server(Secret):
             ) from None
         numbers = np.frombuffer(b"".join(plain), np.uint8).reshape(-1, study.width).astype(np.int64)
         values = numbers @ (256 ** np.arange(study.width - 1, -1, -1, dtype=np.int64))
-        mixed = Mixed(mechanism, values.reshape(-1, mechanism.numbers), batch.people)
-        self._opened.add(name)
+        mixed = Mixed(mechanism, values.reshape(-1, mechanism.numbers), batch.people, batch.simulated)
+        self._opened |= keys
         return mixed
 
 
@@ -106,20 +114,22 @@ def estimate(mixed: Mixed) -> Release:
         mixed: The mixed messages.
 
     Returns:
-        The release. Its total is the number of people, which is public.
+        The release. Its total is about the number of people, which is public.
 
     Raises:
         InvalidInput: The messages cannot come from so many people.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.shuffle import Decoys, simulate
+    >>> decoys = Decoys(Grid.plane(x=(0, 4), y=(0, 4), size=4), epsilon=2, people=1000)
+    >>> release = estimate(simulate(decoys, [(0.5, 0.5)] * 1000))
+    >>> release.guarantee.people, release.density.values.shape
+    (1000, (4, 4))
     """
     mechanism = mixed.mechanism
     if not hasattr(mechanism, "infer"):
-        raise InvalidInput(f"A {type(mechanism).__name__} makes no map; give messages of a mechanism of hz.shuffle.")
-    provenance = Provenance(
-        mechanism=type(mechanism).__name__,
-        parameters=mechanism.parameters(),
-        weight="share",
-        at_most=None,
-        event=event_to_dict(mechanism.event),
-        simulated=mixed.simulated,
-    )
+        raise InvalidInput(
+            f"The mechanism is {kind_of(mechanism)}, which makes no map; give messages of a mechanism of hz.shuffle."
+        )
+    provenance = Provenance.of_devices(mechanism, mechanism.event, mixed.simulated)
     return Release(mechanism.infer(mixed.messages, mixed.people), promise(mechanism), provenance)

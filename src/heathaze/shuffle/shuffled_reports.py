@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,19 +12,26 @@ import numpy as np
 
 from heathaze.checks import assign, whole
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, kind_of
 from heathaze.inference.estimate import Estimate
 from heathaze.local.disk_area import DiskArea, informative_radius
 from heathaze.local.estimate import estimate as estimate_from_reports
-from heathaze.local.mechanism import WindowMechanism, mechanism_to_dict
+from heathaze.local.mechanism import Estimator, LocalMechanism, mechanism_to_dict
 from heathaze.local.reports import Reports
-from heathaze.privacy.accountant import compose
-from heathaze.privacy.events import MixedReports
+from heathaze.privacy.accountant import blanket_of, compose
+from heathaze.privacy.events import LocalReports
 from heathaze.privacy.guarantee import Adjacency
 from heathaze.privacy.loss import Number, parse_delta, parse_epsilon, warn_if_weak
 from heathaze.privacy.randomness import Randomness
 from heathaze.privacy.shuffling import Blanket, largest_local_epsilon
+from heathaze.shuffle.report_weights import event_of_reports
 from heathaze.types import Integers
+
+POLISH = 10
+"""Steps of expectation maximisation after the fit with the prior: fewer than for reports without a shuffler.
+
+With the 30 steps of the local model, 10,000 reports of check-ins of New York have 10 % more EMD (64 × 64 cells, ε = 1).
+"""
 
 LARGEST_LOCAL = 16.0
 """The largest ε of one report that a search tries."""
@@ -43,8 +51,8 @@ class ShuffledReports:
     """Local reports, one for each person, that a shuffler mixes; see ``shuffled_reports.md``.
 
     Args:
-        mechanism: The local mechanism. Its report is one cell, drawn from a window of weights around the true cell:
-            ``DiskArea``, ``HybridUniformExponential`` or ``RandomizedResponse``.
+        mechanism: A local mechanism with an ε for any two positions, such as ``hz.local.default(grid, 5)``. Mechanisms
+            with an ε per unit of length are refused.
         people: The least number of people in a batch, for which ε is computed. Count only people who do not reveal
             their report to the server.
         delta: δ of the mixed reports, above 0.
@@ -58,22 +66,16 @@ class ShuffledReports:
     (1.0, 5.7)
     """
 
-    mechanism: WindowMechanism
+    mechanism: Estimator
     people: int
     delta: Fraction
     epsilon: Fraction
 
-    def __init__(self, mechanism: WindowMechanism, people: int, delta: Number = Fraction(1, 10**6)) -> None:
-        if not isinstance(mechanism, WindowMechanism) or mechanism.adjacency is not Adjacency.ANY_TWO:
-            raise InvalidInput(
-                f"The blanket of a {type(mechanism).__name__} is not known; give a DiskArea, a "
-                "HybridUniformExponential or a RandomizedResponse of hz.local."
-            )
+    def __init__(self, mechanism: Estimator, people: int, delta: Number = Fraction(1, 10**6)) -> None:
+        _check(mechanism)
         number = whole(people, "people", "the least number of people in a batch")
         assign(self, mechanism=mechanism, people=number, delta=parse_delta(delta, zero=False))
-        loss = compose([self.event], self.delta).epsilon
-        # Mixing is post-processing, so the mixed reports are never less private than one report.
-        assign(self, epsilon=min(loss, mechanism.epsilon))
+        assign(self, epsilon=compose([self.event], self.delta).epsilon)
         warn_if_weak(self.epsilon)
 
     @classmethod
@@ -83,7 +85,7 @@ class ShuffledReports:
         epsilon: Number,
         people: int,
         delta: Number = Fraction(1, 10**6),
-        kind: Callable[[Grid, Fraction], WindowMechanism] = informative_discs,
+        kind: Callable[[Grid, Fraction], Estimator] = informative_discs,
     ) -> ShuffledReports:
         """Choose the largest ε of one report with which the mixed reports cost at most a promised ε.
 
@@ -92,7 +94,8 @@ class ShuffledReports:
             epsilon: The promised ε of the mixed reports.
             people: As in :class:`ShuffledReports`.
             delta: As in :class:`ShuffledReports`.
-            kind: Makes the local mechanism from a grid and the ε of one report; :func:`informative_discs` if left out.
+            kind: Makes the local mechanism from a grid and the ε of one report, such as ``hz.local.default``;
+                :func:`informative_discs` if left out.
 
         Returns:
             The mechanism. Its ε is the promised one, or a little smaller.
@@ -101,8 +104,7 @@ class ShuffledReports:
         number = whole(people, "people", "the least number of people in a batch")
 
         def blanket(local: float) -> Blanket:
-            weights, counts = _weights(kind(grid, _exact(local)))
-            return Blanket.of_weights(np.array([w / weights[0] for w in weights]), np.array(counts, dtype=np.float64))
+            return blanket_of(event_of_reports(_check(kind(grid, _exact(local))), number))
 
         # The search leaves a small margin, because the ε of the result is searched for again.
         bound, most = float(promised) * (1 - 2e-6), max(LARGEST_LOCAL, float(promised))
@@ -119,10 +121,10 @@ class ShuffledReports:
         """ε of one report, which holds even if shuffler and server collude."""
         return self.mechanism.epsilon
 
-    @property
-    def event(self) -> MixedReports:
+    @functools.cached_property
+    def event(self) -> LocalReports:
         """The weights of one report, and the number of people."""
-        return MixedReports(self.people, *_weights(self.mechanism))
+        return event_of_reports(_check(self.mechanism), self.people)
 
     @property
     def least_messages(self) -> int:
@@ -174,6 +176,9 @@ class ShuffledReports:
             messages: One row for each report.
             people: The number of people who sent them.
 
+        Returns:
+            The map.
+
         Raises:
             InvalidInput: The number of reports is not that of the people, or a report is impossible.
         """
@@ -182,17 +187,23 @@ class ShuffledReports:
                 f"There are {len(messages)} reports of {people} people, and each person sends one; reports were lost, "
                 "repeated or made up. Nothing was decoded."
             )
-        return estimate_from_reports(Reports(self.mechanism, messages)).estimate
+        return estimate_from_reports(Reports(self.mechanism, messages), polish=POLISH).estimate
 
 
-def _weights(mechanism: WindowMechanism) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The different weights of a report, ascending, and how many reports have each weight; equal for all positions."""
-    window = mechanism.window
-    raised, counts = np.unique(window.excess[window.excess > 0], return_counts=True)
-    rest = window.outputs.size - int(counts.sum())
-    if rest <= 0:
-        raise InvalidInput("The window covers every report, so its blanket is not known; give a smaller radius.")
-    return (window.low, *(window.low + int(excess) for excess in raised)), (rest, *counts.tolist())
+def _check(mechanism: object) -> LocalMechanism:
+    """Refuse what is not a local mechanism with an ε for any two positions."""
+    if not isinstance(mechanism, LocalMechanism):
+        raise InvalidInput(
+            f"ShuffledReports needs a local mechanism and got {kind_of(mechanism)}; give for example "
+            "hz.local.default(grid, epsilon)."
+        )
+    if mechanism.adjacency is not Adjacency.ANY_TWO:
+        raise InvalidInput(
+            f"{type(mechanism).__name__} has an epsilon per unit of length, and distant positions may be told apart at "
+            "once; a shuffler cannot hide them. Give a mechanism with an epsilon for any two positions, for example "
+            "hz.local.default(grid, epsilon)."
+        )
+    return mechanism
 
 
 def _exact(local: float) -> Fraction:

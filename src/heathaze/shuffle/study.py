@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 KEY_BYTES, TAG_BYTES, NAME_BYTES = 32, 16, 16
 """Bytes of an encapsulated key, of an authentication tag, and of the name under which the shuffler knows a person."""
 
-_SUBMISSION, _BATCH = b"HZSS1", b"HZSB1"
+_SUBMISSION, _BATCH = b"HZSS2", b"HZSB2"
 
 
 @functools.cache
@@ -51,6 +51,12 @@ class Study:
 
     Raises:
         InvalidInput: The key has another length, or ``colluders`` is not a whole number.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.shuffle import Decoys, Server
+    >>> server = Server(Decoys(Grid.plane(x=(0, 1), y=(0, 1), size=4), epsilon=2, people=1000))
+    >>> Study(server.study.mechanism, server.study.key).digest == server.study.digest
+    True
     """
 
     mechanism: Sender
@@ -92,36 +98,59 @@ class Submission:
         study: The digest of the study.
         name: 16 bytes under which the shuffler knows the person in this study. The server never sees them.
         sealed: The sealed messages.
+        simulated: Whether they were drawn with simulated randomness, which protects nobody.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.shuffle import Decoys, Device, Server
+    >>> server = Server(Decoys(Grid.plane(x=(0, 1), y=(0, 1), size=4), epsilon=2, people=1000))
+    >>> block = Device(server.study).submit((0.2, 0.2)).to_bytes()
+    >>> Submission.from_bytes(block).study == server.study.digest
+    True
     """
 
     study: bytes
     name: bytes
     sealed: tuple[bytes, ...]
+    simulated: bool = False
 
     def __repr__(self) -> str:
         return f"<Submission: {len(self.sealed)} sealed messages>"
 
     def to_bytes(self) -> bytes:
-        """Encode the submission: 5 letters, digest, name, number and size of messages, messages."""
+        """Encode the submission: 5 letters, digest, name, simulated or not, number and size of messages, messages.
+
+        Returns:
+            The bytes.
+        """
         size = len(self.sealed[0]) if self.sealed else 0
-        head = _SUBMISSION + self.study + self.name
+        head = _SUBMISSION + self.study + self.name + bytes([self.simulated])
         return head + len(self.sealed).to_bytes(4, "big") + size.to_bytes(4, "big") + b"".join(self.sealed)
 
     @classmethod
     def from_bytes(cls, block: bytes) -> Submission:
         """Decode a submission.
 
+        Args:
+            block: The bytes of one submission.
+
+        Returns:
+            The submission.
+
         Raises:
             UnexpectedMessage: The block is cut short, too long, or no submission.
         """
-        start = len(_SUBMISSION) + 2 * NAME_BYTES
+        start = len(_SUBMISSION) + 2 * NAME_BYTES + 1
         number, size = (int.from_bytes(block[at : at + 4], "big") for at in (start, start + 4))
-        if not block.startswith(_SUBMISSION) or len(block) != start + 8 + number * size or (number and not size):
+        if (
+            not block.startswith(_SUBMISSION)
+            or len(block) != start + 8 + number * size
+            or ((number and not size) or block[start - 1] > 1)
+        ):
             raise UnexpectedMessage("a submission", f"{len(block)} bytes", "a whole submission of Heathaze")
         body = block[start + 8 :]
         sealed = tuple(body[at : at + size] for at in range(0, len(body), size)) if size else ()
         study, name = (block[at : at + NAME_BYTES] for at in (len(_SUBMISSION), len(_SUBMISSION) + NAME_BYTES))
-        return cls(study, name, sealed)
+        return cls(study, name, sealed, block[start - 1] == 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,12 +162,24 @@ class Batch:
         people: The number of people who sent the messages.
         size: The number of bytes of every sealed message.
         sealed: All sealed messages, one after the other.
+        simulated: Whether some of them were drawn with simulated randomness, which protects nobody.
+
+    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.shuffle import Decoys, Device, Server, Shuffler
+    >>> server = Server(Decoys(Grid.plane(x=(0, 1), y=(0, 1), size=2), epsilon=9, people=20, delta=0.01))
+    >>> shuffler = Shuffler(server.study)
+    >>> for _ in range(20):
+    ...     shuffler.accept(Device(server.study).submit((0.2, 0.2)))
+    >>> batch = shuffler.mix()
+    >>> batch, batch.study == server.study.digest
+    (<Batch: sealed messages of 20 people>, True)
     """
 
     study: bytes
     people: int
     size: int
     sealed: bytes
+    simulated: bool = False
 
     def __repr__(self) -> str:
         return f"<Batch: sealed messages of {self.people} people>"
@@ -146,21 +187,42 @@ class Batch:
     def __len__(self) -> int:
         return len(self.sealed) // self.size
 
+    def to_bytes(self) -> bytes:
+        """Encode the batch: a line of JSON, the sealed messages, and a SHA-256 of both.
+
+        Returns:
+            The bytes.
+        """
+        fields = {"study": self.study.hex(), "people": self.people, "size": self.size, "messages": len(self)}
+        fields |= {"simulated": self.simulated}
+        text = _BATCH + json.dumps(fields).encode() + b"\n" + self.sealed
+        return text + hashlib.sha256(text).digest()
+
     def save(self, path: str | Path) -> Path:
-        """Write the batch to a file: a line of JSON, the sealed messages, and a SHA-256 of both.
+        """Write the batch to a file, as :meth:`to_bytes` encodes it.
+
+        Args:
+            path: The file; an existing file is replaced.
+
+        Returns:
+            The path.
 
         Raises:
             CannotWrite: The file cannot be written.
         """
-        fields = {"study": self.study.hex(), "people": self.people, "size": self.size, "messages": len(self)}
-        text = _BATCH + json.dumps(fields).encode() + b"\n" + self.sealed
         with replacing(Path(path)) as [draft]:
-            draft.write_bytes(text + hashlib.sha256(text).digest())
+            draft.write_bytes(self.to_bytes())
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Batch:
         """Read a batch from a file.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The batch.
 
         Raises:
             UnreadableData: The file is missing, damaged, cut short or no batch.
@@ -175,6 +237,8 @@ class Batch:
             people, size, number = (fields[name] for name in ("people", "size", "messages"))
             if not all(type(n) is int and n > 0 for n in (people, size, number)) or len(sealed) != size * number:
                 raise ValueError
-            return cls(bytes.fromhex(fields["study"]), people, size, sealed)
+            if type(fields["simulated"]) is not bool:
+                raise ValueError
+            return cls(bytes.fromhex(fields["study"]), people, size, sealed, fields["simulated"])
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             raise UnreadableData(f"{path} is no whole batch of sealed messages; fetch it again.") from None
