@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from claims_theory import theory_claims
 from harness.claims import Claim, Difference, difference, golden, repeats
 from harness.results import Point, Results
 from protocol import METRICS
+from sources import parts_of, points_of
 
 FIGURES = ("few_cells", "many_cells", "small_epsilon", "large_epsilon", "wide_discs")
-REAL = ("gowalla", "accidents")
+PARTS = ("crime parts", "gowalla parts")
+WHOLE = ("crime", "gowalla", "accidents")
 WHERE = {
     "few_cells": "d = {x:g}, ε = 3.5",
     "many_cells": "d = {x:g}, ε = 5",
@@ -22,21 +26,71 @@ WHERE = {
 DEPARTURES = {
     ("radius", "szipf"), ("MDSW", "szipf"), ("users", "szipf"), ("users", "gowalla"), ("HUEM", "szipf"),
     ("SEM", "normal"), ("SEM", "mnormal"), ("SEM", "accidents"), ("small", "normal"), ("small", "gowalla"),
-    ("shrink", "gowalla"), ("shrink", "accidents"),
+    ("shrink", "gowalla"), ("shrink", "accidents"), ("table III", "crime parts"), ("radius", "crime parts"),
+    ("MDSW", "crime parts"), ("shrink", "crime parts"), ("radius", "gowalla parts"), ("users", "gowalla parts"),
+    ("SEM", "gowalla parts"), ("shrink", "gowalla parts"), ("shrink", "crime"), ("grown", "crime"),
 }  # fmt: skip
 """The claims and data sets that do not hold here; the README explains them."""
+
+Leads = Mapping[Point, Difference]
 
 
 def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Claim]:
     """All claims that the available results can test."""
-    found: list[Claim] = []
-    for source in (name for name in config["data"] if name in results.sources("figure8")):
+    found: list[Claim] = list(theory_claims(config))
+    sources = [name for name in config["data"] if name in results.sources("figure8")]
+    found += _table3(sources, config)
+    for source in sources:
         found += _figure8(results, source)
         found += _figure9(results, source)
+    found += _most(results, sources)
+    found += _appendix_c(results)
     found += _estimators(results, config)
     found += _golden(results, config)
     found += repeats(results, expected)
+    if set(sources) >= {source for _, source in DEPARTURES}:
+        found.append(_exact(found))
     return found
+
+
+def _exact(claims: list[Claim]) -> Claim:
+    """The claim that every listed departure is a claim that does not hold; otherwise the list has to be corrected."""
+    held = [claim.text for claim in claims if claim.departure and claim.holds]
+    return Claim(
+        "every departure that README.md names is one",
+        "–",
+        "; ".join(["so it is" if not held else f"{len(held)} hold", *held]),
+        not held,
+    )
+
+
+# ── table III ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _table3(sources: list[str], config: Mapping[str, Any]) -> Iterator[Claim]:
+    for source in (name for name in sources if name in PARTS):
+        printed = config["table3"][source]
+        parts = parts_of(source, config)
+        theirs = sum(part["reports"] for part in parts)
+        yield Claim(
+            f"table III, {printed['paper']}: the parts have at most the points of the data set, as printed",
+            f"{theirs:,} of {printed['points']:,}",
+            "more parts than whole (errata E1-10)" if theirs > printed["points"] else "so it is",
+            theirs <= printed["points"],
+            ("table III", source) in DEPARTURES,
+        )
+        ours = [len(points_of(source, 0, config, part)[0]) for part in range(len(parts))]
+        whole = len(points_of(printed["whole"], 0, config)[0])
+        yield Claim(
+            f"table III, {source}: the parts do not overlap, and have at most the points of the data set",
+            "three squares",
+            f"{sum(ours):,} of {whole:,}: " + ", ".join(f"{count:,}" for count in ours),
+            sum(ours) <= whole and not any(_overlap(*pair) for pair in itertools.combinations(parts, 2)),
+        )
+
+
+def _overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(max(one[side][0], other[side][0]) < min(one[side][1], other[side][1]) for side in ("x", "y"))
 
 
 # ── figures 8, 9 and 13 ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -56,36 +110,47 @@ def _figure8(results: Results, source: str) -> Iterator[Claim]:
     )
 
 
-def _figure9(results: Results, source: str) -> Iterator[Claim]:
-    figure = "fig. 13" if source in REAL else "fig. 9"
+def orders(results: Results, source: str) -> Iterator[tuple[str, str, str, Leads]]:
+    """The paper's statements that one mechanism is better than another: key, text, the paper's words, and the leads."""
     # On one cell every map is right.
     points = [point for name in FIGURES for point in results.series(name, source) if "cells" not in name or point.x > 1]
     over_epsilon = [point for point in points if "cells" not in point.figure]
     fine = [point for point in points if point.figure == "large_epsilon" or point.x >= 10]
     grown = [point for point in over_epsilon if point.x >= 2.1]
     small = [point for point in over_epsilon if point.x <= 1.4]
-    orders = {
+    real = points if source in (*PARTS, *WHOLE) else []
+    stated = {
         "MDSW": ("DAM better than MDSW, ε/2 for each coordinate", "always", "DAM", "MDSW", points),
         "users": ("DAM better than MDSW, half of the people for each", "always", "DAM", "MDSW, users", points),
         "HUEM": ("DAM better than HUEM from ε = 2.1 on", "as ε grows", "DAM", "HUEM", grown),
         "SEM": ("DAM better than SEM-Geo-I on fine grids, d ≥ 10", "when d is large", "DAM", "SEM-Geo-I", fine),
         "small": ("SEM-Geo-I better than DAM at ε ≤ 1.4, d = 5", "slightly", "SEM-Geo-I", "DAM", small),
-        "shrink": ("DAM better than DAM-NS", "on real data", "DAM", "DAM-NS", points if source in REAL else []),
+        "shrink": ("DAM better than DAM-NS", "on real data", "DAM", "DAM-NS", real),
     }
-    for key, (text, paper, winner, loser, rows) in orders.items():
+    for key, (text, paper, winner, loser, rows) in stated.items():
         rows = [point for point in rows if {winner, loser} <= set(results.methods(point))]
         if rows:
-            leads = {point: _lead(results, (point, winner), (point, loser)) for point in rows}
-            yield _order(leads, f"{figure}, {source}: {text}", paper, (key, source) in DEPARTURES)
+            yield key, text, paper, {point: _lead(results, (point, winner), (point, loser)) for point in rows}
+
+
+def _figure9(results: Results, source: str) -> Iterator[Claim]:
+    figure = "fig. 13" if source in WHOLE else "fig. 9"
+    for key, text, paper, leads in orders(results, source):
+        yield _order(leads, f"{figure}, {source}: {text}", paper, (key, source) in DEPARTURES)
     yield _trends(results, source, figure)
 
 
-def _order(leads: Mapping[Point, Difference], text: str, paper: str, departure: bool) -> Claim:
-    """A claim about several rows, which holds if no row contradicts it significantly."""
+def counted(leads: Leads) -> tuple[list[Point], list[Point], list[Point]]:
+    """The points at which a lead is clearly positive, undecided, and clearly negative."""
     ahead = [point for point, lead in leads.items() if lead.clear]
     behind = [point for point, lead in leads.items() if (-lead).clear]
-    even = len(leads) - len(ahead) - len(behind)
-    words = f"better in {len(ahead)}, even in {even}, worse in {len(behind)} of {len(leads)} rows"
+    return ahead, [point for point in leads if point not in {*ahead, *behind}], behind
+
+
+def _order(leads: Leads, text: str, paper: str, departure: bool) -> Claim:
+    """A claim about several rows, which holds if no row contradicts it significantly."""
+    ahead, even, behind = counted(leads)
+    words = f"better in {len(ahead)}, even in {len(even)}, worse in {len(behind)} of {len(leads)} rows"
     if behind:
         worst = min(behind, key=lambda point: leads[point].mean)
         words += f"; worst at {WHERE[worst.figure].format(x=worst.x)}: {_fine(leads[worst])}"
@@ -112,6 +177,55 @@ def _trends(results: Results, source: str, figure: str) -> Claim:
         "; ".join(texts),
         all(holds),
     )
+
+
+def _most(results: Results, sources: list[str]) -> Iterator[Claim]:
+    """The two statements about most of the curves of figure 9(a) to 9(e): small grids at ε = 3.5."""
+    sources = [source for source in sources if source not in WHOLE]
+    leads, rises, falls = {}, [], []
+    for source in sources:
+        points = [point for point in results.series("few_cells", source) if point.x > 1]
+        leads |= {point: _lead(results, (point, "HUEM"), (point, "MDSW")) for point in points}
+        for method in results.methods(points[0]):
+            first, last = (results.mean(point, method, "W2") * point.x for point in (points[0], points[-1]))
+            (rises if last > first else falls).append(f"{method} on {source}")
+    ahead, even, behind = counted(leads)
+    yield Claim(
+        "fig. 9(a)–(e): HUEM better than MDSW in more rows than worse",
+        "in most cases",
+        f"better in {len(ahead)}, even in {len(even)}, worse in {len(behind)} of {len(leads)} rows",
+        len(ahead) > len(behind),
+    )
+    yield Claim(
+        "fig. 9(a)–(e): W2 in cells rises with d",
+        "in most mechanisms, but not for MDSW on SZipf",
+        f"{len(rises)} of {len(rises) + len(falls)} curves rise" + (f"; not {', '.join(falls)}" if falls else ""),
+        len(rises) > len(falls),
+    )
+
+
+def _appendix_c(results: Results) -> Iterator[Claim]:
+    """The two statements of appendix C about the full domain of Crime."""
+    if not {"crime", "crime parts"} <= set(results.sources("figure8")):
+        return
+    turned, compared = [], 0
+    for figure in FIGURES:
+        for whole, part in zip(results.series(figure, "crime"), results.series(figure, "crime parts"), strict=True):
+            for rival in (method for method in results.methods(whole) if method != "DAM"):
+                one, other = (_lead(results, (point, "DAM"), (point, rival)) for point in (whole, part))
+                compared += 1
+                if (one.clear and (-other).clear) or ((-one).clear and other.clear):
+                    turned.append(f"{rival} at {WHERE[figure].format(x=whole.x)}")
+    yield Claim(
+        "fig. 13, crime: the order of the methods is that of the parts",
+        "similar",
+        f"reversed in {len(turned)} of {compared} comparisons with DAM" + (f": {', '.join(turned)}" if turned else ""),
+        20 * len(turned) <= compared,
+    )
+    points = results.series("large_epsilon", "crime")
+    leads = {point: _lead(results, (point, "SEM-Geo-I"), (point, "DAM")) for point in points}
+    text = "fig. 13, crime: SEM-Geo-I better than DAM, ε ≥ 5, d = 15"
+    yield _order(leads, text, "slightly, when ε increases", ("grown", "crime") in DEPARTURES)
 
 
 # ── estimators ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ def plan(config: Config, mode: str) -> list[tuple[Point, Trial]]:
     chosen = config[mode]
     sources = [name for name in chosen["data"] if present(name, config)]
     return [
-        (point, Trial(source=point.source, run=run, **{"reports": config["data"][point.source]["reports"]} | settings))
+        (point, Trial(source=point.source, run=run, **settings))
         for point, runs, settings in _points(config, chosen, sources)
         for run in range(runs)
     ]
@@ -49,7 +49,7 @@ def _points(config: Config, chosen: Config, sources: list[str]) -> Iterable[tupl
             settings = {"size": figure["d"], "epsilon": epsilon, "methods": methods["ldp"]}
             yield Point("wide_discs", source, epsilon), figure["runs"], settings
         figure = chosen["estimators"]
-        for size in figure["d"]:
+        for size in figure["d"] if source in figure["data"] else ():
             for epsilon in figure["epsilons"]:
                 settings = {"size": size, "epsilon": epsilon, "methods": methods["estimators"]}
                 settings["reports"] = config["protocol"]["estimator_reports"]

@@ -1,16 +1,21 @@
-"""Draw figures 8, 9 and 13, the comparison of estimators, and local privacy beside the true privacy loss."""
+"""Draw figures 7, 8, 9 and 13, the comparison of estimators, and local privacy beside the true privacy loss."""
 
 from __future__ import annotations
 
 import math
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from calibration import equal_subset, square
+from claims import WHOLE
 from harness.pictures import curves, panels, save
 from harness.results import Point, Results
 from location_privacy import bayes_adversary, sampling_adversary
+from protocol import HERE
+from sources import parts_of, points_of, present
 
 import heathaze as hz
 from heathaze.local.disk_area import paper_radius
@@ -34,13 +39,20 @@ ESTIMATORS = {
     "ours": ("#0072B2", "o", "-"),
 }
 NAMES = {
+    "crime parts": "Houston crimes, A–C",
+    "gowalla parts": "New York check-ins, A–C",
     "normal": "Normal",
     "szipf": "SZipf",
     "mnormal": "MNormal",
-    "gowalla": "New York, Gowalla",
+    "crime": "Houston crimes, whole",
+    "gowalla": "New York check-ins, whole",
     "accidents": "Great Britain, accidents",
 }
-SYNTHETIC, REAL = ("normal", "szipf", "mnormal"), ("gowalla", "accidents")
+SHORT = {
+    "normal": "Normal", "szipf": "SZipf", "mnormal": "MNormal", "gowalla": "Gowalla", "accidents": "accidents",
+}  # fmt: skip
+"""The names below the columns of the estimators."""
+ROWS = {"figure9": ("crime parts", "gowalla parts", "normal", "szipf", "mnormal"), "figure13": WHOLE}
 FIGURES = {
     "few_cells": "ε = 3.5",
     "many_cells": "ε = 5",
@@ -54,25 +66,60 @@ NOTE = "mean and 95 % band; SEM-Geo-I misleads as far as DAM (local privacy), wh
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
     """Draw every figure for which there are results, and return the files."""
-    present = [source for source in NAMES if source in results.sources("figure8")]
-    files = [_figure8(results, present, folder / "figure8.png")]
-    for name, sources in (("figure9", SYNTHETIC), ("figure13", REAL)):
-        here = [source for source in sources if source in present]
+    config = tomllib.loads((HERE / "config.toml").read_text(encoding="utf-8"))
+    files = [_figure7(config, folder / "figure7.png")]
+    measured = [source for source in NAMES if source in results.sources("figure8")]
+    files.append(_figure8(results, measured, folder / "figure8.png"))
+    for name, sources in ROWS.items():
+        here = [source for source in sources if source in measured]
         if here:
             files.append(_figure9(results, here, name, folder / f"{name}.png"))
-    files.append(_in_cells(results, present, folder / "figure9_cells.png"))
-    files.append(_estimators(results, present, folder / "estimators.png"))
+    files.append(_in_cells(results, measured, folder / "figure9_cells.png"))
+    files.append(_estimators(results, measured, folder / "estimators.png"))
     files.append(_local_privacy(folder / "local_privacy.png"))
     return files
 
 
-def _figure8(results: Results, sources: list[str], path: Path) -> Path:
-    figure, axes = panels(
-        1, len(sources), "Figure 8 · W₂ over the radius · 15 × 15 cells, ε = 3.5", width=2.9, height=3
-    )
+def _figure7(config: Mapping[str, Any], path: Path) -> Path:
+    """Draw the data sets of the paper's figures as maps of 100 × 100 cells, with the parts of table III."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.patches import Rectangle
+
+    whole = {made["whole"]: name for name, made in config["table3"].items()}
+    sources = [source for source in (*whole, "normal", "szipf", "mnormal") if present(source, config)]
+    title = "Figure 7 · the data sets, points per cell of 100 × 100 · the truth, not private"
+    figure, axes = panels(1, len(sources), title, width=3.1, height=2.9)
     for axis, source in zip(axes, sources, strict=True):
+        made = config["data"][source]
+        counts, _, _ = np.histogram2d(*points_of(source, 0, config), bins=100, range=[made["x"], made["y"]])
+        shown = axis.imshow(
+            np.where(counts > 0, counts, np.nan).T, origin="lower", extent=(*made["x"], *made["y"]), aspect="auto",
+            cmap="viridis", norm=LogNorm(1, counts.max()), interpolation="nearest",
+        )  # fmt: skip
+        figure.colorbar(shown, ax=axis, pad=0.02).ax.tick_params(labelsize=7)
+        for part in parts_of(whole[source], config) if source in whole else ():
+            (west, east), (south, north) = part["x"], part["y"]
+            style = {"fill": False, "edgecolor": "#D55E00", "linewidth": 1.5}
+            axis.add_patch(Rectangle((west, south), east - west, north - south, label="parts of table III", **style))
+            tag = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+            axis.text(west, south, part["name"], fontsize=8, color="#D55E00", weight="bold", va="top", bbox=tag)
+        axis.set_title(NAMES[source], fontsize=9)
+        axis.set_xlabel("longitude, degrees" if source in whole else "x", fontsize=8.5)
+        axis.set_ylabel("latitude, degrees" if source in whole else "y", fontsize=8.5)
+        axis.tick_params(labelsize=7.5)
+        axis.locator_params(nbins=5)
+    return save(figure, axes, path, "")
+
+
+def _figure8(results: Results, sources: list[str], path: Path) -> Path:
+    title = "Figure 8 · W₂ over the radius · 15 × 15 cells, ε = 3.5"
+    columns = math.ceil(len(sources) / 2)
+    figure, axes = panels(2, columns, title, width=2.9, height=2.6)
+    for axis in axes[len(sources) :]:
+        axis.set_axis_off()
+    for axis, source in zip(axes, sources, strict=False):
         points = results.series("figure8", source)
-        curves(axis, results, points, "W2", STYLES, W2 if axis is axes[0] else "")
+        curves(axis, results, points, "W2", STYLES, W2 if axis in axes[::columns] else "")
         axis.set_title(NAMES[source], fontsize=9)
         axis.set_xticks([point.x for point in points])
         axis.set_xlabel("radius b in cells", fontsize=8.5)
@@ -81,7 +128,8 @@ def _figure8(results: Results, sources: list[str], path: Path) -> Path:
 
 
 def _figure9(results: Results, sources: list[str], name: str, path: Path) -> Path:
-    title = f"{name.capitalize().replace('re', 're ')} · W₂ over cells a side d and privacy loss ε"
+    titles = {"figure9": "Figure 9", "figure13": "Figure 13 (first row), and two more data sets"}
+    title = f"{titles[name]} · W₂ over cells a side d and privacy loss ε"
     figure, axes = panels(len(sources), len(FIGURES), title, width=3, height=2.6)
     for place, axis in enumerate(axes):
         source, kind = sources[place // len(FIGURES)], list(FIGURES)[place % len(FIGURES)]
@@ -94,11 +142,15 @@ def _figure9(results: Results, sources: list[str], name: str, path: Path) -> Pat
 
 
 def _in_cells(results: Results, sources: list[str], path: Path) -> Path:
-    title = "Figure 9 in cells · W₂ over cells a side · ε = 5"
-    figure, axes = panels(1, len(sources), title, width=2.9, height=3)
-    for axis, source in zip(axes, sources, strict=True):
+    title = "Figures 9 and 13 in cells · W₂ over cells a side · ε = 5"
+    columns = math.ceil(len(sources) / 2)
+    figure, axes = panels(2, columns, title, width=2.9, height=2.6)
+    for axis in axes[len(sources) :]:
+        axis.set_axis_off()
+    for axis, source in zip(axes, sources, strict=False):
         points = _beyond_one_cell(results.series("many_cells", source))
-        curves(axis, results, points, "W2", STYLES, "W₂ in cells" if axis is axes[0] else "", lambda point: point.x)
+        label = "W₂ in cells" if axis in axes[::columns] else ""
+        curves(axis, results, points, "W2", STYLES, label, lambda point: point.x)
         axis.set_title(NAMES[source], fontsize=9)
         _ticks(axis, points, True)
         _plain_log(axis)
@@ -125,7 +177,7 @@ def _estimators(results: Results, sources: list[str], path: Path) -> Path:
         for place in range(0, len(rows), 2):
             axis.axvspan(place - 0.5, place + 0.5, color="#000000", alpha=0.04, linewidth=0)
         axis.set_xlim(-0.5, len(rows) - 0.5)
-        names = [f"{NAMES[point.source].split()[-1]}\n{point.figure[12:]}\nε = {point.x:g}" for point in rows]
+        names = [f"{SHORT[point.source]}\n{point.figure[12:]}\nε = {point.x:g}" for point in rows]
         axis.set_xticks(range(len(rows)), names, fontsize=7.5)
     _plain_log(axes[0])
     axes[1].set_ylim(0, 1)

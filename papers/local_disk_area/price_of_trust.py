@@ -4,9 +4,11 @@
     python papers/local_disk_area/price_of_trust.py --quick    a few points, in under 30 seconds; writes nothing
 
 Each person has one point, drawn from all check-ins, and every map is compared with the map of all check-ins. The
-curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.DiskArea`` with the most informative
-radius and ``hz.local.estimate``. Exits with 1 if a map from reports is better than the curator's map of the same
-people, or if a hundred times as many people do not improve the map.
+curator's map is made by ``hz.central.default``, the map from reports by ``hz.local.default``, a mixture, and
+``hz.local.estimate``. Both protect one person's position against replacement by any other; the curator's mechanism is
+stated for adding or removing a person and runs at ε/2, as in ``heathaze trust``, which compares all models of trust for
+one number of people. Exits with 1 if a map from reports is better than the curator's map of the same people, or if a
+hundred times as many people do not improve the map.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ import numpy as np
 import heathaze as hz
 from heathaze.datasets import city
 from heathaze.datasets.city import CITY
-from heathaze.local.disk_area import informative_radius
 from heathaze.privacy.guarantee import Unit
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
 
 from harness.data import columns_of, data_file, seed_of
 from harness.pictures import panels, save
+from harness.readme import between
 from harness.reproduce import with_progress
 from harness.results import Point, Results
 
@@ -123,9 +125,9 @@ def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, floa
         grid, held // grid.cols, held % grid.cols, raw[held], bound=1, one=1, unit=Unit.PERSON
     )  # fmt: skip
     curator = hz.publish(
-        hz.central.default(grid, epsilon=trial.epsilon), counts, randomness=hz.Simulation(luck(CURATOR))
+        hz.central.default(grid, epsilon=trial.epsilon / 2), counts, randomness=hz.Simulation(luck(CURATOR))
     )
-    mechanism = hz.local.DiskArea(grid, trial.epsilon, radius=informative_radius(grid, trial.epsilon))
+    mechanism = hz.local.default(grid, trial.epsilon, people=trial.people)
     reports = hz.local.randomize(mechanism, points[chosen], randomness=hz.Simulation(luck(NOBODY)))
     maps = {
         NO_PRIVACY: raw.reshape(grid.shape),
@@ -226,6 +228,38 @@ def _write(results: Results, needed: Mapping[str, str]) -> None:
     people = json.dumps(needed, ensure_ascii=False, indent=2).replace("\n", "\n ")
     text = f'{{\n "EMD, mean and standard error": {{\n{body}\n }},\n "people needed": {people}\n}}\n'
     (HERE / "price_of_trust.json").write_text(text, encoding="utf-8")
+    readme = HERE / "README.md"
+    readme.write_text(with_tables(readme.read_text(encoding="utf-8"), json.loads(text)), encoding="utf-8")
+
+
+def with_tables(readme: str, recorded: Mapping[str, Mapping[str, Any]]) -> str:
+    """The text of README.md with the tables of price_of_trust.json between its marks."""
+    means = recorded["EMD, mean and standard error"]
+    places = sorted({tuple(key.split(" | ")[:3]) for key in means}, key=lambda place: _order(*place))
+    rows, last = [("cells, ε", "people", NO_PRIVACY, CURATOR, NOBODY)], ""
+    for figure, source, people in places:
+        first = f"{_cells_of(figure)}, {source.removeprefix('ε = ')}"
+        errors = (means[f"{figure} | {source} | {people} | {name}"][0] for name in (NO_PRIVACY, CURATOR, NOBODY))
+        rows.append(("" if first == last else first, f"{int(people):,}", *(f"{error:.4f}" for error in errors)))
+        last = first
+    needed = recorded["people needed"]
+    grids = sorted({key.split(", ")[0] for key in needed}, key=lambda figure: _order(figure, "ε = 0", "0"))
+    losses = sorted({key.split(", ")[1] for key in needed}, key=lambda source: float(source.removeprefix("ε = ")))
+    counts = [(source.removeprefix("ε = "), *(needed[f"{grid}, {source}"] for grid in grids)) for source in losses]
+    return between(
+        between(readme, "price", rows),
+        "people needed",
+        [("ε", *(f"{_cells_of(grid)} cells" for grid in grids)), *counts],
+    )
+
+
+def _order(figure: str, source: str, people: str) -> tuple[float, float, float]:
+    return float(figure.removeprefix("d = ")), float(source.removeprefix("ε = ")), float(people)
+
+
+def _cells_of(figure: str) -> str:
+    side = figure.removeprefix("d = ")
+    return f"{side} × {side}"
 
 
 # ── the picture ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from calibration import square
 from harness.data import seed_of
-from sources import people, truth
+from sources import parts_of, people, truth
 
 import heathaze as hz
 from heathaze.local.channels import Marginals, Matrix
@@ -29,25 +29,40 @@ METRICS = {"W2": -1, "EMD": -1, "SIM": 1}
 class Trial:
     """The parameters of one trial: mechanisms with the paper's EM, or estimators on the reports of DAM.
 
-    ``radius`` is the radius of the discs in cells; if left out, it is the paper's, rounded down. ``subset`` holds the
-    set size k and the epsilon of SEM-Geo-I.
+    ``reports`` is the number of people; if left out, it is the data set's, or that of each of its parts. ``radius`` is
+    the radius of the discs in cells; if left out, it is the paper's, rounded down. ``subset`` holds the set size k and
+    the epsilon of SEM-Geo-I.
     """
 
     source: str
     run: int
     size: int
     epsilon: float
-    reports: int
     methods: tuple[str, ...]
+    reports: int | None = None
     radius: int | None = None
     subset: tuple[int, float] | None = None
 
 
 def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """W₂ of every mechanism's map, or EMD and SIM of every estimator's map, with the same people and random words."""
-    shares = truth(trial.source, trial.run, trial.size, config)
-    cells = people(shares, trial.reports, seed_of("people", trial.source, trial.run, trial.size))
-    luck = seed_of("reports", trial.source, trial.run, trial.size, trial.epsilon)
+    """W₂ of every mechanism's map, or EMD and SIM of every estimator's map, with the same people and random words.
+
+    For a data set in parts it is the mean over the parts, as in the paper (section VII-C).
+    """
+    found = [_measure(trial, config, part) for part in range(len(parts_of(trial.source, config)))]
+    return {
+        name: {metric: float(np.mean([one[name][metric] for one in found])) for metric in metrics}
+        for name, metrics in found[0].items()
+    }
+
+
+def _measure(trial: Trial, config: Mapping[str, Any], part: int) -> dict[str, dict[str, float]]:
+    made = parts_of(trial.source, config)[part]
+    place = f"{trial.source} {made['name']}" if "name" in made else trial.source
+    shares = truth(trial.source, trial.run, trial.size, config, part)
+    count = made["reports"] if trial.reports is None else trial.reports
+    cells = people(shares, count, seed_of("people", place, trial.run, trial.size))
+    luck = seed_of("reports", place, trial.run, trial.size, trial.epsilon)
     if trial.methods[0] in config["methods"]["estimators"]:
         mechanism = mechanism_of(trial, config["mechanisms"]["DAM"])
         tallies = mechanism.tally(mechanism.draw(cells, hz.Simulation(luck)))

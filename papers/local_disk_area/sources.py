@@ -1,4 +1,4 @@
-"""The data sets: three synthetic ones, drawn anew in every run, and two real ones if their files exist."""
+"""The data sets: synthetic ones, drawn anew in every run, and real ones if their files exist, whole or in parts."""
 
 from __future__ import annotations
 
@@ -16,17 +16,28 @@ def present(name: str, config: Mapping[str, Any]) -> bool:
     return file is None or data_file(file) is not None
 
 
-def truth(name: str, run: int, size: int, config: Mapping[str, Any]) -> np.ndarray:
-    """The distribution of a data set's points over size × size cells, with the southern row first; it sums to 1."""
+def parts_of(name: str, config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The boxes of a data set, each with its number of reports: table III's parts, or the whole box alone."""
+    made = config["data"][name]
+    return list(made.get("parts", [made]))
+
+
+def points_of(name: str, run: int, config: Mapping[str, Any], part: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinates x and y of a data set's points in one of its boxes."""
     made = config["data"][name]
     if "file" in made:
         path = data_file(made["file"])
         assert path is not None
-        x, y = _in_box(*columns_of(path, "lon", "lat"), made)
-    else:
-        means, correlations = map(tuple, made.get("means", [])), made.get("correlations", [])
-        x, y = _made(name, run, made["points"], tuple(means), tuple(correlations))
-    cells = _index(y, made["y"], size) * size + _index(x, made["x"], size)
+        return _in_box(*columns_of(path, "lon", "lat"), parts_of(name, config)[part])
+    means, correlations = map(tuple, made.get("means", [])), made.get("correlations", [])
+    return _made(name, run, made["points"], tuple(means), tuple(correlations))
+
+
+def truth(name: str, run: int, size: int, config: Mapping[str, Any], part: int = 0) -> np.ndarray:
+    """The distribution of a data set's points over size × size cells, with the southern row first; it sums to 1."""
+    x, y = points_of(name, run, config, part)
+    box = parts_of(name, config)[part]
+    cells = _index(y, box["y"], size) * size + _index(x, box["x"], size)
     return np.bincount(cells, minlength=size * size).reshape(size, size) / len(cells)
 
 
@@ -36,9 +47,9 @@ def people(shares: np.ndarray, count: int, seed: int) -> np.ndarray:
     return np.repeat(np.arange(shares.size), held)
 
 
-def _in_box(x: np.ndarray, y: np.ndarray, made: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Load or draw the points of a data set in its box, as in the paper."""
-    (west, east), (south, north) = made["x"], made["y"]
+def _in_box(x: np.ndarray, y: np.ndarray, box: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The points inside a box; the others are left out, as in the paper."""
+    (west, east), (south, north) = box["x"], box["y"]
     inside = (west <= x) & (x < east) & (south <= y) & (y < north)
     return x[inside], y[inside]
 

@@ -12,7 +12,7 @@ from heathaze.datasets.city import CENTRES, CITY
 from heathaze.datasets.geography import DISTRICTS, city_geography, write_geojson
 from heathaze.domain.grid import Grid
 from heathaze.errors import CannotWrite
-from heathaze.maps.backdrop import read_backdrop
+from heathaze.maps.backdrop_files import read_backdrop
 
 
 def test_districts_divide_the_land() -> None:
