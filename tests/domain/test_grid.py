@@ -85,7 +85,7 @@ BAD = [
     (lambda: Grid.over(lon=(0, 1), lat=(0, 1), size=MAX_SIDE + 1), "1048577"),
     (lambda: Grid.over(lon=(0, 1), lat=(0, 1), size=2.5), "whole number"),
     (lambda: Grid.over(lon=(0, 1), lat=(0, 1), shape=(4, 0)), "columns is 0"),
-    (lambda: Grid.over(lon=(0, 1), lat=(0, 1)), "either size"),
+    (lambda: Grid.over(lon=(0, 1), lat=(0, 1)), "no number of cells; give size=256"),
     (lambda: Grid.over(lon=(0, 1), lat=(0, 1), size=4, shape=(4, 4)), "either size"),
     (lambda: Grid.over(lon=(0, 1), lat=(0, 1), size=4, projection="dymaxion"), "dymaxion"),
     (lambda: Grid.over(lon=(0, 1), lat=(80, 89), size=4, projection="web-mercator"), "Web-Mercator ends"),

@@ -69,8 +69,8 @@ def test_geojson_and_its_relatives() -> None:
 @pytest.mark.parametrize(
     ("given", "kind", "sentence"),
     [
-        (5, InvalidInput, "A int is not a region"),
-        ({"type": "Nonsense"}, InvalidInput, "A dict is not a region"),
+        (5, InvalidInput, "The region is an int; give a Box"),
+        ({"type": "Nonsense"}, InvalidInput, "The region is a dict; give a Box"),
         (shapely.Point(1, 1), InvalidInput, "The region is a Point"),
         (shapely.Polygon(), InvalidInput, "give a polygon that has an area"),
         (shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]), InvalidInput, "is broken .Self-intersection.; repair it"),

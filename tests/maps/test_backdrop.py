@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import warnings
+from collections import Counter
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from PIL import Image
 from heathaze.domain.grid import Grid
 from heathaze.errors import HeathazeError, MissingExtra, TooLarge, UnknownFormat, UnreadableData
 from heathaze.maps import backdrop as module
-from heathaze.maps.backdrop import Backdrop, Label, Shape, built_in_land, draw_backdrop, read_backdrop
+from heathaze.maps import backdrop_files as files
+from heathaze.maps.backdrop import Backdrop, Label, Shape, built_in_land, draw_backdrop
+from heathaze.maps.backdrop_files import read_backdrop
 from heathaze.maps.figure import new_figure, save_figure
 from heathaze.types import Floats
 
@@ -114,7 +117,7 @@ def check_city(backdrop: Backdrop) -> None:
 
 def test_geojson_in_degrees_needs_no_other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_geojson(tmp_path / "city.geojson")
-    monkeypatch.setattr(module, "_extra", lambda name: pytest.fail(f"{name} was imported"))
+    monkeypatch.setattr(files, "_extra", lambda name: pytest.fail(f"{name} was imported"))
     check_city(read_backdrop([path], GRID))
     for crs in ("urn:ogc:def:crs:OGC:1.3:CRS84", "EPSG:4326", "urn:ogc:def:crs:EPSG::4326"):
         check_city(read_backdrop([write_geojson(path, crs=crs)], GRID))
@@ -195,14 +198,14 @@ places = st.tuples(st.floats(-1, 2), st.floats(-1, 2)).map(lambda at: (round(at[
 def test_rings_are_cut_as_shapely_cuts_them(corners: list[tuple[float, float]]) -> None:
     polygon = shapely.Polygon(corners)
     assume(polygon.is_valid)
-    parts = module._clipped([np.array([*corners, corners[0]])], closed=True)
+    parts = module.clipped([np.array([*corners, corners[0]])], closed=True)
     area = sum(shapely.Polygon(part).area for part in parts)
     assert area == pytest.approx(polygon.intersection(shapely.box(0, 0, 1, 1)).area, abs=1e-9)
 
 
 @given(st.lists(places, min_size=2, max_size=9))
 def test_lines_are_cut_as_shapely_cuts_them(corners: list[tuple[float, float]]) -> None:
-    parts = module._clipped([np.array(corners)], closed=False)
+    parts = module.clipped([np.array(corners)], closed=False)
     inside = sum(
         shapely.LineString(pair).intersection(shapely.box(0, 0, 1, 1)).length for pair in itertools.pairwise(corners)
     )
@@ -297,16 +300,79 @@ def test_the_picture_shows_land_water_and_lines(theme: str) -> None:
     pixels = np.asarray(Image.open(picture).convert("RGB"))
     height, width, _ = pixels.shape
 
-    def at(x: float, y: float) -> str:
-        return "#" + "".join(f"{level:02x}" for level in pixels[int(y * height), int(x * width)])
+    def near(x: float, y: float) -> list[str]:
+        """The colours of a column of pixels around a place, high enough for a line of water; the commonest first."""
+        column = pixels[int((y - 0.04) * height) : int((y + 0.04) * height), int(x * width)]
+        return [name for name, _ in Counter("#" + bytes(pixel).hex() for pixel in column).most_common()]
 
     colours = module.COLOURS[theme]
-    assert at(0.25, 0.5) == colours["land"]
-    assert at(0.2, 0.2) == colours["water"]
-    assert at(0.75, 0.2) == colours["water"]
-    assert at(0.25, 0.75) not in (colours["land"], colours["water"])
+    assert near(0.25, 0.5) == [colours["land"]]
+    assert near(0.25, 0.75)[0] == colours["land"]
+    assert len(near(0.25, 0.75)) > 1
+    for place in ((0.2, 0.2), (0.75, 0.2)):
+        assert near(*place)[0] == colours["water"]
+        assert len(near(*place)) > 1  # level lines
     words = pixels[int(0.45 * height) : int(0.55 * height), int(0.6 * width) : int(0.9 * width)].astype(int)
     assert np.ptp(words.sum(axis=2)) > 300
+
+
+def box(kind: str, x0: float, x1: float, y0: float, y1: float, closed: bool = True) -> Shape:
+    return Shape(kind, closed, (np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]),))
+
+
+def test_lines_mark_water_and_nothing_else() -> None:
+    """Two islands that overlap; a lake, with a hole, lies partly on the first of them."""
+    lake = Shape("water", True, (box("", 0.1, 0.4, 0.1, 0.9).parts[0], box("", 0.2, 0.3, 0.3, 0.7).parts[0]))
+    shapes = (box("land", 0, 0.5, 0, 1), box("land", 0.45, 0.6, 0.4, 1), lake, box("border", 0, 1, 0, 1))
+    backdrop = Backdrop(shapes, (), 1.0)
+
+    def waves(y: float) -> list[list[float]]:
+        return [wave[:, 0].round(6).tolist() for wave in backdrop.waves(np.array([y]))]
+
+    assert waves(0.05) == [[0.5, 1]]
+    assert waves(0.2) == [[0.1, 0.4], [0.5, 1]]
+    assert waves(0.5) == [[0.1, 0.2], [0.3, 0.4], [0.6, 1]]
+    assert [wave[:, 1].tolist() for wave in backdrop.waves(np.array([0.05, 0.95]))] == [[0.05, 0.05], [0.95, 0.95]]
+    # Without land, only the lake is water; without both, nothing is.
+    assert [wave[:, 0].tolist() for wave in Backdrop((lake,), (), 1.0).waves(np.array([0.2]))] == [[0.1, 0.4]]
+    assert Backdrop(shapes[3:], (), 1.0).waves(np.array([0.2, 0.5])) == []
+
+
+@pytest.mark.parametrize(
+    ("shapes", "ground", "grounds"),
+    [
+        ((), "land", ()),
+        ((box("land", 0, 0.5, 0, 1),), "water", ("water",)),
+        ((box("water", 0, 0.5, 0, 1),), "land", ("water",)),
+        ((box("water", 0, 0.5, 0, 1, closed=False),), "land", ()),  # a river that is a line
+        # Districts leave a rest, which is water or other places; parks cover too little, and the whole map leaves none.
+        ((box("border", 0, 0.5, 0, 1), box("border", 0.3, 0.7, 0, 1)), "outside", ("outside",)),
+        ((box("border", 0, 0.5, 0, 1, closed=False),), "land", ()),
+        ((box("border", 0, 0.1, 0, 1),), "land", ()),
+        ((box("border", 0, 0.5, 0, 1), box("border", 0.5, 1, 0, 1)), "land", ()),
+        # Where water is known, the rest is not.
+        ((box("border", 0, 0.5, 0, 1), box("water", 0.8, 1, 0, 1)), "land", ("water",)),
+        ((box("border", 0, 0.5, 0, 1), box("land", 0.1, 0.3, 0, 1)), "water", ("water",)),
+    ],
+)
+def test_the_ground_of_a_map(shapes: tuple[Shape, ...], ground: str, grounds: tuple[str, ...]) -> None:
+    backdrop = Backdrop(shapes, (), 1.0)
+    assert backdrop.ground == ground
+    assert backdrop.shown_grounds == grounds
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_districts_stand_out_from_what_lies_outside(theme: str) -> None:
+    figure = new_figure(2, 2)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    draw_backdrop(axes, Backdrop((box("border", 0, 0.5, 0, 1),), (), 1.0), theme)
+    picture = BytesIO()
+    save_figure(figure, picture)
+    pixels = np.asarray(Image.open(picture).convert("RGB"))
+    inside, outside = ("#" + bytes(pixels[150, x]).hex() for x in (75, 225))
+    assert inside == module.COLOURS[theme]["land"] == module.COLOURS[theme]["paper"]
+    assert outside == module.COLOURS[theme]["outside"]
 
 
 # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -362,6 +428,48 @@ def test_a_broken_geometry(tmp_path: Path, geometry: Any) -> None:
     assert "Feature 2 of the backdrop" in refused(path)
 
 
+_ANGLE = np.linspace(0, 2 * np.pi, 3000, endpoint=False)
+_WAVE = np.column_stack([0.5 + 0.3 * f(_ANGLE) * (1 + 0.3 * np.sin(40 * _ANGLE)) for f in (np.cos, np.sin)])
+_SWAPPED = np.concatenate([_WAVE[:1200], _WAVE[1200:1260][::-1], _WAVE[1260:]])
+RINGS = {
+    "wave": (_WAVE, True),
+    "touching": (np.array([[0, 0], [1, 0], [1, 1], [0.5, 0], [0, 1.0]]), True),
+    "bow tie": (np.array([[0, 0], [1, 1], [1, 0], [0, 1.0]]), False),
+    "swapped": (_SWAPPED, False),
+}
+
+
+@pytest.mark.parametrize("name", RINGS)
+@pytest.mark.parametrize("turn", [0, 1, 1201])
+def test_outlines_that_cross_themselves(tmp_path: Path, name: str, turn: int) -> None:
+    """Rings that cross are refused, wherever they start; rings that touch themselves, and long good ones, are not."""
+    ring, good = RINGS[name]
+    turned = np.roll(ring / 10 + [9.95, 53.5], turn, axis=0).tolist()
+    path = tmp_path / "one.geojson"
+    path.write_text(json.dumps({"type": "Polygon", "coordinates": [[*turned, turned[0]]]}), encoding="utf-8")
+    if good:
+        assert read_backdrop([path], GRID).shapes
+    else:
+        assert "An outline of feature 1" in refused(path)
+        assert "crosses itself" in refused(path)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=3, max_size=9, unique=True))
+def test_crossings_are_those_of_every_pair(places: list[tuple[int, int]]) -> None:
+    """Compared with whole numbers, pair by pair."""
+    ring = [*places, places[0]]
+    sides = list(itertools.pairwise(ring))
+
+    def side(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> int:
+        return int(np.sign((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])))
+
+    crossing = any(
+        side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0
+        for (a, b), (c, d) in itertools.combinations(sides, 2)
+    )
+    assert files._crosses_itself(np.array(ring, dtype=np.float64)) == crossing
+
+
 def test_broken_binary_geometry(tmp_path: Path) -> None:
     path = write_geoparquet(tmp_path / "a.parquet")
     table = pyarrow.parquet.read_table(path)
@@ -372,12 +480,12 @@ def test_broken_binary_geometry(tmp_path: Path) -> None:
 
 def test_wholly_outside(tmp_path: Path) -> None:
     away = [(shapely.transform(shape, lambda xy: xy + 3), name, kind) for shape, name, kind in FEATURES]
-    assert "None of the 3 features" in refused(write_geojson(tmp_path / "a.geojson", away))
+    assert "no line, area or named point lies on the map" in refused(write_geojson(tmp_path / "a.geojson", away))
     swapped = [(shapely.transform(shape, lambda xy: xy[:, ::-1]), name, kind) for shape, name, kind in FEATURES]
     assert "in the order longitude, latitude" in refused(write_geojson(tmp_path / "b.geojson", swapped))
     # A point without a name cannot be drawn; an empty file has nothing to draw.
-    assert "None of the 1 features" in refused(write_geojson(tmp_path / "c.geojson", [(MARKET, "", "")]))
-    assert "No feature of" in refused(write_geojson(tmp_path / "d.geojson", []))
+    assert "has nothing to draw" in refused(write_geojson(tmp_path / "c.geojson", [(MARKET, "", "")]))
+    assert "has nothing to draw" in refused(write_geojson(tmp_path / "d.geojson", []))
 
 
 def test_files_that_are_something_else(tmp_path: Path) -> None:

@@ -109,51 +109,6 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         _picture(Density.uniform(here), scale="cubic")
 
 
-# ── how sure ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _faded(doubt: float, grid: Grid) -> np.ndarray:  # type: ignore[type-arg]
-    """A uniform map whose left half is certain and whose right half has that much doubt."""
-    flat = Density.uniform(grid)
-    deviation = np.zeros(grid.shape)
-    deviation[:, grid.cols // 2 :] = doubt / grid.cells
-    return _picture(flat, deviation=deviation, scale="linear")
-
-
-def test_cells_that_are_mostly_noise_fade_and_others_do_not() -> None:
-    grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
-    whole = len(_where(_picture(Density.uniform(grid), scale="linear"), BRIGHTEST))
-    counts = {}
-    for doubt in (0.0, 0.01, 1.0, 30.0):
-        picture = _faded(doubt, grid)
-        left = picture[:, : int((0.85 + 4.6) * 150)]  # the first panel
-        # A half where noise equals signal, and never less than 0.15 of the colour: the shape stays.
-        expected = 0.15 + 0.85 / (1 + doubt**2)
-        half = np.abs(left - (255 + expected * (BRIGHTEST - 255))).sum(axis=2) < 8
-        bright = np.abs(left - BRIGHTEST).sum(axis=2) < 8
-        counts[doubt] = (int(bright.sum()) / whole, int(half.sum()) / whole)
-    assert counts[0.0] == pytest.approx((1, 1), abs=0.02)
-    assert counts[0.01] == pytest.approx((1, 1), abs=0.02)
-    assert counts[1.0] == pytest.approx((0.5, 0.5), abs=0.02)
-    assert counts[30.0] == pytest.approx((0.5, 0.5), abs=0.02)
-
-
-def test_the_second_panel_says_how_sure() -> None:
-    grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
-    picture = _faded(7.0, grid)
-    right = picture[:, int((0.85 + 4.6 + 1.1) * 150) : -int(1.15 * 150)]
-    table = colour_table("cividis").astype(int)
-    certain, doubtful = (int((np.abs(right - colour).sum(axis=2) < 8).sum()) for colour in (table[255], table[0]))
-    assert certain == pytest.approx(4.6**2 * 150**2 / 2, rel=0.02)
-    assert doubtful == pytest.approx(certain, rel=0.02)
-
-
-def test_without_deviations_the_picture_is_one_panel() -> None:
-    grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
-    assert _faded(1.0, grid).shape[1] > 1.7 * _picture(Density.uniform(grid)).shape[1]
-    assert np.array_equal(_picture(Density.uniform(grid)), _picture(Density.uniform(grid), deviation=None))
-
-
 def test_a_long_label_takes_more_lines_on_a_low_picture() -> None:
     """So that it does not run into the caption below or the panel beside."""
     grid = Grid.plane(x=(0, 8), y=(0, 1), shape=(2, 16))
@@ -166,15 +121,6 @@ def test_a_long_label_takes_more_lines_on_a_low_picture() -> None:
     # The bar, its numbers and its label stay about as high as the map, 4.6 / √8 inches.
     rows = np.flatnonzero((long[:, -int(1.0 * 150) :].min(axis=2) < 200).any(axis=1))
     assert rows[-1] - rows[0] < 150 * (4.6 / np.sqrt(8) + 0.3)
-
-
-def test_deviations_must_fit_the_map() -> None:
-    grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
-    flat = Density.uniform(grid)
-    with pytest.raises(InvalidInput, match="same number of cells"):
-        _picture(flat, deviation=np.zeros((4, 5)))
-    with pytest.raises(InvalidInput, match="one panel"):
-        _picture(flat, flat, deviation=np.zeros((4, 4)))
 
 
 def test_no_global_state_of_pyplot_is_touched() -> None:

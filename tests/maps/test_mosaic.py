@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,20 +15,23 @@ from PIL import Image
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
-from heathaze.maps.backdrop import COLOURS
+from heathaze.maps.backdrop import COLOURS, Backdrop, Shape
 from heathaze.maps.figure import new_figure, save_figure
 from heathaze.maps.mosaic import (
     PAPER,
     Look,
+    Sheet,
     Words,
-    _draw_mosaic,
+    _ground_texts,
     _legend_texts,
     _sizes,
     _table,
     draw_glow,
+    draw_mosaic,
     draw_squares,
+    legend_length,
 )
-from heathaze.maps.squares import HATCHING, UNKNOWN, WHITE, Squares, ramp
+from heathaze.maps.squares import HATCHING, RAMPS, UNKNOWN, WHITE, Squares, ramp
 from tests.maps.mosaics import island
 
 WORDS = Words("Density of people", "About 900 people.", "A plain sentence.", "The exact guarantee.", "Published today.")
@@ -53,7 +58,7 @@ def test_every_square_has_the_colour_of_its_class(theme: str) -> None:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, 1), ylim=(0, 1))
     axes.axis("off")
-    _draw_mosaic(axes, _squares(), Look(theme=theme), 1.6, 1.6)
+    draw_mosaic(axes, _squares(), Look(theme=theme), 1.6, 1.6)
     axes.texts[0].set_visible(False)  # the word "densest" and its line
     file = io.BytesIO()
     save_figure(figure, file, dpi=200)
@@ -79,22 +84,129 @@ def test_every_square_has_the_colour_of_its_class(theme: str) -> None:
     assert nearer.mean() > 0.05
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_unknown_squares_of_every_size_look_alike_from_afar(theme: str) -> None:
+    """Small ones were drawn in the colour of the lines once, which the legend does not have."""
+    squares = _squares()
+    squares.kinds[6:] = UNKNOWN  # single cells
+    figure = new_figure(1.6, 1.6)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    axes.axis("off")
+    draw_mosaic(axes, squares, Look(theme=theme), 1.6, 1.6)
+    file = io.BytesIO()
+    save_figure(figure, file, dpi=200)
+    picture = np.asarray(Image.open(file).convert("RGB")) / 255
+    large, small = picture[5:75, 240:315].mean(axis=(0, 1)), picture[250:315, 250:315].mean(axis=(0, 1))
+    ground, lines = (np.array(to_rgb(colour)) for colour in HATCHING[theme])
+    assert np.abs(small - large).max() < 0.4 * np.abs(lines - ground).max()
+    assert np.abs(small - to_rgb(PAPER[theme])).min() > 0.05
+
+
 def test_the_legend_says_what_is_there() -> None:
     squares = _squares()
     texts = dict(_legend_texts(squares))
     assert list(texts) == [2, 1, 0, WHITE, UNKNOWN]
     assert [texts[kind][0] for kind in (2, 1, 0)] == ["30 and more", "10 to 30", "3 to 10"]
     assert texts[WHITE] == ["under 3: nobody, or thinly", "spread (about 1 people in all)"]
-    assert texts[UNKNOWN][0] == "unknown: may be few or many"
-    sizes = _sizes(squares, 6.0, 6.0)
-    assert [round(width, 3) for width, _, _ in sizes] == [round(6 / 64, 3)]
-    assert sizes[0][2] == "210 m"
+    assert texts[UNKNOWN] == ["unknown: may be few or many", "(most of this area: below 40)"]
     table = _table(squares)
     assert table[1][2] == "about 500 (250 to 1,000)"
     assert len(table) == 1 + 6
     empty = Squares(GRID, (1.0,), "people per km²", *np.array([[0], [0], [WHITE]]), *np.zeros((4, 1)), 0.9)  # type: ignore[misc]
     assert _table(empty) == _table(empty)[:1]
     assert [kind for kind, _ in _legend_texts(empty)] == [0, WHITE]
+
+
+def test_the_legend_has_the_smallest_and_the_largest_size_of_the_map() -> None:
+    """The coloured squares are half, a quarter and 1/64 of the map; the white and the hatched one do not count."""
+    squares = _squares()
+    small, middle, large = _sizes(squares, 2.0, 2.0)
+    assert (small.width, small.height, small.lines) == (2 / 64, 2 / 64, ("210 m",))
+    assert (middle.width, middle.lines) == (0.5, ("3.3 km",))
+    assert (large.width, large.lines) == (1.0, ("6.6 km",))
+    assert small.to_scale
+    assert large.to_scale
+    # On a larger map the largest size does not fit; it is drawn smaller and says so.
+    small, middle, large = _sizes(squares, 4.0, 4.0)
+    assert [one.to_scale for one in (small, middle, large)] == [True, True, False]
+    assert (small.width, middle.width) == (4 / 64, 4 / 4)
+    assert large.lines == ("6.6 km", "(drawn smaller)")
+    assert large.width < 4 / 2
+    # Without room for three, the ends stay.
+    small, large = _sizes(squares, 6.8, 5.2)
+    assert (small.lines, large.lines) == (("210 m",), ("6.6 km", "(drawn smaller)"))
+    # A map of few people has one size, or two.
+    few = Squares(GRID, (1.0,), "people per km²", *np.array([[2] * 16, range(16), [0] * 16]), *np.ones((4, 16)), 0.9)  # type: ignore[misc]
+    assert [(one.width, one.lines) for one in _sizes(few, 4.0, 4.0)] == [(1.0, ("3.3 km",))]
+
+
+@pytest.mark.parametrize("style", ["squares", "report"])
+def test_sizes_in_the_legend_have_the_scale_of_the_map(style: str) -> None:
+    """The legend of the drawn picture has a square that is exactly as large as a square of the map."""
+    squares, sheets = _squares(), []
+
+    class Kept(Sheet):
+        def save(self, *_: object) -> None:
+            sheets.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("heathaze.maps.mosaic.Sheet", Kept)
+        draw_squares(squares, WORDS, Look(style=style), io.BytesIO())
+    (sheet,) = sheets
+    shown = sheet.axes.get_window_extent()
+    sizes = [axes.get_window_extent() for axes in sheet.figure.axes[1:]]
+    assert any(
+        one.width == pytest.approx(shown.width / 64) and one.height == pytest.approx(shown.height / 64) for one in sizes
+    )
+    # Nothing in the column leaves the paper, or reaches the text below.
+    assert max(one.x1 for one in sizes) < sheet.figure.bbox.width
+    renderer = sheet.figure.canvas.get_renderer()
+    texts = {text.get_text(): text.get_window_extent(renderer) for text in sheet.figure.texts}
+    (densest,) = (where for text, where in texts.items() if text.startswith("about 500 people per km²"))
+    below = "Densest places" if style == "report" else "A plain sentence."
+    assert densest.y0 > texts[below].y1
+    assert "On another map, the same colour can mean\nanother density: compare the numbers." in texts
+
+
+def test_the_legend_names_water_and_what_lies_outside() -> None:
+    squares = _squares()
+    district = Shape("border", True, (np.array([[0, 0], [0.5, 0], [0.5, 1], [0, 1.0]]),))
+    assert _ground_texts(squares, None) == []
+    assert _ground_texts(squares, island(GRID)) == [("water", ["water", "(no square on it: under 3)"])]
+    assert _ground_texts(squares, Backdrop((district,), (), 1.0)) == [
+        ("outside", ["outside the outlines: water", "or other places", "(no square on it: under 3)"])
+    ]
+    heights = [legend_length(squares, backdrop) for backdrop in (None, island(GRID))]
+    assert heights[1] > heights[0]
+
+
+def test_water_and_outside_are_no_class() -> None:
+    """For every reader, their tints differ from paper, from hatching and from each class; matrices of Machado 2009."""
+    sights = (
+        np.eye(3),
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    )
+    to_xyz = np.array([[0.4339, 0.3762, 0.1899], [0.2126, 0.7152, 0.0722], [0.0177, 0.1095, 0.8728]])
+
+    def lab(colour: str, sight: object) -> np.ndarray:
+        channels = np.array(to_rgb(colour))
+        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        xyz = to_xyz @ np.clip(np.array(sight) @ linear, 0, 1)
+        x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+        return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+    for theme in ("light", "dark"):
+        for ground, sight in itertools.product(("water", "outside"), sights):
+            away = [
+                np.linalg.norm(lab(COLOURS[theme][ground], sight) - lab(other, sight))
+                for other in (PAPER[theme], *RAMPS[theme], HATCHING[theme][0])
+            ]
+            # Hatching differs by its lines too; a difference of 2.3 is just noticeable.
+            assert min(away[:-1]) > 8, (theme, ground)
+            assert away[-1] > 4, (theme, ground)
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
@@ -127,6 +239,21 @@ def test_the_glowing_map_is_dark_and_bright_where_people_are(tmp_path: Path) -> 
     assert picture.max() > 220
 
 
+def test_the_glowing_map_marks_water() -> None:
+    """The image hides tints, so level lines lie above it: more than coasts and names alone."""
+    density = Density.from_mass(GRID, np.ones(GRID.shape))
+    wave = tuple(bytes.fromhex(COLOURS["dark"]["wave"][1:]))
+    shares = []
+    for kind in ("land", "border"):
+        backdrop = Backdrop(tuple(replace(shape, kind=kind) for shape in island(GRID).shapes if shape.closed), (), 1.0)
+        picture = io.BytesIO()
+        draw_glow(density, 5e4, "people per km²", WORDS, Look(style="glow", dpi=300, backdrop=backdrop), picture)
+        pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
+        shares.append((np.abs(pixels - wave).max(axis=2) < 12).mean())
+    assert shares[0] > 0.002
+    assert shares[1] < 0.0002
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_backdrop_is_drawn_onto_the_panel(theme: str) -> None:
     sizes = []
@@ -145,7 +272,6 @@ def test_a_backdrop_is_drawn_onto_the_panel(theme: str) -> None:
         ({"style": "oil"}, "There is no style 'oil'; choose squares, glow, pair or report"),
         ({"theme": "pink"}, "There is no theme 'pink'"),
         ({"style": "glow", "theme": "light"}, "The style glow has no light theme"),
-        ({"style": "pair", "theme": "dark"}, "The style pair has no dark theme"),
         ({"dpi": 0}, "dpi"),
         ({"dpi": 5000}, "dpi"),
     ],

@@ -18,9 +18,11 @@ import shapely
 import heathaze.maps.page as module
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import deinterleave
+from heathaze.errors import InvalidInput
 from heathaze.maps.backdrop import Backdrop, Label, Shape
+from heathaze.maps.mosaic import Look
 from heathaze.maps.page import render_page
-from heathaze.maps.squares import WHITE, Squares
+from heathaze.maps.squares import WHITE, Squares, side_lengths
 from tests.maps.mosaics import island, mosaic
 
 GRID = Grid.over(lon=(9.90, 10.10), lat=(53.50, 53.62), size=64)
@@ -101,6 +103,22 @@ def test_the_policy_allows_exactly_what_is_in_the_page() -> None:
     assert json.loads(data)
 
 
+def test_tiles_widen_the_policy_by_one_server() -> None:
+    reader = _Reader(page_of(mosaic(GRID), tiles="https://tile.example.org/{z}/{x}/{y}.png"))
+    policy = next(text for name, text in reader.attributes if name == "content" and text and "default-src" in text)
+    assert "; img-src data: https://tile.example.org; base-uri 'none'" in policy
+    with pytest.raises(InvalidInput, match="this map on a plane"):
+        page_of(mosaic(Grid.plane(x=(0, 1), y=(0, 1), size=8)), tiles="https://tile.example.org/{z}/{x}/{y}.png")
+    for address in (
+        "http://a.org/{z}/{x}/{y}",
+        "https://a.org/{z}/{x}",
+        "https://a.org; script-src */{z}/{x}/{y}",
+        "x",
+    ):
+        with pytest.raises(InvalidInput, match="The address of tiles is"):
+            Look(tiles=address)
+
+
 def test_nothing_comes_from_elsewhere() -> None:
     reader = _Reader(page_of(mosaic(GRID), backdrop=island(GRID)))
     assert [value for name, value in reader.attributes if name in ("src", "href", "srcset", "action")] == ["data:,"]
@@ -158,12 +176,27 @@ def test_the_legend_shows_every_kind() -> None:
     spoken = re.findall(r"<span>(.*?)</span>", legend[1])
     assert len(spoken) == 9
     assert spoken[0].endswith("and more")
-    assert spoken[-2].endswith("nobody, or next to nobody")
+    assert spoken[-2].endswith("nobody, or thinly spread")
     assert spoken[-1] == "unknown: may be few or many"
-    # No hatching in the legend if nothing is hatched; few classes still use the whole ramp.
+    # No hatching in the legend if nothing is hatched; few classes have colours from the middle of the ramp.
     few = dataclasses.replace(squares, classes=squares.classes[:3], kinds=np.clip(squares.kinds, WHITE, 2))
     swatches = re.findall(r'<rect class="(\w+)"', re.search(r'<ul class="legend">(.*?)</ul>', page_of(few), re.S)[1])
-    assert swatches == ["k6", "k3", "k0", "paper"]
+    assert swatches == ["k5", "k3", "k1", "paper"]
+    # Water and land beside it, and what the same colours mean elsewhere.
+    assert "water" not in legend[1]
+    assert "<span>water (no square on it: under" in page_of(squares, backdrop=island(GRID))
+    assert "On another map, the same colour can mean another density" in page
+
+
+def test_the_sizes_go_from_the_smallest_to_the_largest() -> None:
+    squares = mosaic(GRID, 200)
+    levels = squares.levels[squares.kinds >= 0]
+    drawn = re.findall(r'<div data-level="(\d+)">.*?</svg>([^<]+)<i>', page_of(squares))
+    assert len(drawn) == 3
+    assert [int(drawn[k][0]) for k in (0, -1)] == [levels.max(), levels.min()]
+    assert drawn[0][1].replace("\u00a0", " ") == side_lengths(GRID, int(levels.max()))
+    empty = dataclasses.replace(squares, kinds=np.full(len(squares.codes), WHITE))
+    assert 'class="sizes"' not in page_of(empty)
 
 
 def test_the_densest_places_are_a_table() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -13,9 +15,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import heathaze as hz
+from heathaze.datasets import city
+from heathaze.datasets.city import CITY as CITY_BOX
+from heathaze.datasets.geography import city_geography, write_geojson
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import node_extent
+from heathaze.maps.backdrop import COLOURS, Backdrop, Shape
+from heathaze.maps.backdrop_files import read_backdrop
+from heathaze.maps.mosaic import Look
 from heathaze.maps.squares import RAMPS, UNKNOWN, WHITE, Squares, number
+from heathaze.release.formats.metadata import Contents
+from heathaze.release.formats.pictures import write
 from tests.maps.mosaics import island, mosaic
 from tests.maps.test_page import page_of
 
@@ -139,14 +150,18 @@ def test_every_square_has_its_colour(opened: Any, grid: Grid, theme: str) -> Non
     for k in np.flatnonzero(large & (squares.kinds != UNKNOWN)).tolist():
         if k == squares.densest:
             continue
-        # Off the middle, where no text is likely to be.
-        x, y = page.point(
-            (left[k] + 0.3 * (right[k] - left[k])) / grid.cols, (top[k] + 0.3 * (bottom[k] - top[k])) / grid.rows
-        )
         kind = int(squares.kinds[k])
         wanted = paper if kind == WHITE else tuple(bytes.fromhex(RAMPS[theme][kind][1:]))
-        near = shown[int(y) - 1 : int(y) + 2, int(x) - 1 : int(x) + 2].reshape(-1, 3)
-        assert wanted in {tuple(one) for one in near.tolist()}, (k, kind)
+        near: set[tuple[int, ...]] = set()
+        # Off the middle, in two places: the word "densest" covers at most one of them.
+        for at in (0.3, 0.7):
+            x, y = page.point(
+                (left[k] + at * (right[k] - left[k])) / grid.cols, (top[k] + at * (bottom[k] - top[k])) / grid.rows
+            )
+            near |= {
+                tuple(one) for one in shown[int(y) - 1 : int(y) + 2, int(x) - 1 : int(x) + 2].reshape(-1, 3).tolist()
+            }
+        assert wanted in near, (k, kind)
         seen.add(kind)
     assert len(seen) >= 6
 
@@ -180,21 +195,180 @@ def test_the_page_looks_as_it_did(opened: Any) -> None:
     assert difference(opened(window={"color_scheme": "dark"}, **texts).pixels(), stored) > 50
 
 
+@pytest.fixture(scope="module")
+def city_page() -> bytes:
+    """The page of the demo, simulated, so that it is always the same."""
+    grid = Grid.over(lon=CITY_BOX.x, lat=CITY_BOX.y, size=256)
+    counts = hz.count(city(people=20_000, visits=200_000), grid, person="person")
+    release = hz.publish(hz.central.default(grid, 1), counts, randomness=hz.Simulation(1))
+    with tempfile.TemporaryDirectory() as folder:
+        outlines = write_geojson(city_geography(), Path(folder) / "outlines.geojson")
+        look = Look(title="Where people are, in a city that is made up", backdrop=read_backdrop([outlines], grid))
+        write(Contents(release.estimate, release.guarantee, release.provenance), Path(folder) / "city.html", look)
+        return (Path(folder) / "city.html").read_bytes()
+
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
+
+
+@pytest.mark.parametrize("name", ["page", "page-dark", "page-phone"])
+def test_the_guide_shows_the_page_as_it_is(browser: Any, city_page: bytes, tmp_path: Path, name: str) -> None:
+    """The guide's pictures are taken here; they are renewed by deleting them and running this test."""
+    (tmp_path / "city.html").write_bytes(city_page)
+    window = {"page-dark": {"color_scheme": "dark"}, "page-phone": PHONE}.get(name, {})
+    page = Opened(browser, tmp_path / "city.html", **window)
+    page.page.focus("#map")
+    page.page.keyboard.press("Home")  # the densest square is read
+    page.page.wait_for_timeout(200)
+    shown, stored = page.pixels(), GUIDE / f"{name}.png"
+    if not stored.exists():
+        Image.fromarray(shown).quantize(128).save(stored, optimize=True)
+    # The day and the version are on the page, so a few letters may differ.
+    assert difference(shown, np.asarray(Image.open(stored).convert("RGB"))) < 4
+    assert difference(shown[:, ::-1], np.asarray(Image.open(stored).convert("RGB"))) > 4
+    page.context.close()
+
+
+@pytest.mark.parametrize("window", [{}, PHONE], ids=["screen", "phone"])
+def test_nothing_lies_on_the_map_but_its_buttons(opened: Any, window: dict[str, Any]) -> None:
+    """The scale covered a name once."""
+    page = opened(backdrop=island(GRID), window=window)
+    scale = page.page.locator("#scale").bounding_box()
+    assert scale["y"] >= page.box()["y"] + page.box()["height"]
+    assert scale["y"] + scale["height"] <= page.page.locator("#keys").bounding_box()["y"]
+    assert page.page.locator("#scale").is_visible()
+
+
 def test_names_and_water(opened: Any) -> None:
     empty = mosaic(GRID, 4)
     empty = type(empty)(**{**empty.__dict__, "kinds": np.full(len(empty.codes), WHITE)})
     page = opened(empty, backdrop=island(GRID))
     shown = page.pixels()
 
-    def at(x: float, y: float) -> Any:
+    def near(x: float, y: float) -> Any:
+        """The colours around a place; fine level lines on water are 8 pixels apart."""
         x, y = page.point(x, y)
-        return tuple(shown[int(y), int(x)].tolist())
+        return {tuple(one) for one in shown[int(y) - 4 : int(y) + 4, int(x)].tolist()}
 
-    assert at(0.02, 0.02) == (0xD9, 0xE6, 0xEF)  # the sea
-    assert at(0.65, 0.65) == (0xD9, 0xE6, 0xEF)  # the lake
-    assert at(0.3, 0.6) == (255, 255, 255)
+    water, wave = (tuple(bytes.fromhex(COLOURS["light"][name][1:])) for name in ("water", "wave"))
+    assert near(0.02, 0.02) == {water, wave}  # the sea
+    assert near(0.65, 0.65) == {water, wave}  # the lake
+    assert near(0.3, 0.6) == {(255, 255, 255)}
+    assert "water (no square on it: under" in page.page.locator(".legend").inner_text()
     x, y = map(int, page.point(0.3, 0.12))
     assert np.ptp(shown[y - 6 : y + 6, x - 30 : x + 30].astype(int).sum(axis=2)) > 400  # "Lighthouse"
+
+
+def test_what_lies_outside_of_districts_is_tinted(opened: Any) -> None:
+    empty = mosaic(GRID, 4)
+    empty = type(empty)(**{**empty.__dict__, "kinds": np.full(len(empty.codes), WHITE)})
+    district = Shape("border", True, (np.array([[0, 0], [0.5, 0], [0.5, 1], [0, 1.0]]),))
+    for theme in ("light", "dark"):
+        page = opened(empty, {"color_scheme": theme}, backdrop=Backdrop((district,), (), 1.0))
+        shown = page.pixels()
+        (a, b), (c, d) = page.point(0.25, 0.5), page.point(0.75, 0.5)
+        found = ["#" + bytes(shown[int(y), int(x)].tolist()).hex() for x, y in ((a, b), (c, d))]
+        assert found == [COLOURS[theme]["paper"], COLOURS[theme]["outside"]]
+        assert "outside the outlines: water or other places" in page.page.locator(".legend").inner_text()
+
+
+def test_sizes_in_the_legend_have_the_scale_of_the_map(opened: Any) -> None:
+    """They are as large as squares of the map: at first, after zooming, and on paper; or they say that they are not."""
+    page = opened()
+    coloured = CITY.levels[CITY.kinds >= 0]
+
+    def sizes() -> list[tuple[int, float, float, str]]:
+        found = page.page.evaluate(
+            "[...document.querySelectorAll('.sizes div')].map((one) => [Number(one.dataset.level), "
+            "...['width', 'height'].map((side) => Number(one.querySelector('rect').getAttribute(side))), "
+            "one.innerText])"
+        )
+        return [tuple(one) for one in found]
+
+    def check(width: float, height: float) -> list[bool]:
+        smaller = []
+        for level, wide, tall, words in sizes():
+            side = 2.0**-level
+            smaller.append("drawn smaller" in words)
+            wanted = (max(1.0, width * side), max(1.0, height * side))
+            assert smaller[-1] == (max(wanted) > 96)
+            assert ((wide, tall) == pytest.approx(wanted, abs=0.1)) != smaller[-1]
+        return smaller
+
+    levels = [level for level, *_ in sizes()]
+    assert (levels[0], levels[-1]) == (coloured.max(), coloured.min())
+    left, top = page.point(0, 0)
+    right, bottom = page.point(1, 1)
+    check(right - left, bottom - top)
+    before = page.zoom()
+    page.page.click("#zoom-in")
+    page.rest()
+    nearer = page.zoom() / before
+    assert nearer > 1.5
+    assert any(check((right - left) * nearer, (bottom - top) * nearer))
+    page.page.set_viewport_size({"width": 688, "height": 970})
+    page.page.emulate_media(media="print")
+    page.rest()
+    sheet = page.page.locator("#sheet").bounding_box()
+    pixels = page.page.evaluate("document.getElementById('sheet').width")
+    shrunk = sheet["width"] / pixels * (pixels - 4)
+    check(shrunk, shrunk * (bottom - top) / (right - left))
+
+
+TILES = "https://tiles.example/{z}/{x}/{y}.png"
+
+
+@pytest.mark.parametrize("projection", ["equirectangular", "web-mercator"])
+def test_streets_come_after_a_click_alone(browser: Any, tmp_path: Path, projection: str) -> None:
+    """Each tile of the pretended server has a colour that tells its column and row."""
+    grid = Grid.over(lon=(9.90, 10.10), lat=(53.50, 53.62), size=64, projection=projection)
+    empty = mosaic(grid, 4)
+    empty = type(empty)(**{**empty.__dict__, "kinds": np.full(len(empty.codes), WHITE)})
+    path = tmp_path / "page.html"
+    path.write_bytes(page_of(empty, tiles=TILES).encode())
+    context = browser.new_context(viewport={"width": 1100, "height": 800})
+    page, asked, complaints = context.new_page(), [], []
+
+    def colour(column: int, row: int) -> tuple[int, int, int]:
+        return 40 * (column % 5), 40 * (row % 5), 200
+
+    def answer(route: Any) -> None:
+        file, (column, row) = BytesIO(), map(int, route.request.url.removesuffix(".png").split("/")[-2:])
+        Image.new("RGB", (256, 256), colour(column, row)).save(file, "PNG")
+        asked.append((route.request.url, route.request.headers.get("referer")))
+        route.fulfill(body=file.getvalue(), content_type="image/png")
+
+    page.on("console", lambda message: complaints.append(message.text))
+    context.route(re.compile("^https:"), answer)
+    page.goto(path.as_uri())
+    page.wait_for_selector("#map canvas")
+    page.wait_for_timeout(300)
+    told = page.locator("#tiles").inner_text()
+    assert told.startswith("Show streets from tiles.example Your internet address")
+    assert asked == []
+    page.click("#tiles button")
+    page.wait_for_timeout(800)
+    assert 4 <= len(asked) <= 60
+    assert all(url.startswith("https://tiles.example/") and referrer is None for url, referrer in asked)
+    assert complaints == []
+    assert page.locator("#tiles").inner_text() == "Streets come from tiles.example."
+    # The screen shows the tile in which a place lies.
+    zoom = int(asked[0][0].split("/")[3])
+    shown = np.asarray(Image.open(BytesIO(page.screenshot())).convert("RGB"))
+    box = page.locator("#map").bounding_box()
+    ratio = page.evaluate("JSON.parse(document.getElementById('data').textContent).ratio")
+    width = min(box["width"] - 4, (box["height"] - 4) / ratio)
+    left, top = box["x"] + (box["width"] - width) / 2, box["y"] + (box["height"] - width * ratio) / 2
+    right = 0
+    places = np.random.default_rng(3).uniform(0.05, 0.95, (200, 2))
+    for u, v in places.tolist():
+        lon, lat = float(grid.x_at(u * grid.cols)), float(grid.y_at(v * grid.rows))
+        column = int((lon + 180) / 360 * 2**zoom)
+        row = int((1 - np.arcsinh(np.tan(np.radians(lat))) / np.pi) / 2 * 2**zoom)
+        seen = shown[int(top + v * width * ratio), int(left + u * width)]
+        right += bool(np.abs(seen.astype(int) - colour(column, row)).max() <= 3)
+    assert right >= 190  # the others lie on a border, or below a button
+    context.close()
 
 
 # ── what is read ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -440,7 +614,8 @@ def test_no_fault_in_axe(opened: Any) -> None:
 
     axe = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
     for window in (None, {"color_scheme": "dark"}, PHONE):
-        page = opened(window=window, backdrop=island(GRID), subtitle="About 5,000 people", source="Source: made up.")
+        texts = {"subtitle": "About 5,000 people", "source": "Source: made up.", "tiles": TILES}
+        page = opened(window=window, backdrop=island(GRID), **texts)
         page.page.focus("#map")
         page.page.keyboard.press("Home")
         page.page.evaluate("document.querySelector('details').open = true")

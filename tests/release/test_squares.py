@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -224,3 +225,13 @@ def test_squares_are_true(people: str | int | None) -> None:
     judged = measure(counts, releases=20)
     print(people, judged)
     assert judged.misses(rich=people != 200) == [], str(judged)
+
+
+@pytest.mark.slow
+def test_files_of_the_demo_are_small(tmp_path: Path) -> None:
+    """A web page can load them: the polygons were 19 MB when each cell was one, and the page of a raster 657 kB."""
+    counts = demo_city()
+    release = hz.publish(hz.central.default(counts.grid, 1), counts)
+    assert release.save(tmp_path / "city.geojson").stat().st_size < 1_000_000
+    assert release.save(tmp_path / "city.gpkg").stat().st_size < 1_000_000
+    assert release.save(tmp_path / "city.html").stat().st_size < 500_000

@@ -8,10 +8,11 @@ import pytest
 import heathaze as hz
 from heathaze.domain.grid import Box, Grid
 from heathaze.errors import InvalidInput
+from heathaze.inference.noisy_counts import NoisyCounts
+from heathaze.inference.posterior import posterior
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.guarantee import Unit
 from heathaze.release.release import Release
-from heathaze.release.uncertainty import Share
 
 
 def _release(
@@ -103,6 +104,18 @@ def test_noise_alone_has_no_hotspots() -> None:
         assert len(release.hotspots(0.99)) <= 1
 
 
+@pytest.mark.parametrize(("north_west", "stands_out"), [(25, False), (55, False), (65, True)])
+def test_a_total_alone_is_no_reason_to_name_a_hotspot(north_west: int, stands_out: bool) -> None:
+    """The total of 100 is certain. Four counts with noise of scale 10 stand out above 10 · ln(4 / 0.01) = 60."""
+    grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+    found = posterior(
+        NoisyCounts(grid, [0, 1, 1, 1, 1], [0, 0, 1, 2, 3], [100, north_west, 20, 20, 20], [1] + [10] * 4)
+    )
+    assert found.stands_out == stands_out
+    alone = posterior(NoisyCounts(Grid.plane(x=(0, 1), y=(0, 1), size=1), [0], [0], [100], [1]))
+    assert not alone.stands_out
+
+
 def test_even_people_have_no_hotspots() -> None:
     grid = Grid.plane(x=(0, 1), y=(0, 1), size=16)
     rows, cols = np.divmod(np.arange(256), 16)
@@ -134,16 +147,3 @@ def test_bad_confidence_gets_a_sentence(confidence: float) -> None:
 def test_bad_times_gets_a_sentence() -> None:
     with pytest.raises(InvalidInput, match="above 0"):
         _release()[0].hotspots(times=0)
-
-
-def test_a_share_near_one_is_as_sure_as_the_rest() -> None:
-    most, rest = Share.around(0.97, 0.01, 0.9), Share.around(0.03, 0.01, 0.9)
-    assert most.low == pytest.approx(1 - rest.high)
-    assert most.high == pytest.approx(1 - rest.low)
-
-
-@pytest.mark.parametrize("value", [0.0001, 0.01, 0.4, 0.99])
-@pytest.mark.parametrize("deviation", [1e-6, 0.05, 0.4])
-def test_an_interval_holds_its_own_value(value: float, deviation: float) -> None:
-    share = Share.around(value, deviation, 0.9)
-    assert 0 <= share.low <= share <= share.high <= 1

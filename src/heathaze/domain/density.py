@@ -74,6 +74,9 @@ class Density:
             grid: The grid.
             mass: One finite number of at least 0 for each cell.
 
+        Returns:
+            The density, whose cells sum to 1.
+
         Raises:
             InvalidInput: A number is negative or not finite, or the shape is not that of the grid.
         """
@@ -88,6 +91,9 @@ class Density:
     @classmethod
     def uniform(cls, grid: Grid) -> Density:
         """Return the density that is the same in every cell.
+
+        Args:
+            grid: The grid.
 
         Raises:
             TooLarge: The grid has more than 2^24 cells.

@@ -80,6 +80,13 @@ class Grid:
     two cells belongs to the cell south or east of the border, or on a plane to the cell of larger x or y. The outermost
     south and east borders belong to the last row and column.
 
+    Args:
+        x: West and east border in degrees, or the smallest and largest x of a plane.
+        y: South and north border in degrees, or the smallest and largest y of a plane.
+        rows: The number of rows.
+        cols: The number of columns.
+        projection: Whether x and y are degrees on the globe or coordinates of a plane.
+
     >>> grid = Grid.over(lon=(-74.10, -73.78), lat=(40.58, 40.90), size=256)
     >>> grid.shape, grid.depth
     ((256, 256), 8)
@@ -189,7 +196,14 @@ class Grid:
     # ── coordinates to cells and back; `down` and `across` are positions measured in cells ──────────────────────────
 
     def down(self, y: npt.ArrayLike) -> Floats:
-        """Convert y coordinates to positions in cells: 0 at the top border, ``rows`` at the bottom border."""
+        """Convert y coordinates to positions in cells: 0 at the top border, ``rows`` at the bottom border.
+
+        Args:
+            y: Coordinates.
+
+        Returns:
+            One position for each coordinate; a part of a cell is a fraction.
+        """
         south, north = self._projected_y()
         projected = self.projection.forward(y)
         if not self.projection.is_geographic:
@@ -197,11 +211,25 @@ class Grid:
         return (north - projected) * (self.rows / (north - south))
 
     def across(self, x: npt.ArrayLike) -> Floats:
-        """Convert x coordinates to positions in cells: 0 at the left border, ``cols`` at the right border."""
+        """Convert x coordinates to positions in cells: 0 at the left border, ``cols`` at the right border.
+
+        Args:
+            x: Coordinates.
+
+        Returns:
+            One position for each coordinate; a part of a cell is a fraction.
+        """
         return (np.asarray(x, dtype=np.float64) - self.x[0]) * (self.cols / (self.x[1] - self.x[0]))
 
     def y_at(self, down: npt.ArrayLike) -> Floats:
-        """Convert vertical positions in cells to y coordinates; the inverse of :meth:`down`."""
+        """Convert vertical positions in cells to y coordinates; the inverse of :meth:`down`.
+
+        Args:
+            down: Positions from the top border, in cells.
+
+        Returns:
+            One coordinate for each position.
+        """
         south, north = self._projected_y()
         step = (north - south) / self.rows
         position = np.asarray(down, dtype=np.float64)
@@ -210,7 +238,14 @@ class Grid:
         return self.projection.backward(north - position * step)
 
     def x_at(self, across: npt.ArrayLike) -> Floats:
-        """Convert horizontal positions in cells to x coordinates; the inverse of :meth:`across`."""
+        """Convert horizontal positions in cells to x coordinates; the inverse of :meth:`across`.
+
+        Args:
+            across: Positions from the left border, in cells.
+
+        Returns:
+            One coordinate for each position.
+        """
         return self.x[0] + np.asarray(across, dtype=np.float64) * ((self.x[1] - self.x[0]) / self.cols)
 
     def _projected_y(self) -> tuple[float, float]:
@@ -265,7 +300,11 @@ class Grid:
         return Grid(self.x, self.y, *shape, self.projection)
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert the grid to plain numbers and texts, for files."""
+        """Convert the grid to plain numbers and texts, for files.
+
+        Returns:
+            The fields; :meth:`from_dict` reads them.
+        """
         return {
             "x": list(self.x),
             "y": list(self.y),
@@ -280,6 +319,9 @@ class Grid:
 
         Args:
             fields: The dictionary.
+
+        Returns:
+            The grid.
 
         Raises:
             KeyError: A field is missing.
@@ -299,7 +341,9 @@ def _projection(name: str | Projection) -> Projection:
 
 
 def _shape(size: int | None, shape: tuple[int, int] | None) -> tuple[int, int]:
-    if (size is None) == (shape is None):
+    if size is None and shape is None:
+        raise InvalidInput("The grid has no number of cells; give size=256 (cells a side) or shape=(rows, columns).")
+    if size is not None and shape is not None:
         raise InvalidInput("Give either size (cells a side) or shape (rows, columns), and not both.")
     if shape is None:
         side = whole(size, "size", "cells a side", most=MAX_SIDE)

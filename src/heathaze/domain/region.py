@@ -10,7 +10,7 @@ import numpy as np
 
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import children, exists, node_extent
-from heathaze.errors import InvalidBounds, InvalidInput, MissingExtra
+from heathaze.errors import InvalidBounds, InvalidInput, MissingExtra, kind_of
 from heathaze.types import Floats, Integers
 
 
@@ -58,7 +58,7 @@ class Region:
                 shape = shapely.union_all([shapely.geometry.shape(part) for part in _geometries(given)])
             except (shapely.errors.ShapelyError, TypeError, ValueError, KeyError, AttributeError, IndexError):
                 raise InvalidInput(
-                    f"A {type(given).__name__} is not a region; give a Box, a shapely polygon or GeoJSON with polygons."
+                    f"The region is {kind_of(given)}; give a Box, a shapely polygon or GeoJSON with polygons."
                 ) from None
         if shape.geom_type not in ("Polygon", "MultiPolygon") or shape.is_empty:
             raise InvalidInput(f"The region is a {shape.geom_type}; give a polygon that has an area.")

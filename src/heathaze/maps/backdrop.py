@@ -1,37 +1,30 @@
-"""Public geography for a map: coasts, rivers, streets, districts and names, from files that the user brings.
+"""Public geography for a map: coasts, rivers, streets, districts and names, cut to the map and drawn with it.
 
-A backdrop says where the squares of a map lie. It is read from GeoJSON, GeoPackage, GeoParquet or Shapefiles, brought
-into the frame of the map, cut to the map, and simplified to what a picture can show. It holds nothing of the data.
+A backdrop says where the squares of a map lie. It holds nothing of the data. :mod:`heathaze.maps.backdrop_files` reads
+one from files; the land of the world is built in.
 
 Positions are fractions of the map: x is 0 at the left border and 1 at the right, y is 0 at the top and 1 at the bottom.
 Lines that are straight in these coordinates are straight on the map in every projection.
-
-GeoJSON in longitude and latitude needs no further package. Other formats and reference systems need the extra ``geo``.
 """
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heathaze.checks import shown
 from heathaze.domain.grid import Grid
-from heathaze.errors import MissingExtra, TooLarge, UnknownFormat, UnreadableData
 from heathaze.maps.shade import height_over_width
 from heathaze.types import Booleans, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-ENDINGS = (".geojson", ".json", ".gpkg", ".parquet", ".shp")
-"""The endings of backdrop files."""
 
 KINDS = ("land", "water", "border", "street")
 """What a shape can be; the property ``kind`` of a feature says it. If it is missing, tags of OpenStreetMap decide."""
@@ -48,10 +41,14 @@ ADVICE = (
 )
 """What to tell a user whose map has no backdrop."""
 
-_LARGEST_FILE = 2**27
-_NAME_POINTS = 7
-_LONGITUDE_LATITUDE = ("CRS84", "EPSG:4326", "EPSG::4326", "WGS84")
-_Move = Callable[[Floats], Floats]
+ENOUGH_COVERED = 0.2
+"""If areas without land or water cover at least this share of a map, the rest is tinted as lying outside of them.
+
+Outlines of districts cover much of a map, and what they leave is water or other places. Outlines of parks cover little.
+"""
+
+_NAME_POINTS, _WAVES_APART = 7, 1 / 11
+"""The size of names in points, and the distance of the lines on water in inches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +96,57 @@ class Backdrop:
         """The number of positions of all shapes."""
         return sum(len(part) for shape in self.shapes for part in shape.parts)
 
+    @functools.cached_property
+    def ground(self) -> str:
+        """What lies below all shapes: ``"water"`` around land, ``"outside"`` around districts, otherwise ``"land"``."""
+        kinds = {shape.kind for shape in self.shapes if shape.closed}
+        if "land" in kinds:
+            return "water"
+        middles = (np.arange(64) + 0.5) / 64
+        covered = sum(end - start for y in self._spans({"border"}, middles) for start, end in y) / len(middles)
+        around_districts = "water" not in kinds and covered >= ENOUGH_COVERED
+        return "outside" if around_districts and covered < 1 - 1 / 64 else "land"
+
+    @property
+    def shown_grounds(self) -> tuple[str, ...]:
+        """The grounds of the map that a legend names: ``"water"`` or ``"outside"``, or none of them."""
+        water = any(shape.kind == "water" and shape.closed for shape in self.shapes)
+        return ("water",) if water or self.ground == "water" else ("outside",) if self.ground == "outside" else ()
+
+    def waves(self, ys: Floats) -> list[Floats]:
+        """Cut horizontal lines to the water, which they mark.
+
+        Args:
+            ys: Positions of the lines from 0 at the top to 1 at the bottom.
+
+        Returns:
+            The pieces of all lines: x, y of both ends.
+        """
+        land = self._spans({"land"}, ys) if self.ground == "water" else [[(0.0, 1.0)]] * len(ys)
+        pieces = []
+        for y, dry, wet in zip(ys.tolist(), land, self._spans({"water"}, ys), strict=True):
+            ends = [0.0, *(end for span in dry for end in span), 1.0]
+            for start, end in _joined([*zip(ends[::2], ends[1::2], strict=True), *wet]):
+                pieces += [np.array([(start, y), (end, y)])] if end > start else []
+        return pieces
+
+    def _spans(self, kinds: Collection[str], ys: Floats) -> list[list[tuple[float, float]]]:
+        """Find where horizontal lines lie inside areas of some kinds: from where to where, ascending, for each line."""
+        found: list[list[tuple[float, float]]] = [[] for _ in ys]
+        for shape in self.shapes:
+            if not shape.closed or shape.kind not in kinds:
+                continue
+            crossings: list[list[float]] = [[] for _ in ys]
+            for (x, y), (u, v) in ((ring.T, np.roll(ring, -1, axis=0).T) for ring in shape.parts):
+                line, edge = np.nonzero((y <= ys[:, None]) != (v <= ys[:, None]))
+                at = x[edge] + (ys[line] - y[edge]) / (v[edge] - y[edge]) * (u[edge] - x[edge])
+                for k, place in zip(line.tolist(), at.tolist(), strict=True):
+                    crossings[k].append(place)
+            for spans, places in zip(found, crossings, strict=True):
+                places.sort()
+                spans += zip(places[::2], places[1::2], strict=False)  # inside by the even-odd rule
+        return [_joined(spans) for spans in found]
+
     def simplified(self, tolerance: float) -> Backdrop:
         """Leave out positions and whole parts that hardly change the picture.
 
@@ -124,44 +172,19 @@ class Backdrop:
         return Backdrop(tuple(shapes), self.labels, self.ratio)
 
 
-def read_backdrop(paths: Sequence[str | Path], grid: Grid) -> Backdrop:
-    """Read public geography from files, and cut it to a map.
+def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Join spans that touch or overlap, ascending.
 
-    Polygons, lines and named points are read. The name of a feature is its property ``name`` or ``label``, or else the
-    first property that ends in "name". The property ``kind`` may say ``land``, ``water``, ``border`` or ``street``. On
-    the globe every reference system is accepted that the file names; on a plane the coordinates are used as they are.
-
-    Args:
-        paths: Files that end in .geojson, .json, .gpkg, .parquet or .shp, each of at most 128 MiB.
-        grid: The frame of the map.
-
-    Returns:
-        The geography of all files, simplified to what a picture can show.
-
-    Raises:
-        UnknownFormat: A file has another ending.
-        UnreadableData: A file does not exist, is damaged, has a broken geometry, names no reference system, or lies
-            wholly outside the map.
-        TooLarge: A file is too large.
-        MissingExtra: A file needs the packages of the extra ``geo``.
-
-    >>> import tempfile
-    >>> river = '{"type": "LineString", "coordinates": [[9.9, 53.5], [10.1, 53.7]]}'
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "river.geojson"
-    ...     _ = path.write_text(river)
-    ...     backdrop = read_backdrop([path], Grid.over(lon=(9.9, 10.1), lat=(53.5, 53.6), size=64))
-    >>> backdrop.shapes[0].parts[0].round(6).tolist()
-    [[0.0, 1.0], [0.5, 0.0]]
+    >>> _joined([(0.5, 0.7), (0.1, 0.3), (0.2, 0.5)])
+    [(0.1, 0.7)]
     """
-    shapes: list[Shape] = []
-    points: list[Label] = []
-    for path in map(Path, paths):
-        more_shapes, more_points = _read(path, grid)
-        shapes += more_shapes
-        points += more_points
-    ratio = height_over_width(grid)
-    return Backdrop(tuple(shapes), _labels(points, shapes), ratio).simplified(FINEST)
+    joined: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def built_in_land(grid: Grid) -> Backdrop | None:
@@ -192,7 +215,7 @@ def built_in_land(grid: Grid) -> Backdrop | None:
         rings = [ring + np.array([360 * turn, 0]) for ring, turn in zip(rings, turns, strict=True)]
         # Land that crosses the antimeridian lies on both sides of it.
         for turn in np.array([(-360, 0), (0, 0), (360, 0)]):
-            parts = _clipped([_placed(ring + turn, grid) for ring in rings], closed=True)
+            parts = clipped([placed(ring + turn, grid) for ring in rings], closed=True)
             shapes += [Shape("land", True, parts)] if parts else []
     return Backdrop(tuple(shapes), (), height_over_width(grid)).simplified(FINEST)
 
@@ -216,7 +239,9 @@ COLOURS: Mapping[str, Mapping[str, str]] = {
     "light": {
         "paper": "#ffffff",
         "land": "#ffffff",
-        "water": "#d9e6ef",
+        "water": "#cde2f0",
+        "wave": "#9dbdd3",
+        "outside": "#e7e6e0",
         "river": "#8fb3cc",
         "border": "#4b515b",
         "street": "#8d939d",
@@ -225,7 +250,9 @@ COLOURS: Mapping[str, Mapping[str, str]] = {
     "dark": {
         "paper": "#15171c",
         "land": "#15171c",
-        "water": "#202c39",
+        "water": "#1d3042",
+        "wave": "#3b5a75",
+        "outside": "#2b2925",
         "river": "#3f5f7a",
         "border": "#a7adb8",
         "street": "#646b77",
@@ -233,6 +260,9 @@ COLOURS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Colours of paper, shapes and names on a light and on a dark map."""
+
+GROUNDS = {"water": "water", "outside": "outside the outlines: water or other places"}
+"""The names of grounds in a legend."""
 
 LINE_COLOURS = {"land": "border", "water": "river", "border": "border", "street": "street"}
 """The colour of the lines of each kind, by its name in :data:`COLOURS`."""
@@ -244,8 +274,9 @@ LINE_POINTS: Mapping[str, float] = {"land": 0.6, "water": 0.8, "border": 0.5, "s
 def draw_backdrop(axes: Axes, backdrop: Backdrop, theme: str = "light") -> None:
     """Draw a backdrop onto a panel of matplotlib that shows the whole map and nothing else.
 
-    Land and water are filled below everything else (zorder −1). Lines and names are drawn above the map (zorder 3
-    and 4).
+    Land and water are filled below everything else (zorder −1), and what lies outside of districts is tinted there.
+    Fine level lines mark water (zorder −0.5), so that it is known without its colour. An image hides all of this, so
+    over an image the lines are drawn above it. Other lines and names are drawn above the map (zorder 3 and 4).
 
     Args:
         axes: The panel. The map must fill it.
@@ -259,8 +290,15 @@ def draw_backdrop(axes: Axes, backdrop: Backdrop, theme: str = "light") -> None:
 
     colours = COLOURS[theme]
     place: dict[str, Any] = {"transform": axes.transAxes}
-    if any(shape.kind == "land" for shape in backdrop.shapes):
-        axes.add_patch(Rectangle((0, 0), 1, 1, facecolor=colours["water"], edgecolor="none", zorder=-1, **place))
+    box = axes.get_window_extent()
+    if backdrop.ground != "land":
+        below = colours[backdrop.ground]
+        axes.add_patch(Rectangle((0, 0), 1, 1, facecolor=below, edgecolor="none", zorder=-1, **place))
+    step = _WAVES_APART * axes.figure.dpi / box.height
+    waves = [np.column_stack([wave[:, 0], 1 - wave[:, 1]]) for wave in backdrop.waves(np.arange(step / 2, 1, step))]
+    look: dict[str, Any] = {"colors": colours["wave"], "linewidths": 0.5, "zorder": 0.5 if axes.images else -0.5}
+    axes.add_collection(LineCollection(waves, **look, **place), autolim=False)
+    filled = {"land": "land", "water": "water"} | ({"border": "land"} if backdrop.ground == "outside" else {})
     for kind in KINDS:
         drawn = [
             (np.column_stack([part[:, 0], 1 - part[:, 1]]), shape.closed)
@@ -269,16 +307,15 @@ def draw_backdrop(axes: Axes, backdrop: Backdrop, theme: str = "light") -> None:
             for part in shape.parts
         ]
         rings = [Outline(np.vstack([part, part[:1]]), closed=True) for part, closed in drawn if closed]
-        if rings and kind in ("land", "water"):
+        if rings and kind in filled:
             outline = Outline.make_compound_path(*rings)
-            axes.add_patch(PathPatch(outline, facecolor=colours[kind], edgecolor="none", zorder=-1, **place))
+            axes.add_patch(PathPatch(outline, facecolor=colours[filled[kind]], edgecolor="none", zorder=-1, **place))
         # The outline of land is its coast.
         lines = [np.vstack([part, part[:1]]) if closed else part for part, closed in drawn]
-        look: dict[str, Any] = {"colors": colours[LINE_COLOURS[kind]], "linewidths": LINE_POINTS[kind], "zorder": 3}
+        look = {"colors": colours[LINE_COLOURS[kind]], "linewidths": LINE_POINTS[kind], "zorder": 3}
         axes.add_collection(LineCollection(lines, **look, **place), autolim=False)
     halo = [withStroke(linewidth=2, foreground=colours["paper"])]
     look = {"size": _NAME_POINTS, "style": "italic", "ha": "center", "va": "center", "parse_math": False, "zorder": 4}
-    box = axes.get_window_extent()
     pixels = _NAME_POINTS / 72 * axes.figure.dpi
     for label in apart(backdrop.labels, box.width / pixels, box.height / pixels):
         axes.text(label.x, 1 - label.y, label.name, color=colours["name"], path_effects=halo, **look, **place)
@@ -307,273 +344,16 @@ def apart(labels: Sequence[Label], width: float, height: float) -> list[Label]:
     return kept
 
 
-# ── reading files ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── cutting and simplifying ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(path: Path, grid: Grid) -> tuple[list[Shape], list[Label]]:
-    """Read the shapes and labelled points of one file that lie on the map."""
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise UnknownFormat(f"The backdrop {path} has the ending {ending!r}; expected {', '.join(ENDINGS)}.")
-    if not path.is_file():
-        raise UnreadableData(f"The backdrop {path} is {'a directory' if path.is_dir() else 'no file'}; give a file.")
-    if path.stat().st_size > _LARGEST_FILE:
-        raise TooLarge(
-            f"The backdrop {path} has {path.stat().st_size / 2**30:.1f} GiB, and 0.125 GiB is the most; cut it to the "
-            "map first, for example with ogr2ogr -clipsrc WEST SOUTH EAST NORTH."
-        )
-    read = {".gpkg": _with_gdal, ".shp": _with_gdal, ".parquet": _geoparquet}.get(ending, _geojson)
-    shapes, points, count = [], [], 0
-    # The place of a feature in its file, from 1, names it in errors.
-    for count, (geometry, properties, move) in enumerate(read(path, grid), start=1):
-        try:
-            simple = [
-                (kind, [_array(part, least=_FEWEST[kind]) for part in parts]) for kind, parts in _simple(geometry)
-            ]
-        except (TypeError, ValueError, IndexError, RecursionError):
-            raise UnreadableData(
-                f"Feature {count} of the backdrop {path} has a broken geometry; repair the file, for example with "
-                '"Fix geometries" of QGIS.'
-            ) from None
-        name = _name(properties)
-        for kind, arrays in simple:
-            parts = [_placed(move(array), grid) for array in arrays]
-            if kind == "Point":
-                points += [Label(name, x, y) for x, y in parts[0].tolist() if name and 0 <= x <= 1 and 0 <= y <= 1]
-            elif kept := _clipped(parts, closed=kind == "Polygon"):
-                shapes.append(Shape(_kind(properties), kind == "Polygon", kept, name))
-    if not shapes and not points:
-        lack = f"None of the {count} features" if count else "No feature"
-        raise UnreadableData(
-            f"{lack} of the backdrop {path} is a line, an area or a named point on the map (x {grid.x[0]:g} to "
-            f"{grid.x[1]:g}, y {grid.y[0]:g} to {grid.y[1]:g}); give a file that covers the map, with coordinates in "
-            "the order longitude, latitude."
-        )
-    return shapes, points
-
-
-_Feature = tuple[Mapping[str, Any], Mapping[str, Any], _Move]
-"""Geometry, properties, and the function that brings coordinates into those of the map."""
-
-_FEWEST = {"Point": 1, "LineString": 2, "Polygon": 4}
-"""The fewest positions of a part; the first position of a ring is repeated at its end."""
-
-
-def _geojson(path: Path, grid: Grid) -> Iterator[_Feature]:
-    try:
-        content = json.loads(path.read_bytes())
-        kind = content["type"]
-        features = content["features"] if kind == "FeatureCollection" else [content]
-        named = content.get("crs")
-        crs = None if named is None else named["properties"]["name"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise UnreadableData(f"The backdrop {path} is not valid GeoJSON; export it again as GeoJSON.") from None
-    move = _mover(path, grid, crs) if crs is not None else _as_degrees(path, grid)
-    for feature in features:
-        bare = not isinstance(feature, dict) or feature.get("type") != "Feature"
-        geometry, properties = (feature, {}) if bare else (feature.get("geometry"), feature.get("properties"))
-        yield geometry, properties if isinstance(properties, dict) else {}, move
-
-
-def _with_gdal(path: Path, grid: Grid) -> Iterator[_Feature]:
-    """Read all layers of a GeoPackage or Shapefile."""
-    pyogrio = _extra("pyogrio")
-    try:
-        for layer, kind in pyogrio.list_layers(path):
-            if kind is None:
-                continue
-            about, _, geometries, columns = pyogrio.raw.read(path, layer=layer, datetime_as_string=True)
-            move = _mover(path, grid, about["crs"])
-            names = about["fields"].tolist()
-            for k, binary in enumerate(geometries):
-                yield _from_wkb(binary), dict(zip(names, (column[k] for column in columns), strict=True)), move
-    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError):
-        raise UnreadableData(
-            f"The backdrop {path} is damaged, or a file beside it is missing; export it again."
-        ) from None
-
-
-def _geoparquet(path: Path, grid: Grid) -> Iterator[_Feature]:
-    import duckdb
-
-    with duckdb.connect() as connection:
-        try:
-            told = connection.execute(
-                "select decode(value) from parquet_kv_metadata(?) where decode(key) = 'geo'", [str(path)]
-            ).fetchone()
-            about = json.loads(told[0])
-            column = about["primary_column"]
-            # A file that names no reference system has longitude and latitude; null means that nobody knows.
-            crs = about["columns"][column].get("crs", "OGC:CRS84")
-            table = connection.execute("select * from read_parquet(?)", [str(path)])
-            names = [field[0] for field in table.description]
-            rows = table.fetchall()
-        except (duckdb.Error, ValueError, KeyError, TypeError):
-            raise UnreadableData(
-                f"The backdrop {path} is damaged, or has no column of geometries; export it again as GeoParquet."
-            ) from None
-    move = _mover(path, grid, crs)
-    for row in rows:
-        properties = dict(zip(names, row, strict=True))
-        yield _from_wkb(properties.pop(column)), properties, move
-
-
-def _from_wkb(binary: bytes | None) -> Mapping[str, Any]:
-    """Parse well-known binary; a geometry that cannot be parsed becomes one that :func:`_simple` refuses."""
-    shapely = _extra("shapely")
-    if binary is None:
-        return {}
-    geometry = shapely.from_wkb(binary, on_invalid="ignore")
-    return {"type": "Broken"} if geometry is None else dict(shapely.geometry.mapping(geometry))
-
-
-def _extra(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise MissingExtra(
-            "This backdrop needs the packages pyogrio, pyproj and shapely; install the extra 'geo', or give GeoJSON in "
-            "longitude and latitude."
-        ) from None
-
-
-# ── coordinates ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _mover(path: Path, grid: Grid, crs: Any) -> _Move:
-    """Make the function from coordinates of a file to those of the map."""
-    if not grid.projection.is_geographic:
-        return lambda xy: xy
-    if crs is None:
-        raise UnreadableData(
-            f"The backdrop {path} names no coordinate reference system"
-            + (" (the .prj file is missing)" if path.suffix.lower() == ".shp" else "")
-            + "; export it again with one, or as GeoJSON in longitude and latitude."
-        )
-    if isinstance(crs, str) and crs.endswith(_LONGITUDE_LATITUDE):
-        return lambda xy: xy
-    pyproj = _extra("pyproj")
-    try:
-        known = pyproj.CRS.from_user_input(crs)
-        transformer = pyproj.Transformer.from_crs(known, "OGC:CRS84", always_xy=True)
-    except pyproj.exceptions.ProjError:
-        raise UnreadableData(
-            f"The backdrop {path} names the coordinate reference system {shown(crs)}, which is unknown; export it in "
-            "longitude and latitude (EPSG:4326)."
-        ) from None
-
-    def move(xy: Floats) -> Floats:
-        degrees = np.column_stack(transformer.transform(xy[:, 0], xy[:, 1]))
-        # Far outside its area, a projection has no inverse; such places are not on the map.
-        return np.asarray(degrees[np.isfinite(degrees).all(axis=1)])
-
-    return move
-
-
-def _as_degrees(path: Path, grid: Grid) -> _Move:
-    """Take coordinates of a GeoJSON file without a reference system, which are longitude and latitude (RFC 7946)."""
-    if not grid.projection.is_geographic:
-        return lambda xy: xy
-
-    def move(xy: Floats) -> Floats:
-        if len(xy) and (np.abs(xy).max(axis=0) > (360, 90)).any():
-            raise UnreadableData(
-                f"The backdrop {path} names no coordinate reference system, and its coordinates are not longitude and "
-                "latitude; export it again in longitude and latitude (EPSG:4326)."
-            )
-        return xy
-
-    return move
-
-
-def _array(coordinates: Any, least: int) -> Floats:
-    """Make an (n, 2) array of at least so many coordinates; heights are dropped."""
-    array = np.array([place[:2] for place in coordinates], dtype=np.float64)
-    if array.shape != (max(least, len(array)), 2) or not np.isfinite(array).all():
-        raise ValueError
-    return array
-
-
-def _placed(xy: Floats, grid: Grid) -> Floats:
+def placed(xy: Floats, grid: Grid) -> Floats:
     """Turn coordinates of the map into fractions of its width and height."""
     y = xy[:, 1] if not grid.projection.is_geographic else np.clip(xy[:, 1], -89.9, 89.9)
     return np.column_stack([grid.across(xy[:, 0]) / grid.cols, grid.down(y) / grid.rows])
 
 
-# ── shapes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _simple(geometry: Any) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Divide a geometry of GeoJSON into points, lines and polygons: the kind, and the coordinates of each part."""
-    if not geometry:
-        return
-    if not isinstance(geometry, dict):
-        raise TypeError
-    kind = geometry.get("type")
-    inside: Any = geometry.get("geometries" if kind == "GeometryCollection" else "coordinates")
-    if kind == "GeometryCollection":
-        for one in inside:
-            yield from _simple(one)
-    elif kind in ("MultiPolygon", "MultiLineString", "MultiPoint"):
-        for one in inside:
-            yield from _simple({"type": kind.removeprefix("Multi"), "coordinates": one})
-    elif kind in _FEWEST:
-        yield str(kind), {"Point": [[inside]], "LineString": [inside], "Polygon": inside}[kind]
-    else:
-        raise ValueError
-
-
-def _name(properties: Mapping[str, Any]) -> str:
-    by_name = {str(key).lower(): value for key, value in properties.items()}
-    ranked = ["name", "label", *(key for key in by_name if key.endswith("name"))]
-    found = next((by_name[key] for key in ranked if isinstance(by_name.get(key), str)), "")
-    return " ".join(found.split())[:60]
-
-
-def _kind(properties: Mapping[str, Any]) -> str:
-    """Find the kind of a shape, from its property ``kind`` or from tags of OpenStreetMap."""
-    if properties.get("kind") in KINDS:
-        return str(properties["kind"])
-    if properties.get("natural") in ("water", "coastline") or properties.get("waterway"):
-        return "water"
-    return "street" if properties.get("highway") else "border"
-
-
-def _labels(points: Sequence[Label], shapes: Sequence[Shape]) -> tuple[Label, ...]:
-    """Put labelled points first, then each name of areas once, at its largest area."""
-    named = sorted((shape for shape in shapes if shape.closed and shape.name), key=_area, reverse=True)
-    largest = {shape.name: shape for shape in reversed(named)}
-    areas = [Label(shape.name, *_middle(shape.parts)) for shape in sorted(largest.values(), key=_area, reverse=True)]
-    return (*points, *areas)
-
-
-def _area(shape: Shape) -> float:
-    """Compute the area of the largest ring of a shape, by the shoelace formula."""
-    return max(abs(float(np.sum(p[:, 0] * np.roll(p[:, 1], -1) - np.roll(p[:, 0], -1) * p[:, 1]))) for p in shape.parts)
-
-
-def _middle(rings: Sequence[Floats]) -> tuple[float, float]:
-    """Find a place well inside an area: the middle of the longest of a few horizontal chords."""
-    low, high = min(ring[:, 1].min() for ring in rings), max(ring[:, 1].max() for ring in rings)
-    longest = (-1.0, 0.0, 0.0)
-    for y in (low + (high - low) * np.array([0.5, 0.42, 0.58, 0.33, 0.67, 0.25, 0.75])).tolist():
-        crossings = []
-        for ring in rings:
-            after = np.roll(ring, -1, axis=0)
-            cut = (ring[:, 1] <= y) != (after[:, 1] <= y)
-            share = (y - ring[cut, 1]) / (after[cut, 1] - ring[cut, 1])
-            crossings += (ring[cut, 0] + share * (after[cut, 0] - ring[cut, 0])).tolist()
-        crossings.sort()
-        for start, end in zip(crossings[::2], crossings[1::2], strict=False):
-            # A chord must be clearly longer to win over one nearer to the middle.
-            if end - start > 1.1 * longest[0]:
-                longest = (end - start, (start + end) / 2, y)
-    return longest[1], longest[2]
-
-
-def _clipped(parts: Sequence[Floats], *, closed: bool) -> tuple[Floats, ...]:
+def clipped(parts: Sequence[Floats], *, closed: bool) -> tuple[Floats, ...]:
     """Cut rings or lines to the unit square."""
     kept: list[Floats] = []
     for part in parts:

@@ -1,8 +1,8 @@
 """Pictures of maps and of plans, as PNG files.
 
-A picture shows one or more maps, side by side on one colour scale, with the guarantee as its caption. If the standard
-deviations of a map are known, cells that are mostly noise fade, and a second panel shows the uncertainty. The picture
-of a plan has curves of error and similarity over epsilon, with their range over the cities.
+A picture shows one or more maps, side by side on one colour scale, with a caption. It is for comparisons of methods;
+``mosaic`` draws the map of a release. The picture of a plan has curves of error and similarity over epsilon, with their
+range over the cities.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput
 from heathaze.maps.shade import Scale, Shade, degrees, height_over_width, percent
-from heathaze.maps.uncertainty import PALETTE, opacity, relative_deviation
 from heathaze.types import Floats
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ class _Panel:
     shade: Shade
     palette: str
     bar: str | None = None
-    opacity: Floats | None = None
 
 
 def draw(
@@ -61,11 +59,8 @@ def draw(
     scale: str | Scale = "sqrt",
     units: str = "share of people per cell",
     palette: str = "inferno",
-    deviation: Floats | None = None,
-    kind: str = "png",
-    dpi: int = DOTS_PER_INCH,
 ) -> None:
-    """Draw one or more maps as a picture.
+    """Draw one or more maps as a PNG.
 
     Args:
         panels: Heading and density of each map; all on the same grid, with at most about 1024 cells along a side.
@@ -75,13 +70,9 @@ def draw(
         scale: ``"linear"``, ``"sqrt"`` or ``"log"``, shared by all panels.
         units: The label of the colour bar, which says what a value is.
         palette: ``"inferno"``, ``"cividis"`` or ``"viridis"``.
-        deviation: Standard deviation of every cell, allowed only with a single panel. Cells that are mostly noise then
-            fade, and a second panel shows the uncertainty.
-        kind: ``"png"``, ``"svg"`` or ``"pdf"``.
-        dpi: Dots per inch of a PNG.
 
     Raises:
-        InvalidInput: There is no panel, the panels have different grids, or the deviations do not fit.
+        InvalidInput: There is no panel, or the panels have different grids.
     """
     if not panels:
         raise InvalidInput("A picture needs at least one panel; give a heading and a density.")
@@ -93,8 +84,6 @@ def draw(
     shade = Shade.of(np.stack([density.values for _, density in panels]), scale)
     drawn = [_Panel(heading, density.values, shade, palette) for heading, density in panels]
     drawn[-1] = dataclasses.replace(drawn[-1], bar=units)
-    if deviation is not None:
-        drawn = _with_uncertainty(drawn, deviation)
 
     height, width = _panel_size(grid, len(drawn))
     room = [width + (_BETWEEN if panel.bar is None else _room_for_bar(panel, height)) for panel in drawn]
@@ -123,7 +112,7 @@ def draw(
     with warnings.catch_warnings():
         # A heading may hold characters that the font lacks; they are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
-        save_figure(figure, path, kind, dpi)
+        save_figure(figure, path)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -165,17 +154,6 @@ def save_figure(figure: Figure, path: Path | BinaryIO, kind: str = "png", dpi: i
         figure.savefig(path, format=kind, metadata=_NO_METADATA[kind], dpi=dpi, facecolor=figure.get_facecolor())
 
 
-def _with_uncertainty(drawn: Sequence[_Panel], deviation: Floats) -> list[_Panel]:
-    """Fade the map where it is mostly noise, and add a second panel with its uncertainty."""
-    if len(drawn) > 1 or deviation.shape != drawn[0].values.shape:
-        raise InvalidInput("Standard deviations need one panel of the same number of cells; draw each map by itself.")
-    faded = dataclasses.replace(drawn[0], opacity=opacity(drawn[0].values, deviation))
-    relative = relative_deviation(drawn[0].values, deviation)
-    label = "standard deviation / share of the cells as drawn, cut at 100 %"
-    # The palette is reversed, so that bright means certain in the second panel, as it means dense in the first.
-    return [faded, _Panel("How sure", relative, Shade(Scale.LINEAR, 0.0, 1.0), f"{PALETTE}_r", label)]
-
-
 def _panel_size(grid: Grid, panels: int) -> tuple[float, float]:
     """Compute the height and width of a panel in inches; the area is the same for every shape, within limits."""
     ratio = height_over_width(grid)
@@ -203,7 +181,6 @@ def _draw_panel(axes: Axes, panel: _Panel, grid: Grid) -> None:
         aspect="auto",
         cmap=panel.palette,
         norm=FuncNorm((shade.forward, shade.backward), vmin=shade.low, vmax=shade.top, clip=True),
-        alpha=panel.opacity,
     )
     axes.set_title(panel.heading, size=10, color=INK, loc="left", parse_math=False)
 

@@ -6,6 +6,7 @@ about privacy, the exact guarantee, the source and the day. A report adds the de
 
 from __future__ import annotations
 
+import re
 import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,22 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import node_extent
 from heathaze.errors import InvalidInput
-from heathaze.maps.backdrop import Backdrop, draw_backdrop
+from heathaze.maps.backdrop import COLOURS, GROUNDS, Backdrop, draw_backdrop
 from heathaze.maps.figure import DOTS_PER_INCH, new_figure, save_figure
 from heathaze.maps.shade import Shade, degrees, height_over_width
-from heathaze.maps.squares import HATCHING, UNKNOWN, WHITE, Squares, how_sure, number, ramp, side_lengths
-from heathaze.types import Booleans, Floats
+from heathaze.maps.squares import (
+    HATCHING,
+    NO_ERROR_BARS,
+    OTHER_MAPS,
+    UNKNOWN,
+    WHITE,
+    Squares,
+    how_sure,
+    number,
+    ramp,
+    side_lengths,
+)
+from heathaze.types import Booleans, Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,9 +57,11 @@ PAPER, INK, FAINT = (
 
 # All lengths in inches.
 _WIDEST, _TALLEST, _SHORTEST = 6.6, 6.6, 1.2
-_MARGIN, _GAP, _COLUMN = 0.45, 0.4, 2.75
+_MARGIN, _GAP, _COLUMN, _SAMPLES_APART, _APART_WIDE = 0.45, 0.4, 2.75, 0.12, 0.3
 _SWATCH = (0.42, 0.26)
-_LARGEST_SAMPLE = 0.62
+_WIDEST_SAMPLE, _TALLEST_SAMPLE, _REDUCED_SAMPLE = 1.7, 1.4, 0.7
+"""The largest square that the legend draws to scale, and the side of one that it draws smaller."""
+
 _PLACES, _APART = 6, 1 / 16
 """The most places in the table of a report, and how far they are apart, as a fraction of the longer side."""
 
@@ -60,14 +74,15 @@ class Look:
         title: Text above the map; if empty, the map names itself.
         subtitle: Text below the title; if empty, it says how many people there are.
         source: Where the data come from.
-        style: ``"squares"``: the certain squares. ``"glow"``: a smooth dark map, for slides. ``"pair"``: the smooth map
-            beside its uncertainty. ``"report"``: the squares with a table of the densest places, for print.
+        style: ``"squares"``: the certain squares. ``"glow"``: a smooth dark map, for slides. ``"pair"``: the squares
+            beside a map of how sure they are. ``"report"``: the squares with a table of the densest places, for print.
         theme: ``"light"`` or ``"dark"``; if None, dark for glow and light for the others.
         dpi: Dots per inch of a PNG.
         backdrop: Public geography that is drawn below and above the map.
+        tiles: The address of street tiles, with {z}, {x} and {y}, for pages on the globe.
 
     Raises:
-        InvalidInput: There is no such style or theme, or they do not go together.
+        InvalidInput: There is no such style or theme, they do not go together, or the address is none of tiles.
 
     >>> Look(style="glow").paper, Look().paper
     ('dark', 'light')
@@ -80,14 +95,21 @@ class Look:
     theme: str | None = None
     dpi: int = DOTS_PER_INCH
     backdrop: Backdrop | None = field(default=None, compare=False)
+    tiles: str = ""
 
     def __post_init__(self) -> None:
         if self.style not in STYLES:
             raise InvalidInput(f"There is no style {self.style!r}; choose {', '.join(STYLES[:-1])} or {STYLES[-1]}.")
         if self.theme is not None and self.theme not in THEMES:
             raise InvalidInput(f"There is no theme {self.theme!r}; choose light or dark.")
-        if (self.style, self.theme) in (("glow", "light"), ("pair", "dark")):
-            raise InvalidInput(f"The style {self.style} has no {self.theme} theme; leave --theme out, or use squares.")
+        if self.style == "glow" and self.theme == "light":
+            raise InvalidInput("The style glow has no light theme; leave --theme out, or use squares.")
+        # The address becomes part of the policy of the page, so its server is a plain name.
+        known = re.fullmatch(r"https://[A-Za-z0-9.-]+(:\d+)?/[^\s\"'<>;,]*", self.tiles)
+        if self.tiles and (known is None or not all(name in self.tiles for name in ("{z}", "{x}", "{y}"))):
+            raise InvalidInput(
+                f"The address of tiles is {self.tiles!r}; give one such as https://tile.example.org/{{z}}/{{x}}/{{y}}.png."
+            )
         whole(self.dpi, "dpi", "dots per inch", least=20, most=1200)
 
     @property
@@ -128,8 +150,8 @@ def draw_squares(squares: Squares, words: Words, look: Look, path: Path | Binary
         kind: ``"png"``, ``"svg"`` or ``"pdf"``.
     """
     rows = [] if look.style != "report" else _table(squares)
-    sheet = _Sheet(squares.grid, words, look, _legend_height(squares), rows)
-    _draw_mosaic(sheet.axes, squares, look, sheet.width, sheet.height)
+    sheet = Sheet(squares.grid, words, look, _legend_height(squares, look.backdrop), rows)
+    draw_mosaic(sheet.axes, squares, look, sheet.width, sheet.height)
     _draw_legend(sheet, squares)
     sheet.save(path, kind)
 
@@ -148,7 +170,7 @@ def draw_glow(
         path: A file, or a binary stream.
         kind: ``"png"``, ``"svg"`` or ``"pdf"``.
     """
-    sheet = _Sheet(density.grid, words, look, 3.6, [])
+    sheet = Sheet(density.grid, words, look, 4.2, [])
     shade = Shade.of(density.values * per_cell, "sqrt")
     sheet.axes.imshow(shade.colours(density.values * per_cell), extent=(0, 1, 0, 1), aspect="auto", zorder=0)
     if look.backdrop is not None:
@@ -160,31 +182,37 @@ def draw_glow(
     for tick in shade.ticks():
         place = top + 0.3 + 2.5 * (1 - float(shade.forward(tick)))
         sheet.text(left + 0.32, place, number(tick), size=9, va="center")
-    doubt = "Smoothed. Doubt is not shown;\nthe style squares shows it."
-    sheet.text(left, top + 2.98, doubt, size=8.5, linespacing=1.35, faint=True)
+    doubt = ["Smoothed. Doubt is not shown;", "the style squares shows it.", *wrapped(OTHER_MAPS, _COLUMN, 8.5)]
+    sheet.text(left, top + 2.98, "\n".join(doubt), size=8.5, linespacing=1.35, faint=True)
+    if look.backdrop is not None and "water" in look.backdrop.shown_grounds:
+        draw_swatch(sheet, left, top + 3.75, "water", ["water"], Shade.of([0.0]).colours([0.0])[0] / 255)
     sheet.save(path, kind)
 
 
-class _Sheet:
+def map_size(grid: Grid) -> tuple[float, float]:
+    """Compute the width and height of the map on a picture, in inches."""
+    ratio = height_over_width(grid)
+    width = min(_WIDEST, _TALLEST / ratio)
+    grown = max(1.0, _SHORTEST / min(width, width * ratio))
+    return width * grown, width * ratio * grown
+
+
+class Sheet:
     """The paper of a picture: title, panel of the map, scale bar, north arrow, and the texts below.
 
     Positions are in inches from the left and from the top.
     """
 
     def __init__(self, grid: Grid, words: Words, look: Look, legend: float, table: Sequence[Sequence[str]]) -> None:
-        ratio = height_over_width(grid)
-        self.width = min(_WIDEST, _TALLEST / ratio)
-        self.height = self.width * ratio
-        grown = max(1.0, _SHORTEST / min(self.width, self.height))
-        self.width, self.height = self.width * grown, self.height * grown
+        self.width, self.height = map_size(grid)
         self.theme, self.look = look.paper, look
         wide = 2 * _MARGIN + self.width + _GAP + _COLUMN
         room = wide - 2 * _MARGIN
-        title = _wrapped(look.title or words.title, room, 17)
-        subtitle = _wrapped(look.subtitle or words.subtitle, room, 11)
+        title = wrapped(look.title or words.title, room, 17)
+        subtitle = wrapped(look.subtitle or words.subtitle, room, 11)
         top = 0.3 + 0.33 * len(title) + 0.24 * len(subtitle) + 0.2
-        promise, exact = _wrapped(words.promise, room, 9.5), _wrapped(words.guarantee, room, 7.5)
-        source = _wrapped(f"{words.made} Source: {look.source}" if look.source else words.made, room, 7.5)
+        promise, exact = wrapped(words.promise, room, 9.5), wrapped(words.guarantee, room, 7.5)
+        source = wrapped(f"{words.made} Source: {look.source}" if look.source else words.made, room, 7.5)
         body = max(self.height + 0.55, legend)
         facts = list(words.facts.items()) if table else []
         extra = 0.42 + 0.21 * max(len(table), len(facts)) + 0.15 if table else 0.0
@@ -261,8 +289,72 @@ class _Sheet:
             save_figure(self.figure, path, kind, self.look.dpi)
 
 
-def _draw_mosaic(axes: Axes, squares: Squares, look: Look, width: float, height: float) -> None:
-    """Draw the squares onto a panel from 0 to 1, and label the densest."""
+class WideSheet(Sheet):
+    """A sheet with several maps side by side, each with its legend below it."""
+
+    def __init__(
+        self, grid: Grid, words: Words, look: Look, headings: Sequence[str], legend: float, side: float
+    ) -> None:
+        """Make the sheet.
+
+        Args:
+            grid: The grid of all maps.
+            words: The texts that come from the release.
+            look: The texts and the look that the user chose.
+            headings: The text above each map.
+            legend: The height of the longest legend, in inches.
+            side: The largest width of a map, in inches.
+        """
+        ratio = height_over_width(grid)
+        self.width = max(min(side, 1.25 * side / ratio), 1.6)
+        self.height = max(self.width * ratio, 0.9)
+        self.theme, self.look = look.paper, look
+        column = max(self.width, 3.2)
+        room = len(headings) * column + (len(headings) - 1) * _APART_WIDE
+        wide = room + 2 * _MARGIN
+        title, subtitle = (
+            wrapped(look.title or words.title, room, 17),
+            wrapped(look.subtitle or words.subtitle, room, 11),
+        )
+        promise, exact = wrapped(words.promise, room, 9.5), wrapped(words.guarantee, room, 7.5)
+        source = wrapped(f"{words.made} Source: {look.source}" if look.source else words.made, room, 7.5)
+        top = 0.3 + 0.33 * len(title) + 0.24 * len(subtitle) + 0.45
+        below = top + self.height + 0.6
+        self.size = (wide, below + legend + 0.25 + 0.2 * len(promise) + 0.155 * (len(exact) + len(source)) + 0.35)
+        self.figure = new_figure(*self.size)
+        self.figure.set(facecolor=PAPER[self.theme])
+        self.text(_MARGIN, 0.3, "\n".join(title), size=17, weight="bold", linespacing=1.2)
+        self.text(_MARGIN, 0.34 + 0.33 * len(title), "\n".join(subtitle), size=11, faint=True, linespacing=1.3)
+        self.lefts = [_MARGIN + k * (column + _APART_WIDE) for k in range(len(headings))]
+        for left, heading in zip(self.lefts, headings, strict=True):
+            self.text(left, top - 0.27, heading, size=11, weight="bold")
+        self.maps = [self.panel(left, top, self.width, self.height) for left in self.lefts]
+        self._scale_bar(grid, top + self.height + 0.16)
+        self.column = (self.lefts[0], below)
+        at = below + legend + 0.1
+        self.text(_MARGIN, at, "\n".join(promise), size=9.5, linespacing=1.4)
+        at += 0.2 * len(promise) + 0.06
+        self.text(_MARGIN, at, "\n".join([*exact, *source]), size=7.5, faint=True, linespacing=1.45)
+
+
+def draw_mosaic(
+    axes: Axes,
+    squares: Squares,
+    look: Look,
+    width: float,
+    height: float,
+    other: tuple[Integers, Sequence[str]] | None = None,
+) -> None:
+    """Draw the squares onto a panel from 0 to 1, and label the densest.
+
+    Args:
+        axes: The panel.
+        squares: The squares.
+        look: The look that the user chose.
+        width: Width of the panel in inches.
+        height: Its height.
+        other: Other kinds of the squares, with their colours; then no square is labelled.
+    """
     from matplotlib.collections import PolyCollection
 
     theme, grid = look.paper, squares.grid
@@ -270,24 +362,31 @@ def _draw_mosaic(axes: Axes, squares: Squares, look: Look, width: float, height:
     x0, x1, y0, y1 = left / grid.cols, right / grid.cols, 1 - bottom / grid.rows, 1 - top / grid.rows
     corners = np.stack([x0, y0, x1, y0, x1, y1, x0, y1], axis=1).reshape(-1, 4, 2)
     wide = np.minimum((x1 - x0) * width, (y1 - y0) * height) >= SMALLEST_SEAM
-    colours = ramp(len(squares.classes), theme)
+    kinds, colours = other or (squares.kinds, ramp(len(squares.classes), theme))
     for kind, colour in enumerate(colours):
         for seam in (False, True):
-            here = (squares.kinds == kind) & (wide == seam)
+            here = (kinds == kind) & (wide == seam)
             # Without a seam, an edge of the same colour closes the hairlines between neighbours.
             edge, line = (PAPER[theme], 0.5) if seam else (colour, 0.1)
             look_of: dict[str, Any] = {"facecolors": colour, "edgecolors": edge, "linewidths": line, "zorder": 1}
             axes.add_collection(PolyCollection(corners[here], **look_of), autolim=False)
-    ground, lines = HATCHING[theme]
-    here = squares.kinds == UNKNOWN
-    for part, colour in ((here & wide, ground), (here & ~wide, lines)):  # some are too small for lines
+    here = kinds == UNKNOWN
+    # A square that is too small for lines has the grey that hatching has from afar.
+    for part, colour in ((here & wide, HATCHING[theme][0]), (here & ~wide, _grey(theme))):
         axes.add_collection(PolyCollection(corners[part], facecolors=colour, edgecolors=colour, linewidths=0.3), False)
-    here &= wide
-    _hatch(axes, x0[here], x1[here], y0[here], y1[here], width, height, lines)
+    _hatch(axes, x0[here], x1[here], y0[here], y1[here], width, height, HATCHING[theme][1])
     if look.backdrop is not None:
         draw_backdrop(axes, look.backdrop, theme)
-    if (k := squares.densest) is not None:
-        _label_densest(axes, float(x0[k] + x1[k]) / 2, float(y0[k] + y1[k]) / 2, theme)
+    if other is None and (k := squares.densest) is not None:
+        _label_densest(axes, float(x0[k]), float(x1[k]), float(y0[k]), float(y1[k]), theme)
+
+
+def _grey(theme: str) -> str:
+    """Mix the ground of the hatching with a third of its lines."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    ground, lines = (np.array(to_rgb(colour)) for colour in HATCHING[theme])
+    return to_hex(ground + (lines - ground) / 3)
 
 
 def _hatch(
@@ -309,23 +408,33 @@ def _hatch(
     axes.add_collection(LineCollection(list(every), colors=colour, linewidths=0.5, zorder=1.5), autolim=False)
 
 
-def _label_densest(axes: Axes, x: float, y: float, theme: str) -> None:
+def _label_densest(axes: Axes, x0: float, x1: float, y0: float, y1: float, theme: str) -> None:
+    """Frame a square, and write beside it that it is the densest."""
+    from matplotlib.patches import Rectangle
     from matplotlib.patheffects import withStroke
 
+    # The frame lies around a small square, not on it.
+    box, least = axes.get_window_extent(), 0.06 * axes.figure.dpi
+    more_x, more_y = max(0.0, least / box.width - (x1 - x0)) / 2, max(0.0, least / box.height - (y1 - y0)) / 2
+    x0, x1, y0, y1 = x0 - more_x, x1 + more_x, y0 - more_y, y1 + more_y
+    # The lines have a border of the colour of paper, so that they show on dark squares too.
+    border: dict[str, Any] = {"path_effects": [withStroke(linewidth=2.5, foreground=PAPER[theme])]}
+    frame = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=INK[theme], linewidth=1, zorder=5, **border)
+    axes.add_patch(frame)
     # The text stands on the side of the middle of the map, where there is room.
-    right, up = (-1 if x > 0.5 else 1), (-1 if y > 0.5 else 1)
+    right, up = (-1 if x0 + x1 > 1 else 1), (-1 if y0 + y1 > 1 else 1)
     axes.annotate(
         "densest",
-        (x, y),
+        (x1 if right > 0 else x0, y1 if up > 0 else y0),
         xytext=(26 * right, 20 * up),
         textcoords="offset points",
         ha="left" if right > 0 else "right",
         va="center",
         size=9,
         color=INK[theme],
-        arrowprops={"arrowstyle": "-", "color": INK[theme], "linewidth": 0.8, "shrinkA": 1, "shrinkB": 0},
-        path_effects=[withStroke(linewidth=2.5, foreground=PAPER[theme])],
+        arrowprops={"arrowstyle": "-", "color": INK[theme], "linewidth": 0.8, "shrinkA": 1, "shrinkB": 0, **border},
         zorder=5,
+        **border,
     )
 
 
@@ -342,9 +451,8 @@ def _legend_texts(squares: Squares) -> list[tuple[int, list[str]]]:
             (WHITE, [f"{squares.name(WHITE)}: nobody, or thinly", f"spread ({about} {squares.counted} in all)"])
         )
     if (unknown := squares.kinds == UNKNOWN).any():
-        shown.append(
-            (UNKNOWN, [squares.name(UNKNOWN), f"(mostly up to about {number(_unknown_up_to(squares, unknown))})"])
-        )
+        most = number(_unknown_up_to(squares, unknown))
+        shown.append((UNKNOWN, [squares.name(UNKNOWN), f"(most of this area: below {most})"]))
     return shown
 
 
@@ -357,68 +465,152 @@ def _unknown_up_to(squares: Squares, unknown: Booleans) -> float:
     return float(f"{most[order][min(until, len(order) - 1)]:.2g}")
 
 
-def _sizes(squares: Squares, width: float, height: float) -> list[tuple[float, float, str]]:
-    """Choose at most three sizes of coloured squares: width and height in inches on the picture, and in words."""
+@dataclass(frozen=True)
+class _Sample:
+    """A square of the legend: its sides in inches, its size in words, and whether it is drawn to the map's scale."""
+
+    width: float
+    height: float
+    lines: tuple[str, ...]
+    to_scale: bool = True
+
+    @property
+    def room(self) -> float:
+        """The width that the square and the words below it take, in inches."""
+        return max(self.width, *(0.066 * len(line) for line in self.lines))
+
+
+def _sizes(squares: Squares, width: float, height: float) -> list[_Sample]:
+    """Choose the smallest and the largest size of coloured squares, and one between them if there is room.
+
+    Args:
+        squares: The squares; some must be coloured.
+        width: The width of the map in inches.
+        height: The height of the map in inches.
+
+    Returns:
+        The smallest first. A square that is too large for the legend is drawn smaller, and its words say so.
+    """
     grid, found = squares.grid, []
     for level in np.unique(squares.levels[squares.kinds >= 0])[::-1].tolist():
-        cells = 1 << (grid.depth - level)
+        cells, name = 1 << (grid.depth - level), side_lengths(grid, level)
         wide, tall = (length * min(cells, count) / count for length, count in ((width, grid.cols), (height, grid.rows)))
-        if max(wide, tall) <= _LARGEST_SAMPLE:
-            found.append((wide, tall, side_lengths(grid, level)))
-        elif not found:
-            fit = _LARGEST_SAMPLE / max(wide, tall)
-            return [(wide * fit, tall * fit, side_lengths(grid, level))]
-    return [found[k] for k in np.unique(np.linspace(0, len(found) - 1, min(3, len(found))).astype(np.int64))]
+        if wide <= _WIDEST_SAMPLE and tall <= _TALLEST_SAMPLE:
+            found.append(_Sample(wide, tall, (name,)))
+        else:
+            fit = _REDUCED_SAMPLE / max(wide, tall)
+            found.append(_Sample(wide * fit, tall * fit, (name, "(drawn smaller)"), to_scale=False))
+    ends = found[:1] + found[1:][-1:]
+    # Of the sizes between the ends, the one nearest to the middle of those to scale.
+    between = [one for one in found[1:-1] if one.to_scale]
+    chosen = [*ends[:1], *between[len(between) // 2 :][:1], *ends[1:]]
+    return chosen if sum(one.room + _SAMPLES_APART for one in chosen) <= _COLUMN else ends
 
 
-def _legend_height(squares: Squares) -> float:
-    lines = sum(0.08 + 0.24 * len(texts) for _, texts in _legend_texts(squares))
-    return 0.4 + lines + (2.6 if squares.densest is not None else 0.0)
+def _ground_texts(squares: Squares, backdrop: Backdrop | None) -> list[tuple[str, list[str]]]:
+    """Write the lines of the legend for water, or for what lies outside of districts.
+
+    Their tint shows only where no square is drawn, so it means the same as white.
+    """
+    below = f"(no square on it: {squares.name(WHITE)})"
+    grounds = () if backdrop is None else backdrop.shown_grounds
+    return [(ground, [*textwrap.wrap(GROUNDS[ground], 28), below]) for ground in grounds]
 
 
-def _draw_legend(sheet: _Sheet, squares: Squares) -> None:
-    """Draw the classes, the sizes of squares and the densest place, in the column on the right of the map."""
-    left, top = sheet.column
+def legend_length(squares: Squares, backdrop: Backdrop | None) -> float:
+    """Compute the height of what :func:`draw_classes` draws, in inches."""
+    lines = [*_legend_texts(squares), *_ground_texts(squares, backdrop)]
+    return 0.4 + sum(0.08 + 0.24 * len(texts) for _, texts in lines)
+
+
+def _legend_height(squares: Squares, backdrop: Backdrop | None) -> float:
+    height = legend_length(squares, backdrop) + 0.3
+    if squares.densest is None:
+        return height
+    samples = _sizes(squares, *map_size(squares.grid))
+    below = 0.15 * (max(len(one.lines) for one in samples) - 1)
+    return height + 2.0 + max(one.height for one in samples) + below
+
+
+def draw_classes(sheet: Sheet, squares: Squares, left: float, top: float) -> float:
+    """Draw the unit, the classes of squares and the ground at a position, and return where they end."""
     theme = sheet.theme
     sheet.text(left, top - 0.02, squares.unit[:1].upper() + squares.unit[1:], size=11, weight="bold")
     top += 0.32
     colours = ramp(len(squares.classes), theme)
     for kind, texts in _legend_texts(squares):
-        swatch = sheet.panel(left, top, *_SWATCH)
-        swatch.set_facecolor(colours[kind] if kind >= 0 else PAPER[theme])
-        if kind == UNKNOWN:
-            swatch.set_facecolor(HATCHING[theme][0])
-            one, none = np.ones(1), np.zeros(1)
-            _hatch(swatch, none, one, none, one, *_SWATCH, HATCHING[theme][1])
-        sheet.text(left + 0.54, top + 0.05, "\n".join(texts), size=9.5, linespacing=1.25)
-        top += 0.08 + 0.24 * len(texts)
+        colour = colours[kind] if kind >= 0 else PAPER[theme] if kind == WHITE else HATCHING[theme][0]
+        top = draw_swatch(sheet, left, top, "unknown" if kind == UNKNOWN else "", texts, colour)
+    for ground, texts in _ground_texts(squares, sheet.look.backdrop):
+        top = draw_swatch(sheet, left, top, ground, texts, COLOURS[theme][ground])
+    return top
+
+
+def draw_swatch(sheet: Sheet, left: float, top: float, pattern: str, texts: Sequence[str], colour: Any) -> float:
+    """Draw one entry of a legend, and return where it ends.
+
+    Args:
+        sheet: The paper.
+        left: Position from the left, in inches.
+        top: Position from the top, in inches.
+        pattern: ``"unknown"`` for hatching, ``"water"`` for level lines; others have none.
+        texts: The lines beside the swatch.
+        colour: The colour of its ground.
+    """
+    swatch = sheet.panel(left, top, *_SWATCH)
+    swatch.set_facecolor(colour)
+    if pattern == "unknown":
+        one, none = np.ones(1), np.zeros(1)
+        _hatch(swatch, none, one, none, one, *_SWATCH, HATCHING[sheet.theme][1])
+    elif pattern == "water":
+        swatch.hlines([1 / 6, 1 / 2, 5 / 6], 0, 1, colors=COLOURS[sheet.theme]["wave"], linewidths=0.5)
+    sheet.text(left + 0.54, top + 0.05, "\n".join(texts), size=9.5, linespacing=1.25)
+    return top + 0.08 + 0.24 * len(texts)
+
+
+def _draw_legend(sheet: Sheet, squares: Squares) -> None:
+    """Draw the classes, the sizes of squares and the densest place, in the column on the right of the map."""
+    left, top = sheet.column
+    colours = ramp(len(squares.classes), sheet.theme)
+    top = draw_classes(sheet, squares, left, top)
+    small: dict[str, Any] = {"size": 8.5, "linespacing": 1.35, "faint": True}
+    sheet.text(left, top, "\n".join(wrapped(OTHER_MAPS, _COLUMN, 8.5)), **small)
+    top += 0.3
     if (k := squares.densest) is None:
         return
     top += 0.22
+    samples = _sizes(squares, sheet.width, sheet.height)
     sheet.text(left, top, "Size of a square", size=9.5, weight="bold")
-    words = "Small: known to the block.\nLarge: known as a whole, not where inside."
-    sheet.text(left, top + 0.2, words, size=8.5, linespacing=1.35, faint=True)
+    words = "As small as the data allow. A colour is the mean\nof a square; who is where inside is unknown."
+    if not squares.has_error_bars:
+        words = f"{NO_ERROR_BARS[:1].upper()}{NO_ERROR_BARS[1:]}, so a square\nmay have the colour of a wrong class."
+    sheet.text(left, top + 0.2, words, **small)
     top += 0.66
-    at, sizes = left, _sizes(squares, sheet.width, sheet.height)
-    base = top + max(tall for _, tall, _ in sizes)
-    for wide, tall, name in sizes:
-        swatch = sheet.panel(at, base - tall, wide, tall)
+    at, base = left, top + max(one.height for one in samples)
+    for one in samples:
+        swatch = sheet.panel(at, base - one.height, one.width, one.height)
         swatch.set_facecolor(colours[len(colours) // 2])
-        sheet.text(at, base + 0.05, name, size=8, faint=True)
-        at += max(wide, 0.066 * len(name)) + 0.12
-    top = base + 0.38
-    low, high = (squares.density[k] / squares.people[k] * end for end in (squares.low[k], squares.high[k]))
-    within = f"({number(float(low))} to {number(float(high))}, {how_sure(squares.confidence)}),"
-    where = f"in a square of {side_lengths(squares.grid, int(squares.levels[k]))}"
+        for spine in swatch.spines.values():
+            spine.set(linestyle="-" if one.to_scale else (0, (3, 2)), linewidth=0.7 if one.to_scale else 1.2)
+        sheet.text(at, base + 0.05, "\n".join(one.lines), size=8, faint=True)
+        at += one.room + _SAMPLES_APART
+    top = base + 0.38 + 0.15 * (max(len(one.lines) for one in samples) - 1)
+    within = ","
+    if squares.has_error_bars:
+        low, high = (squares.density[k] / squares.people[k] * end for end in (squares.low[k], squares.high[k]))
+        within = f"\n({number(float(low))} to {number(float(high))}, {how_sure(squares.confidence)}),"
+    inside = number(float(f"{squares.people[k]:.2g}"))
+    where = f"{inside} {squares.counted} in a square of {side_lengths(squares.grid, int(squares.levels[k]))}"
     sheet.text(left, top, "Densest place", size=9.5, weight="bold")
     about = f"about {number(float(squares.density[k]))} {squares.unit}"
-    sheet.text(left, top + 0.2, f"{about}\n{within}\n{where}", size=8.5, linespacing=1.35, faint=True)
+    sheet.text(left, top + 0.2, f"{about}{within}\n{where}", **small)
 
 
 def _table(squares: Squares) -> list[tuple[str, str, str]]:
     """Write the densest coloured squares as rows of a table, with a heading."""
     coloured = np.flatnonzero(squares.kinds >= 0)
-    rows = [("middle of the square", "side", f"{squares.unit} ({how_sure(squares.confidence)})")]
+    sure = f" ({how_sure(squares.confidence)})" if squares.has_error_bars else ""
+    rows = [("middle of the square", "side", f"{squares.unit}{sure}")]
     bounds = squares.bounds()
     top, bottom, left, right = node_extent(squares.grid, squares.levels, squares.codes)
     middle = np.stack([top + bottom, left + right], axis=1) / 2 / max(squares.grid.shape)
@@ -436,11 +628,25 @@ def _table(squares: Squares) -> list[tuple[str, str, str]]:
             where = f"{degrees(y, 'N', 'S', 3)} {degrees(x, 'E', 'W', 3)}"
         scale = squares.density[k] / squares.people[k]
         ends = f"{number(float(squares.low[k] * scale))} to {number(float(squares.high[k] * scale))}"
-        value = f"about {number(float(squares.density[k]))} ({ends})"
+        value = f"about {number(float(squares.density[k]))}" + (f" ({ends})" if squares.has_error_bars else "")
         rows.append((where, side_lengths(squares.grid, int(squares.levels[k])), value))
     return rows
 
 
-def _wrapped(text: str, inches: float, points: float) -> list[str]:
-    """Wrap a text of a picture to a width; a letter is about 0.52 times as wide as the size of the font."""
-    return textwrap.wrap(text, max(20, int(inches * 72 / (points * 0.52))), break_on_hyphens=False)
+def wrapped(text: str, inches: float, points: float) -> list[str]:
+    """Wrap a text of a picture to a width; a letter is about 0.52 times as wide as the size of the font.
+
+    The last line has at least two words, if some lines above it can be shorter.
+
+    >>> wrapped("made of six or more short words", 1.35, 7)
+    ['made of six or more', 'short words']
+    """
+    widest = max(20, int(inches * 72 / (points * 0.52)))
+    lines = textwrap.wrap(text, widest, break_on_hyphens=False)
+    for width in range(widest - 1, widest * 3 // 4, -1):
+        if len(lines) < 2 or " " in lines[-1]:
+            break
+        shorter = textwrap.wrap(text, width, break_on_hyphens=False)
+        if len(shorter) == len(lines):
+            lines = shorter
+    return lines

@@ -68,7 +68,7 @@
     } else if (square.kind === -2) {
       lines.push("Unknown: may be few or many", `${size}: ${inside}, ${data.howSure}`);
     } else {
-      lines.push(`Under ${number(data.classes[0])} ${data.unit}`, "Nobody, or next to nobody", `${size}: ${inside}, ${data.howSure}`);
+      lines.push(`Under ${number(data.classes[0])} ${data.unit}`, "Nobody, or thinly spread", `${size}: ${inside}, ${data.howSure}`);
     }
     lines.push(square.place ? `${square.place}; ${where(square)}` : where(square));
     return lines;
@@ -90,7 +90,8 @@
     }
     return { kind, closed, path };
   });
-  const anyLand = paths.some(({ kind }) => kind === "land");
+  // Below everything lies water around land, or a tint outside of districts; otherwise paper, which is land.
+  const filled = { land: "land", water: "water", ...(data.ground === "outside" && { border: "land" }) };
   const strokes = { land: ["border", 0.9], water: ["river", 1.2], border: ["border", 0.9], street: ["street", 0.9] };
 
   function hatch(pen, colours, pixel) {
@@ -107,6 +108,19 @@
     return pen.createPattern(tile, "repeat");
   }
 
+  // Fine level lines mark water, so that it is known without its colour.
+  function water(pen, colours, pixel) {
+    const tile = document.createElement("canvas"), side = Math.round(8 * pixel);
+    tile.width = 1;
+    tile.height = side;
+    const inner = tile.getContext("2d");
+    inner.fillStyle = colours.water;
+    inner.fillRect(0, 0, 1, side);
+    inner.fillStyle = colours.wave;
+    inner.fillRect(0, 0, 1, Math.max(1, Math.round(0.7 * pixel)));
+    return pen.createPattern(tile, "repeat");
+  }
+
   // Paint the map onto a canvas: its left top corner at (left, top), `width` wide, with `pixel` device pixels for one
   // of the page. All lengths are in device pixels.
   function paint(pen, left, top, width, pixel, colours) {
@@ -116,15 +130,19 @@
     pen.beginPath();
     pen.rect(left, top, width, height);
     pen.clip();
-    pen.fillStyle = anyLand ? colours.water : colours.paper;
-    pen.fillRect(left, top, width, height);
+    const grounds = { ...colours, water: water(pen, colours, pixel) };
+    // A pattern is in device pixels only if it is scaled back.
+    grounds.water.setTransform(new DOMMatrix([1 / width, 0, 0, 1 / width, 0, 0]));
     pen.translate(left, top);
     pen.scale(width, width);
-    for (const kind of ["land", "water"]) for (const one of paths) if (one.kind === kind && one.closed) {
-      pen.fillStyle = colours[kind];
+    pen.fillStyle = grounds[data.ground];
+    pen.fillRect(0, 0, 1, data.ratio);
+    for (const kind of ["land", "water", "border"]) for (const one of paths) if (one.kind === kind && one.closed && filled[kind]) {
+      pen.fillStyle = grounds[filled[kind]];
       pen.fill(one.path, "evenodd");
     }
     pen.setTransform(1, 0, 0, 1, 0, 0);
+    if (agreed) { paintTiles(pen, left, top, width, pixel); pen.globalAlpha = 0.7; }
     for (const square of all) {
       if (square.kind === -1) continue;
       // Borders lie on whole pixels; only squares that are large enough have a seam.
@@ -135,6 +153,7 @@
       pen.fillStyle = fills[square.kind < 0 ? fills.length - 1 : square.kind];
       pen.fillRect(x, y, Math.max(1, wide), Math.max(1, high));
     }
+    pen.globalAlpha = 1;
     pen.translate(left, top);
     pen.scale(width, width);
     pen.lineJoin = "round";
@@ -151,6 +170,44 @@
     pen.lineWidth = pixel;
     pen.strokeRect(Math.round(left) - pixel / 2, Math.round(top) - pixel / 2, Math.round(width) + pixel, Math.round(height) + pixel);
   }
+
+  // ── Streets, if the reader agrees ─────────────────────────────────────────────────────────────────────────────
+  let agreed = false, waiting = false;
+  const tiles = new Map();
+  function tile(address) {
+    if (!tiles.has(address)) {
+      const image = new Image();
+      image.referrerPolicy = "no-referrer";
+      image.addEventListener("load", () => {
+        if (waiting) return;
+        waiting = true;  // several tiles that arrive together are painted together
+        requestAnimationFrame(() => { waiting = false; picture._update(); });
+      });
+      image.src = address;
+      tiles.set(address, image);
+    }
+    return tiles.get(address);
+  }
+  // Tiles are squares of the web Mercator projection. Each is stretched between its exact corners on the map.
+  function paintTiles(pen, left, top, width, pixel) {
+    const height = width * data.ratio, span = grid.x[1] - grid.x[0];
+    const count = 2 ** Math.max(0, Math.min(19, Math.round(Math.log2(width / span * 360 / 256 / pixel))));
+    const limit = (x) => Math.max(0, Math.min(count - 1, Math.floor(x)));
+    const column = (x) => (xAt((x - left) / width * grid.cols) + 180) / 360 * count;
+    const row = (y) => (1 - Math.asinh(Math.tan(yAt((y - top) / height * grid.rows) * Math.PI / 180)) / Math.PI) / 2 * count;
+    const across = (x) => left + (x / count * 360 - 180 - grid.x[0]) / span * width;
+    const down = (y) => top + (forward(Math.atan(Math.sinh(Math.PI * (1 - 2 * y / count))) * 180 / Math.PI) - first) / (last - first) * height;
+    const right = Math.min(pen.canvas.width, left + width) - 1, bottom = Math.min(pen.canvas.height, top + height) - 1;
+    for (let y = limit(row(Math.max(0, top))); y <= limit(row(bottom)); y += 1) for (let x = limit(column(Math.max(0, left))); x <= limit(column(right)); x += 1) {
+      const image = tile(data.tiles.replace("{z}", Math.log2(count)).replace("{x}", x).replace("{y}", y));
+      if (image.complete && image.naturalWidth) pen.drawImage(image, across(x), down(y), across(x + 1) - across(x), down(y + 1) - down(y));
+    }
+  }
+  document.querySelector("#tiles button")?.addEventListener("click", () => {
+    agreed = true;
+    document.querySelector("#tiles").textContent = `Streets come from ${new URL(data.tiles).host}.`;
+    picture._update();
+  });
 
   // Write names, the most important first; a name that would touch another is left out.
   function write(pen, left, top, width, height, pixel, colours) {
@@ -173,17 +230,21 @@
     if (ranked[0].kind >= 0) {
       const [square] = ranked, x = left + (square.left + square.right) / 2 / grid.cols * width, y = top + (square.top + square.bottom) / 2 / grid.rows * height;
       const half = Math.max(3 * pixel, (square.right - square.left) / 2 / grid.cols * width + pixel);
+      const tall = Math.max(3 * pixel, (square.bottom - square.top) / 2 / grid.rows * height + pixel);
       pen.font = `600 ${12 * pixel}px ${family}`;
       const away = pen.measureText("densest").width / 2 + half + 20 * pixel;
-      for (const side of [1, -1]) if (say("densest", x + side * away, y - 24 * pixel)) {
+      for (const side of [1, -1]) if (say("densest", x + side * away, y - tall - 18 * pixel)) {
         pen.save();
-        pen.strokeStyle = colours.name;
-        pen.lineWidth = 1.5 * pixel;
-        pen.strokeRect(x - half, y - half, 2 * half, 2 * half);
         pen.beginPath();
-        pen.moveTo(x + side * half, y - half);
-        pen.lineTo(x + side * (half + 14 * pixel), y - 20 * pixel);
-        pen.stroke();
+        pen.rect(x - half, y - tall, 2 * half, 2 * tall);
+        pen.moveTo(x + side * half, y - tall);
+        pen.lineTo(x + side * (half + 14 * pixel), y - tall - 14 * pixel);
+        // The line has a border of the colour of paper, so that it shows on dark squares too.
+        for (const [colour, thick] of [[colours.paper, 4], [colours.name, 1.5]]) {
+          pen.strokeStyle = colour;
+          pen.lineWidth = thick * pixel;
+          pen.stroke();
+        }
         pen.restore();
         break;
       }
@@ -243,6 +304,7 @@
     if (!map.hasLayer(picture)) map.addLayer(picture);
     else picture._update();
     drawScale();
+    drawSizes(drawnWidth());
   }).observe(container);
 
   // A round length that takes at most 140 pixels if the map has a width in pixels; its pixels, and its name.
@@ -252,15 +314,31 @@
     const length = [5, 2, 1].map((factor) => factor * power).find((size) => size <= most * 1.000001);
     return [length / metres, length >= 1000 ? `${number(length / 1000)} km` : `${number(length)} m`];
   }
+  // The squares of the legend are as large as on the map of a width in pixels. One that is too large is drawn smaller,
+  // and says so.
+  function drawSizes(width) {
+    for (const one of document.querySelectorAll(".sizes div")) {
+      const size = 2 ** (depth - one.dataset.level), svg = one.firstChild, square = svg.firstChild;
+      const across = Math.min(size, grid.cols) / grid.cols * width, down = Math.min(size, grid.rows) / grid.rows * width * data.ratio;
+      const larger = Math.max(across, down), fit = larger > 96 ? 56 / larger : 1, sides = [across * fit, down * fit].map((side) => Math.max(1, side));
+      for (const [name, side] of [["width", sides[0]], ["height", sides[1]]]) {
+        svg.setAttribute(name, side + 1);
+        square.setAttribute(name, side);
+      }
+      one.classList.toggle("smaller", fit < 1);
+    }
+  }
   function drawScale() {
     if (!geographic) return;
     const down = Math.min(grid.rows, Math.max(0, -map.getCenter().lat / tall * grid.rows));
-    const [length, name] = scaleBar(wide * map.getZoomScale(map.getZoom(), 0), down);
+    const [length, name] = scaleBar(drawnWidth(), down);
     byId("scale").hidden = false;
     byId("scale").lastChild.style.width = `${length}px`;
     byId("scale").lastChild.textContent = name;
   }
+  const drawnWidth = () => wide * map.getZoomScale(map.getZoom(), 0);
   map.on("move zoom", drawScale);
+  map.on("zoomend", () => drawSizes(drawnWidth()));
   map.on("dragstart zoomstart", () => { whole = false; });
 
   // ── Reading a square ──────────────────────────────────────────────────────────────────────────────────────────
@@ -377,6 +455,8 @@
     sheet.width = width + 4;
     sheet.height = height + 4 + foot;
     paint(pen, 2, 2, width, 2, data.colours.light);
+    // On paper the map is at most 130 mm high and as wide as A4 between the margins; a pixel of CSS is 1/96 inch.
+    drawSizes(width * Math.min(1, 130 / 25.4 * 96 / sheet.height, 182 / 25.4 * 96 / sheet.width));
     if (!foot) return;
     const [length, name] = scaleBar(width / 2, grid.rows / 2), base = height + foot - 6;
     pen.strokeStyle = pen.fillStyle = "#000000";
@@ -391,5 +471,6 @@
     pen.fillText(`${name}        ▲ N`, 16 + 2 * length, base - 2);
   }
   addEventListener("beforeprint", printed);
-  matchMedia("print").addEventListener("change", (event) => { if (event.matches) printed(); });
+  addEventListener("afterprint", () => drawSizes(drawnWidth()));
+  matchMedia("print").addEventListener("change", (event) => { if (event.matches) printed(); else drawSizes(drawnWidth()); });
 })();

@@ -1,8 +1,9 @@
 """A self-contained HTML page with a map of certain squares to move, zoom and read.
 
-The page is one file, loads nothing from elsewhere and works offline. Its content-security policy allows exactly its own
-two scripts and its style, by their hashes, so that no text in the page can run as a script. The page holds at most as
-many squares as the map and at most 500 kB of backdrop.
+The page is one file, loads nothing from elsewhere and works offline. Street tiles are the exception: if the page names
+a tile server, it asks this server after the reader has agreed. Its content-security policy allows exactly its own two
+scripts and its style, by their hashes, so that no text in the page can run as a script. The page holds at most as many
+squares as the map and at most 500 kB of backdrop.
 """
 
 from __future__ import annotations
@@ -21,16 +22,26 @@ import numpy as np
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import EARTH_RADIUS_METRES
 from heathaze.domain.quadtree import deinterleave, node_extent
-from heathaze.maps.backdrop import COLOURS, Backdrop
+from heathaze.errors import InvalidInput
+from heathaze.maps.backdrop import COLOURS, GROUNDS, Backdrop
 from heathaze.maps.shade import degrees, height_over_width
-from heathaze.maps.squares import HATCHING, RAMPS, UNKNOWN, WHITE, Squares, how_sure, number, ramp, side_lengths
+from heathaze.maps.squares import (
+    HATCHING,
+    NO_ERROR_BARS,
+    OTHER_MAPS,
+    RAMPS,
+    UNKNOWN,
+    WHITE,
+    Squares,
+    how_sure,
+    number,
+    ramp,
+    side_lengths,
+)
 from heathaze.types import Floats, Integers
 
 LARGEST_BACKDROP = 500_000
 """The most bytes of a backdrop in a page; a larger one is simplified further."""
-
-NO_ERROR_BARS = "this map has no error bars"
-"""What a page says of a map without error bars; the low and high ends of its squares are NaN."""
 
 _EDGES = {"light": "#c9ccd1", "dark": "#474b54"}
 """The edges of squares in the legend."""
@@ -53,6 +64,7 @@ def render_page(
     source: str = "",
     backdrop: Backdrop | None = None,
     theme: str | None = None,
+    tiles: str = "",
 ) -> str:
     """Make the HTML page of a map.
 
@@ -66,41 +78,87 @@ def render_page(
         source: Where the data and the backdrop come from.
         backdrop: Public geography, cut to the same map.
         theme: ``"light"`` or ``"dark"``; if left out, the browser's setting decides.
+        tiles: The address of street tiles, with {z}, {x} and {y}. They are asked for only after a click on a button,
+            beside which the page says that the reader's address then reaches the server.
 
     Returns:
         HTML.
+
+    Raises:
+        InvalidInput: There are tiles, and the map does not lie on the globe.
     """
+    check_tiles(tiles, squares.grid)
+    server = "/".join(tiles.split("/")[:3])
     place = _places(squares, backdrop)
-    style = _style()
-    leaflet = _text("vendor/leaflet.js").replace("//# sourceMappingURL=leaflet.js.map", "")
-    script = _text("page.js")
     filled = {
         "theme": "" if theme is None else f' data-theme="{html.escape(theme)}"',
-        "policy": (
-            f"default-src 'none'; script-src {_hash(leaflet)} {_hash(script)}; style-src {_hash(style)}; "
-            "img-src data:; base-uri 'none'; form-action 'none'"
-        ),
         "title": html.escape(title),
-        "style": style,
         "subtitle": f'<p class="subtitle">{html.escape(subtitle)}</p>' if subtitle else "",
         "unit": html.escape(squares.unit[:1].upper() + squares.unit[1:]),
-        "legend": "\n".join(_legend(squares)),
+        "legend": "\n".join(_legend(squares, backdrop)),
         "white": html.escape(_white(squares)),
+        "others": html.escape(OTHER_MAPS),
         "sizes": _sizes(squares),
+        "tiles": _agree(server),
         "promise": html.escape(promise),
         "guarantee": html.escape(guarantee),
         "densest": _densest(squares, place),
-        "facts": "\n".join(
-            f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>" for name, value in facts.items()
-        ),
+        "facts": facts_list(facts),
         "source": f'<p class="note">{html.escape(source)}</p>' if source else "",
-        "data": _json_for_script(_data(squares, place, backdrop)),
+    }
+    return assemble(
+        _text("page.html"), _text("page.js"), filled, _data(squares, place, backdrop) | {"tiles": tiles}, images=server
+    )
+
+
+def assemble(
+    template: str,
+    script: str,
+    filled: Mapping[str, str],
+    data: Mapping[str, Any],
+    *,
+    more_style: str = "",
+    images: str = "",
+) -> str:
+    """Fill in the template of a page: its texts, its data, Leaflet, and a policy that allows exactly its own scripts.
+
+    Args:
+        template: HTML with placeholders in double braces.
+        script: The page's own script, which reads the data from the element ``data``.
+        filled: The HTML of each placeholder but policy, style, data, licence, leaflet and script.
+        data: What the script shows, as JSON.
+        more_style: Style after that of all pages.
+        images: The server that the page may ask for images, if any.
+    """
+    style = _style() + more_style
+    leaflet = _text("vendor/leaflet.js").replace("//# sourceMappingURL=leaflet.js.map", "")
+    whole = {
+        **filled,
+        "policy": (
+            f"default-src 'none'; script-src {_hash(leaflet)} {_hash(script)}; style-src {_hash(style)}; "
+            f"img-src data:{images and ' ' + images}; base-uri 'none'; form-action 'none'"
+        ),
+        "style": style,
+        "data": _json_for_script(data),
         "licence": html.escape(_text("vendor/LICENSE-leaflet.txt")),
         "leaflet": leaflet,
         "script": script,
     }
     # One pass: a title that looks like a placeholder is not filled in again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: filled[found[1]], _text("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: whole[found[1]], template)
+
+
+def facts_list(facts: Mapping[str, str]) -> str:
+    """Write name and value of each fact as the lines of a list of descriptions."""
+    return "\n".join(
+        f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>" for name, value in facts.items()
+    )
+
+
+def check_tiles(tiles: str, grid: Grid) -> None:
+    """Refuse street tiles for a map that does not lie on the globe."""
+    if tiles and not grid.projection.is_geographic:
+        raise InvalidInput("Street tiles lie on the globe, and this map on a plane; leave the tiles out.")
 
 
 def _text(name: str) -> str:
@@ -126,27 +184,27 @@ def _style() -> str:
             [
                 *(f"--k{k}: {colour};" for k, colour in enumerate(RAMPS[theme])),
                 f"--unknown: {HATCHING[theme][0]}; --hatch: {HATCHING[theme][1]}; --edge: {_EDGES[theme]};",
-                f"--paper: {COLOURS[theme]['paper']};",
+                *(f"--{name}: {COLOURS[theme][name]};" for name in ("paper", "water", "wave", "outside")),
             ]
         )
         for theme in ("light", "dark")
     }
     fills = " ".join(f".k{k} {{ fill: var(--k{k}); }}" for k in range(len(RAMPS["light"])))
     page = re.sub(r"\{\{(light|dark)\}\}", lambda found: themes[found[1]], _text("page.css"))
-    return f"{leaflet}\n{page}\n{fills} .paper {{ fill: var(--paper); }}\n"
+    return f"{leaflet}\n{page}\n{fills} .paper {{ fill: var(--paper); }} .outside {{ fill: var(--outside); }}\n"
 
 
 # ── texts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _legend(squares: Squares) -> list[str]:
-    """Write the lines of the legend: the classes from the highest to the lowest, white paper, and the hatching."""
+def _legend(squares: Squares, backdrop: Backdrop | None) -> list[str]:
+    """Write the lines of the legend: the classes from the highest to the lowest, white paper, hatching, and ground."""
     colours = [RAMPS["light"].index(colour) for colour in ramp(len(squares.classes))]
     kinds = [*range(len(squares.classes) - 1, -1, -1), WHITE]
     lines = []
     for kind in kinds:
         swatch = f"k{colours[kind]}" if kind >= 0 else "paper"
-        text = squares.name(kind) + (": nobody, or next to nobody" if kind == WHITE else "")
+        text = squares.name(kind) + (": nobody, or thinly spread" if kind == WHITE else "")
         lines.append(
             f'<li><svg viewBox="0 0 34 20" aria-hidden="true"><rect class="{swatch}" x=".5" y=".5" width="33" '
             f'height="19"/></svg><span>{html.escape(text)}</span></li>'
@@ -158,11 +216,18 @@ def _legend(squares: Squares) -> list[str]:
             'd="M-1 8L8 -1M-4 4L4 -4M3 11L11 3" stroke="var(--hatch)"/></pattern></defs><rect x=".5" y=".5" width="33" '
             f'height="19" fill="url(#hatching)"/></svg><span>{html.escape(squares.name(UNKNOWN))}</span></li>'
         )
+    for ground in () if backdrop is None else backdrop.shown_grounds:
+        swatch = '<rect class="outside" x=".5" y=".5" width="33" height="19"/>'
+        if ground == "water":
+            swatch = (
+                '<rect x=".5" y=".5" width="33" height="19" fill="var(--water)"/>'
+                '<path d="M1 4h32M1 10h32M1 16h32" stroke="var(--wave)"/>'
+            )
+        text = f"{GROUNDS[ground]} (no square on it: {squares.name(WHITE)})"
+        lines.append(
+            f'<li><svg viewBox="0 0 34 20" aria-hidden="true">{swatch}</svg><span>{html.escape(text)}</span></li>'
+        )
     return lines
-
-
-def _has_error_bars(squares: Squares) -> bool:
-    return bool(np.isfinite(squares.high).all())
 
 
 def _white(squares: Squares) -> str:
@@ -170,7 +235,7 @@ def _white(squares: Squares) -> str:
     if not (squares.kinds == WHITE).any():
         return ""
     people, low, high = (max(0.0, round(one, 0)) for one in squares.white_people)
-    within = f" ({number(low)} to {number(high)}, {how_sure(squares.confidence)})" if _has_error_bars(squares) else ""
+    within = f" ({number(low)} to {number(high)}, {how_sure(squares.confidence)})" if squares.has_error_bars else ""
     return f"All squares {squares.name(WHITE)} together: about {number(people)} {squares.counted}{within}."
 
 
@@ -180,21 +245,33 @@ def _size(grid: Grid, level: int) -> str:
 
 
 def _sizes(squares: Squares) -> str:
-    """Draw the sizes of squares, from the smallest to the largest coloured one, at most four."""
+    """Write the sizes of squares, from the smallest to the largest coloured one, at most three.
+
+    The script draws them to the scale of the map, which the reader changes. Without the script they have no picture.
+    """
     levels = np.unique(squares.levels[squares.kinds >= 0])[::-1]
     if len(levels) == 0:
         return ""
-    chosen = levels[np.unique(np.round(np.linspace(0, len(levels) - 1, min(4, len(levels)))).astype(np.int64))]
+    chosen = levels[np.unique(np.round(np.linspace(0, len(levels) - 1, min(3, len(levels)))).astype(np.int64))]
     middle = RAMPS["light"].index(ramp(len(squares.classes))[len(squares.classes) // 2])
-    drawn = []
-    for k, level in enumerate(chosen.tolist()):
-        side = 9 + 8 * k
-        drawn.append(
-            f'<div><svg width="{side + 1}" height="{side + 1}" aria-hidden="true"><rect class="k{middle}" x=".5" '
-            f'y=".5" width="{side}" height="{side}"/></svg>{html.escape(_size(squares.grid, level))}</div>'
-        )
-    text = "Squares are as small as the data allow. A number holds for its whole square; inside it, nothing is known."
-    return f'<p class="note">{text}</p><div class="sizes">{"".join(drawn)}</div>'
+    drawn = "".join(
+        f'<div data-level="{level}"><svg width="0" height="0" aria-hidden="true"><rect class="k{middle}" x=".5" '
+        f'y=".5"/></svg>{html.escape(_size(squares.grid, level))}<i>drawn smaller</i></div>'
+        for level in chosen.tolist()
+    )
+    text = "Squares are as small as the data allow. A number is the mean of its square; who is where inside is unknown."
+    return f'<p class="note">{text}</p><div class="sizes">{drawn}</div>'
+
+
+def _agree(server: str) -> str:
+    """Write the button that loads street tiles, and what the reader tells the server by it."""
+    if not server:
+        return ""
+    name = html.escape(server.removeprefix("https://"))
+    return (
+        f'<p class="note" id="tiles"><button type="button">Show streets from {name}</button> Your internet address and '
+        "the part of the map that you look at then reach this server.</p>"
+    )
 
 
 def _places(squares: Squares, backdrop: Backdrop | None) -> tuple[list[str], Integers]:
@@ -242,13 +319,13 @@ def _densest(squares: Squares, place: tuple[list[str], Integers]) -> str:
         where = _coordinates(squares.grid, (west + east) / 2, (south + north) / 2)
         scale = squares.density[k] / squares.people[k] if squares.people[k] > 0 else 0.0
         ends = f"{number(squares.low[k] * scale)} to {number(squares.high[k] * scale)}"
-        within = f"<br>({ends})" if _has_error_bars(squares) else ""
+        within = f"<br>({ends})" if squares.has_error_bars else ""
         rows.append(
             f'<tr><th scope="row">{html.escape(f"{name}, {where}" if name else where)}</th>'
             f"<td>{number(squares.density[k])}{within}</td>"
             f"<td>{html.escape(_size(squares.grid, int(squares.levels[k])))}</td></tr>"
         )
-    sure = f"{how_sure(squares.confidence)} the range holds the truth" if _has_error_bars(squares) else NO_ERROR_BARS
+    sure = f"{how_sure(squares.confidence)} the range holds the truth" if squares.has_error_bars else NO_ERROR_BARS
     caption = f"{squares.unit[:1].upper()}{squares.unit[1:]}; {sure}."
     head = "".join(f'<th scope="col">{name}</th>' for name in ("Place", "Density", "Square"))
     return (
@@ -280,7 +357,7 @@ def _data(squares: Squares, place: tuple[list[str], Integers], backdrop: Backdro
         "classes": list(squares.classes),
         "unit": squares.unit,
         "counted": squares.counted,
-        "howSure": how_sure(squares.confidence) if _has_error_bars(squares) else None,
+        "howSure": how_sure(squares.confidence) if squares.has_error_bars else None,
         "noErrorBars": NO_ERROR_BARS,
         "sizes": {level: _size(grid, level) for level in np.unique(squares.levels).tolist()},
         "places": place[0],
@@ -306,7 +383,7 @@ def _geography(backdrop: Backdrop | None) -> dict[str, Any]:
     A backdrop that takes too many bytes is simplified, twice as coarsely each time, until it fits.
     """
     if backdrop is None:
-        return {"shapes": [], "labels": []}
+        return {"ground": "land", "shapes": [], "labels": []}
     tolerance, shown = 1 / _STEPS, backdrop
     while True:
         shapes = []
@@ -315,6 +392,7 @@ def _geography(backdrop: Backdrop | None) -> dict[str, Any]:
             parts = [np.diff(part, axis=0, prepend=0).ravel().tolist() for part in whole]
             shapes.append([shape.kind, shape.closed, parts])
         found = {
+            "ground": backdrop.ground,
             "shapes": shapes,
             "labels": [[label.name, round(label.x, 5), round(label.y, 5)] for label in backdrop.labels],
         }

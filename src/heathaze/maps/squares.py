@@ -35,8 +35,8 @@ class Squares:
         codes: Code of each square (see :mod:`heathaze.domain.quadtree`).
         kinds: The class of each square, from 0; or :data:`WHITE` or :data:`UNKNOWN`.
         people: Estimated number of people (or of what the map counts) in each square.
-        low: Lower end of the interval of this number.
-        high: Upper end of the interval.
+        low: Lower end of the interval of this number; NaN if the map has no error bars.
+        high: Upper end of the interval; NaN if the map has no error bars.
         density: Estimated density of each square, in ``unit``.
         confidence: Probability that an interval contains the true number.
         white: Estimate and interval of the people in all white squares together, or None if unknown.
@@ -78,6 +78,11 @@ class Squares:
         if not (self.kinds >= 0).any():
             return None
         return int(np.argmax(np.where(self.kinds >= 0, self.density, -1.0)))
+
+    @property
+    def has_error_bars(self) -> bool:
+        """Whether every square has an interval."""
+        return bool(np.isfinite(self.high).all())
 
     @property
     def counted(self) -> str:
@@ -124,22 +129,33 @@ HATCHING = {"light": ("#eef0f3", "#9aa1ac"), "dark": ("#22252b", "#6d7480")}
 """Ground and lines of the hatching of unknown squares."""
 
 
+OTHER_MAPS = "On another map, the same colour can mean another density: compare the numbers."
+"""What a legend says about the colours of other maps, whose first class may have another limit."""
+
+
+NO_ERROR_BARS = "this map has no error bars"
+"""What a picture or page says of a map whose squares have no intervals."""
+
+
 def ramp(classes: int, theme: str = "light") -> list[str]:
-    """Choose the colours of a map with few classes, spread over the whole ramp.
+    """Choose the colours of a map with few classes from the middle of the ramp, at most two steps apart.
+
+    The ends of the ramp would make two neighbouring classes look like everybody and nobody.
 
     Args:
         classes: The number of classes, 1 to 7.
         theme: ``"light"`` or ``"dark"``.
 
     >>> [RAMPS["light"].index(colour) for colour in ramp(3)], len(ramp(1))
-    ([0, 3, 6], 1)
+    ([1, 3, 5], 1)
     """
-    places = [3] if classes == 1 else np.round(np.linspace(0, 6, classes)).astype(np.int64).tolist()
-    return [RAMPS[theme][place] for place in places]
+    half = min(MOST_CLASSES - 1, 2 * (classes - 1)) / 2
+    places = np.round(np.linspace(3 - half, 3 + half, classes)).astype(np.int64)
+    return [RAMPS[theme][place] for place in places.tolist()]
 
 
 def how_sure(confidence: float) -> str:
-    """Write a confidence in words.
+    """Write the confidence of squares in words, for the text beside a map.
 
     >>> how_sure(0.9), how_sure(0.95)
     ('9 times in 10', '95 times in 100')

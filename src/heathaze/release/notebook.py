@@ -53,8 +53,8 @@ def summary(contents: Contents) -> str:
     estimate, guarantee, provenance = contents
     picture = base64.b64encode(written(contents, "map.png")).decode("ascii")
     units = counted(guarantee, provenance)
-    lines = [_SIMULATED] if provenance.simulated else []
-    lines.append(str(guarantee))
+    lines = [_SIMULATED] if estimate.simulated else []
+    lines += [guarantee.plain, guarantee.exact]
     within = ""
     if estimate.knows_uncertainty:
         whole = estimate.posterior.levels[0]
@@ -65,7 +65,7 @@ def summary(contents: Contents) -> str:
         f"About {estimate.total:,.0f} {units}{within} on {rows:,} × {cols:,} cells, made by {provenance.mechanism} "
         f"on {provenance.day}."
     )
-    text = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    text = "".join(f"<p>{escape(line)}</p>" for line in lines if line)
     alternative = f"Map of the density of {units}, with its guarantee"
     return f'<div><img alt="{alternative}" style="max-width: 100%" src="data:image/png;base64,{picture}">{text}</div>'
 

@@ -18,13 +18,15 @@ from heathaze.inference.drawn_maps import DrawnMaps, DrawnPosterior
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import Posterior
-from heathaze.maps.backdrop import Backdrop, read_backdrop
+from heathaze.maps.backdrop import Backdrop
+from heathaze.maps.backdrop_files import read_backdrop
 from heathaze.maps.mosaic import Look
 from heathaze.maps.squares import Squares
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Randomness, SecureRandomness
 from heathaze.release import formats
+from heathaze.release.coreset import Coreset, build_coreset
 from heathaze.release.formats.metadata import Contents
 from heathaze.release.uncertainty import Hotspot, Share
 from heathaze.types import Floats
@@ -53,6 +55,11 @@ class Release:
     estimate: Estimate
     guarantee: Guarantee
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        # The mark stays with the estimate, so that a release put together by hand from it cannot be saved either.
+        if self.provenance.simulated and not self.estimate.simulated:
+            object.__setattr__(self, "estimate", self.estimate.marked_simulated())
 
     @property
     def grid(self) -> Grid:
@@ -85,7 +92,7 @@ class Release:
     @property
     def simulated(self) -> bool:
         """Whether the release was made with simulated randomness and therefore cannot be saved."""
-        return self.provenance.simulated
+        return self.estimate.simulated
 
     def render(self, window: Box | None = None, shape: tuple[int, int] | None = None) -> Density:
         """Render the density within a window, or with another number of cells.
@@ -104,6 +111,9 @@ class Release:
 
         Args:
             sigma: Width of the Gaussian in cells; 0 leaves the density as it is.
+
+        Returns:
+            The smoothed density, which sums to 1.
         """
         return self.density.smooth(sigma)
 
@@ -138,6 +148,9 @@ class Release:
             window: The part of the map to show; all of it if left out.
             shape: Rows and columns of the result; those of the grid if left out.
 
+        Returns:
+            One standard deviation for each cell of the picture.
+
         Raises:
             InvalidInput: The release has no error bars.
         """
@@ -166,13 +179,8 @@ class Release:
         value = self.estimate.density.mass_in(box)
         if not self.knows_uncertainty:
             return Share(value, None, None, confidence)
-        if isinstance(self.posterior, Posterior):
-            low, high = self.posterior.interval(box, value, confidence)
-            return Share(value, max(0.0, low), min(1.0, high), confidence)
-        mean, deviation = self.posterior.belief(box, value)
-        share = Share.around(value, deviation, confidence, mean)
-        unresolved = self.posterior.unresolved(box)
-        return share if unresolved == 0 else share.widened(unresolved)
+        low, high = self.posterior.interval(box, value, confidence)
+        return Share(value, max(0.0, low), min(1.0, high), confidence)
 
     def hotspots(self, confidence: float = 0.9, *, times: float = 2.0) -> list[Hotspot]:
         """Find squares that are at least ``times`` as dense as the average of the map, each with the given confidence.
@@ -253,6 +261,34 @@ class Release:
         height, width = self.grid.cell_size
         found = k_median(np.column_stack([down * height, across * width]), mass, k)
         return np.column_stack([self.grid.x_at(found[:, 1] / width), self.grid.y_at(found[:, 0] / height)])
+
+    def coreset(self, k: int, tolerance: float = 0.1) -> Coreset:
+        """Reduce the map to weighted points with nearly the same k-median cost (Ghazi et al., appendix A.1).
+
+        For every set of at most k centres, the cost of the coreset differs from the cost of the map by at most
+        ``tolerance`` times the cost of the map, and by at most ``coreset.moved``. The map itself differs from the
+        people by its noise; ``coreset.moved`` and ``coreset.least`` say nothing about that.
+
+        Args:
+            k: The number of centres, at least 1.
+            tolerance: The largest relative change of the cost, above 0 and below 1.
+
+        Returns:
+            A :class:`heathaze.release.coreset.Coreset`.
+
+        Raises:
+            InvalidInput: ``k`` or ``tolerance`` is out of range.
+            TooLarge: More than 2^20 points would be needed.
+
+        >>> import heathaze as hz
+        >>> grid = hz.Grid.plane(x=(0, 8), y=(0, 8), size=8)
+        >>> visits = {"person": range(600), "x": [1.5, 2.5, 6.5] * 200, "y": [1.5, 2.5, 6.5] * 200}
+        >>> release = hz.publish(hz.central.Flat(grid, epsilon=1), hz.count(visits, grid, person="person"))
+        >>> few = release.coreset(2)
+        >>> few.cost(release.centers(2)) >= 0.9 * few.least
+        True
+        """
+        return build_coreset(self.estimate.density, self.total, k, tolerance)
 
     # ── notebooks and tables ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -347,22 +383,25 @@ class Release:
         theme: str | None = None,
         dpi: int = 150,
         backdrop: Backdrop | str | Path | Sequence[str | Path] | None = None,
+        tiles: str = "",
     ) -> Path:
         """Write the release to a file. A file is written completely or not at all.
 
-        All arguments but the path are for pictures and pages.
+        The other arguments change pictures (.png, .svg, .pdf) and pages (.html); files of data ignore them.
 
         Args:
             path: The file; its ending gives the format: .npz .parquet .geojson .gpkg .tif .png .svg .pdf .html.
             title: Text above the map; if empty, the map names itself.
             subtitle: Text below the title; if empty, it says how many people there are.
             source: Where the data come from.
-            style: ``"squares"``, ``"glow"`` (smooth and dark, for slides), ``"pair"`` (smooth, beside its uncertainty)
+            style: ``"squares"``, ``"glow"`` (smooth and dark, for slides), ``"pair"`` (beside how sure they are)
                 or ``"report"`` (squares with the densest places, for print).
             theme: ``"light"`` or ``"dark"``; if left out, the style decides.
             dpi: Dots per inch of a PNG.
-            backdrop: Public geography: one or more files (see :func:`heathaze.maps.backdrop.read_backdrop`), or a
+            backdrop: Public geography: one or more files (see :func:`heathaze.maps.backdrop_files.read_backdrop`), or a
                 backdrop that was read before. If left out, a map of 300 km or more shows the land of the world.
+            tiles: The address of street tiles for a page, such as ``https://tile.example.org/{z}/{x}/{y}.png``. The
+                page asks the tile server only after the reader has agreed.
 
         Returns:
             The path.
@@ -381,7 +420,8 @@ class Release:
             )
         if backdrop is not None and not isinstance(backdrop, Backdrop):
             backdrop = read_backdrop([backdrop] if isinstance(backdrop, str | Path) else backdrop, self.grid)
-        return formats.write(self._contents, Path(path), Look(title, subtitle, source, style, theme, dpi, backdrop))
+        look = Look(title, subtitle, source, style, theme, dpi, backdrop, tiles)
+        return formats.write(self._contents, Path(path), look)
 
     @classmethod
     def load(cls, path: str | Path) -> Release:

@@ -7,6 +7,8 @@ divided only where something certain lies below it. All of this is post-processi
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +32,7 @@ With a larger share, the map has smaller squares, more hatching, and more square
 
 MOST_WHITE, AS_GOOD = 1 / 12, 0.9
 """The first class is the highest one with at most this share of the people in white squares, among those that tell at
-least ``AS_GOOD`` times as much as the best; see :func:`_choose_first`."""
+least ``AS_GOOD`` times as much as the best; see :func:`choose_first`."""
 
 CHOSEN_LOW = 2.5
 """The upper end of the interval of all white people is this many times as far away as in drawn maps.
@@ -43,7 +45,9 @@ _LOWEST = -1000
 """The step of a density of zero: below every class."""
 
 
-def certain_squares(estimate: Estimate, counted: str, confidence: float = 0.9, most: int = 8000) -> Squares:
+def certain_squares(
+    estimate: Estimate, counted: str, confidence: float = 0.9, most: int = 8000, first: int | None = None
+) -> Squares:
     """Divide the map of an estimate into the finest squares whose class of density is certain.
 
     Args:
@@ -51,6 +55,7 @@ def certain_squares(estimate: Estimate, counted: str, confidence: float = 0.9, m
         counted: What the map counts, in the plural: "people".
         confidence: Probability of the interval of each square, between 0 and 1.
         most: The most squares. If there are more, the squares with the fewest people are not divided.
+        first: The step of :func:`step_of` at which the first class starts; chosen from the map if left out.
 
     Returns:
         Disjoint squares that cover the map.
@@ -62,8 +67,8 @@ def certain_squares(estimate: Estimate, counted: str, confidence: float = 0.9, m
     whole(most, "most", "the largest number of squares")
     if estimate.posterior.grid != estimate.grid:
         raise InvalidInput("The error bars of this map belong to another grid; make its squares before it is rendered.")
-    nodes = _gather(estimate.posterior, confidence)
-    first = _choose_first(nodes)
+    nodes = gather(estimate.posterior, confidence)
+    first = choose_first(nodes) if first is None else first
     kinds = _kinds(nodes, first)
     drawn = _arrange(nodes, kinds, most)
     classes = max(1, int(kinds[drawn].max()) + 1)
@@ -86,6 +91,33 @@ def certain_squares(estimate: Estimate, counted: str, confidence: float = 0.9, m
         confidence,
         (in_white, low, in_white + CHOSEN_LOW * (high - in_white)),
     )
+
+
+def one_scale(estimates: Sequence[Estimate], counted: str) -> tuple[int, list[Squares]]:
+    """Divide maps into certain squares with the same classes.
+
+    The classes start at the lowest first class of the maps. If seven classes do not reach from there to the highest
+    class of the maps, half of those that are missing are left out at either end: otherwise a map of many people would
+    have one colour beside a map of few.
+
+    Args:
+        estimates: The maps, all on one grid.
+        counted: What the maps count, in the plural: "people".
+
+    Returns:
+        The step of :func:`step_of` at which the first class starts, and the squares of each map.
+    """
+    lowest, highest = [], []
+    for estimate in estimates:
+        nodes = gather(estimate.posterior, 0.9)
+        lowest.append(choose_first(nodes))
+        kinds = _kinds(nodes, lowest[-1])
+        highest.append(lowest[-1] + int(kinds[_arrange(nodes, kinds)].max()))
+    missing = max(0, max(highest) - min(lowest) + 1 - MOST_CLASSES)
+    first = min(lowest) + (missing + 1) // 2
+    maps = [certain_squares(estimate, counted, first=first) for estimate in estimates]
+    classes = max((squares.classes for squares in maps), key=len)
+    return first, [dataclasses.replace(squares, classes=classes) for squares in maps]
 
 
 def plain_squares(estimate: Estimate, counted: str, most: int = 8000) -> Squares:
@@ -164,7 +196,7 @@ def area_unit(grid: Grid, limit: float) -> tuple[float, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Nodes:
+class Nodes:
     """All measured nodes of the quadtree, level after level; ``starts`` has the first node of every level."""
 
     grid: Grid
@@ -179,7 +211,7 @@ class _Nodes:
     divisible: Booleans
 
 
-def _gather(posterior: Posterior | DrawnPosterior, confidence: float) -> _Nodes:
+def gather(posterior: Posterior | DrawnPosterior, confidence: float) -> Nodes:
     """Collect the measured nodes with their intervals."""
     grid, intervals = posterior.grid, posterior.intervals(confidence)
     codes: list[Integers] = []
@@ -203,7 +235,7 @@ def _gather(posterior: Posterior | DrawnPosterior, confidence: float) -> _Nodes:
     divisible.append(np.zeros(len(codes[-1]), np.bool_))
     levels = np.concatenate([np.full(len(here), level) for level, here in enumerate(codes)])
     every = np.concatenate(codes)
-    return _Nodes(
+    return Nodes(
         grid,
         np.cumsum([0, *map(len, codes)]),
         levels,
@@ -236,7 +268,7 @@ def areas(grid: Grid, levels: Integers, codes: Integers) -> Floats:
 # ── the choice of squares ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _kinds(nodes: _Nodes, first: int) -> Integers:
+def _kinds(nodes: Nodes, first: int) -> Integers:
     """Find the kind of every node if the first class is a step of :func:`step_of`."""
     steps, low, high = (step_of(people / nodes.area) for people in (nodes.people, nodes.low, nodes.high))
     last = first + MOST_CLASSES - 1
@@ -244,7 +276,7 @@ def _kinds(nodes: _Nodes, first: int) -> Integers:
     return np.where(high < first, WHITE, np.where(certain, np.minimum(steps, last) - first, UNKNOWN))
 
 
-def _choose_first(nodes: _Nodes) -> int:
+def choose_first(nodes: Nodes) -> int:
     """Choose the step at which the first class starts.
 
     The kinds of squares tell the more, the more the people are distributed over them otherwise than the area is. With
@@ -254,7 +286,7 @@ def _choose_first(nodes: _Nodes) -> int:
     """
     densest = int(step_of(nodes.people / nodes.area).max())
     lowest = max(int(step_of(nodes.low[:1] / nodes.area[:1])[0]), densest - 24) - 1
-    told, white = {}, {}
+    scores, white = {}, {}
     for first in range(lowest, densest + 1):
         kinds = _kinds(nodes, first)
         drawn = _arrange(nodes, kinds)
@@ -264,16 +296,18 @@ def _choose_first(nodes: _Nodes) -> int:
         )
         if (kinds[drawn] >= 0).any():
             known = max(1 - float(people[0] + area[0]), 0.0)
-            told[first] = known * float((people * np.log(np.maximum(people, 1e-300) / np.maximum(area, 1e-300))).sum())
+            scores[first] = known * float(
+                (people * np.log(np.maximum(people, 1e-300) / np.maximum(area, 1e-300))).sum()
+            )
             white[first] = float(people[WHITE - UNKNOWN])
-    if not told:
+    if not scores:
         # No square is certain to hold anybody: the whole map is below the first class.
         return int(step_of(np.maximum(nodes.high[:1], 0.1) / nodes.area[:1])[0]) + 1
-    good = [first for first in told if told[first] >= AS_GOOD * max(0.0, *told.values())] or list(told)
+    good = [first for first in scores if scores[first] >= AS_GOOD * max(0.0, *scores.values())] or list(scores)
     return max((first for first in good if white[first] <= MOST_WHITE), default=min(good))
 
 
-def _arrange(nodes: _Nodes, kinds: Integers, most: int | None = None) -> Integers:
+def _arrange(nodes: Nodes, kinds: Integers, most: int | None = None) -> Integers:
     """Choose the nodes that are drawn.
 
     Decisions go from the leaves to the root. A white square is divided if a coloured square lies below it, an unknown
@@ -313,7 +347,7 @@ def _arrange(nodes: _Nodes, kinds: Integers, most: int | None = None) -> Integer
     return np.flatnonzero(reached & ~divided)
 
 
-def _reached(nodes: _Nodes, divided: Booleans) -> Booleans:
+def _reached(nodes: Nodes, divided: Booleans) -> Booleans:
     """Find the nodes whose ancestors are all divided."""
     reached = np.zeros(len(divided), np.bool_)
     reached[0] = True

@@ -10,7 +10,6 @@ from heathaze.checks import check_confidence
 from heathaze.domain.grid import Box, Grid
 from heathaze.domain.quadtree import node_extent
 from heathaze.inference.drawn_maps import DrawnPosterior
-from heathaze.inference.interval import interval
 from heathaze.inference.posterior import Posterior
 from heathaze.types import Integers
 
@@ -38,35 +37,6 @@ class Share(float):
         share = super().__new__(cls, value)
         share.low, share.high, share.confidence = low, high, confidence
         return share
-
-    @classmethod
-    def around(cls, value: float, deviation: float, confidence: float, mean: float | None = None) -> Share:
-        """Make a share with the shortest interval for an amount between 0 and 1 of known mean and standard deviation.
-
-        Args:
-            value: The share. The interval contains this value, even if it is not the mean.
-            deviation: Standard deviation.
-            confidence: Probability of the interval, between 0 and 1.
-            mean: Mean; the value itself if left out.
-        """
-        check_confidence(confidence)
-        mean = value if mean is None else mean
-        # For a share near 1, the interval is computed for the small rest 1 − share, which is as uncertain.
-        low, high = (float(end) for end in interval(min(mean, 1 - mean), deviation, confidence))
-        if mean > 0.5:
-            low, high = 1 - high, 1 - low
-        return cls(value, max(0.0, min(low, value)), min(1.0, max(high, value)), confidence)
-
-    def widened(self, unresolved: float) -> Share:
-        """Widen the interval of a share by mass whose place is unknown.
-
-        Args:
-            unresolved: The share of the mass that may lie inside or outside of the box.
-        """
-        assert self.low is not None
-        assert self.high is not None
-        low, high = max(0.0, min(self.low, self - unresolved)), min(1.0, max(self.high, self + unresolved))
-        return Share(float(self), low, high, self.confidence)
 
     def __repr__(self) -> str:
         if self.low is None or self.high is None:

@@ -18,7 +18,6 @@ input, and no time more precise than the day.
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import importlib.util
 from pathlib import Path
@@ -62,11 +61,8 @@ def write(contents: Contents, path: Path, look: Look | None = None) -> Path:
         CannotWrite: The disk is full or the directory cannot be written; nothing half-written is left.
     """
     module = _module(path)
-    chosen = Look() if look is None else look
-    if path.suffix.lower() == ".html" and not chosen.title:
-        chosen = dataclasses.replace(chosen, title=_title(path))
     with replacing(path) as (part,):
-        module.write(contents, part, chosen)
+        module.write(contents, part, Look() if look is None else look)
     return path
 
 
@@ -148,7 +144,7 @@ def _module(path: Path) -> _Format:
     if name is None:
         raise UnknownFormat(f"{path} has {_ending(path)}, which no format has; choose {_listed(ENDINGS)}.")
     if name == "geotiff" and importlib.util.find_spec("rasterio") is None:
-        raise MissingExtra("GeoTIFF needs the package rasterio; install rasterio (the extra 'geo').")
+        raise MissingExtra("GeoTIFF needs the package rasterio; install the extra 'geo': pip install 'heathaze[geo]'.")
     return cast(_Format, importlib.import_module(f"heathaze.release.formats.{name}"))
 
 
@@ -158,9 +154,3 @@ def _ending(path: Path) -> str:
 
 def _listed(endings: tuple[str, ...]) -> str:
     return f"{', '.join(endings[:-1])} or {endings[-1]}"
-
-
-def _title(path: Path) -> str:
-    """Make the heading of a page from the name of the file."""
-    words = path.stem.replace("_", " ").replace("-", " ").strip()
-    return words[:1].upper() + words[1:]

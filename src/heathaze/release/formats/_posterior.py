@@ -81,10 +81,12 @@ def noisy_from_fields(grid: Grid, fields: Any) -> NoisyCounts:
 def _can_be_kept(noisy: NoisyCounts) -> bool:
     """Check that a map can be inferred from noisy counts of a file.
 
-    No value may be larger than the number of all people. Counts without noise must be complete: the root is among them.
+    No value may be larger than the number of all people. Counts without noise must be complete: the root and nodes of
+    every level below it are among them.
     """
     scales = noisy.scales
     exact = bool((scales == 0).all() and (noisy.values >= 0).all()) and len(noisy.at(0)[0]) == 1
+    exact &= len(np.unique(noisy.levels)) == int(noisy.levels.max(initial=0)) + 1
     blurred = bool(((scales >= _SMALLEST_SCALE) & (scales <= _LARGEST)).all())
     if len(scales) > MAX_NODES or not (exact or blurred) or (np.abs(noisy.values) > _LARGEST).any():
         return False

@@ -31,7 +31,7 @@ from heathaze.privacy.provenance import Provenance
 from heathaze.release.squares import certain_squares
 from heathaze.types import Floats, Integers
 
-_PLURALS = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days", Unit.VISIT: "visits"}
+_PLURALS = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days", Unit.VISIT: "visits", Unit.TRIP: "trips"}
 
 
 @dataclass(frozen=True)

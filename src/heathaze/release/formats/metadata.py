@@ -262,7 +262,7 @@ def _plain(value: object) -> object:
 # mechanisms round their noise up, but never a smaller one.
 
 _TERMS: dict[Trust, tuple[tuple[Unit, ...], tuple[Adjacency, ...]]] = {
-    Trust.CENTRAL: ((Unit.PERSON, Unit.PERSON_DAY, Unit.VISIT), (Adjacency.ADD_REMOVE,)),
+    Trust.CENTRAL: ((Unit.PERSON, Unit.PERSON_DAY, Unit.VISIT, Unit.TRIP), (Adjacency.ADD_REMOVE,)),
     Trust.SECURE_SUM: ((Unit.PERSON,), (Adjacency.ZERO_OUT,)),
     Trust.SHUFFLER: ((Unit.PERSON,), (Adjacency.REPLACE,)),
     Trust.LOCAL: ((Unit.PERSON, Unit.VISIT), (Adjacency.ANY_TWO, Adjacency.PER_METRE, Adjacency.PER_LENGTH)),
@@ -317,7 +317,12 @@ def _check_sentence(guarantee: Guarantee, sentence: object) -> None:
 
 
 def _check_terms(guarantee: Guarantee, parts: list[events.Elementary]) -> None:
-    trusted = {_trust(part) for part in parts}
+    # Noise shares without mixed shares belong to a secure sum, and with them to split and mix.
+    shares = any(isinstance(part, events.NoiseShares) for part in parts)
+    split = any(isinstance(part, events.MixedShares) for part in parts)
+    trusted = {Trust.SHUFFLER if split and isinstance(part, events.NoiseShares) else _trust(part) for part in parts}
+    if split and not shares:
+        raise PromiseBroken("The event mixes shares and names no noise in them; do not rely on the guarantee.")
     if len(trusted) != 1:
         raise PromiseBroken(
             "The event is empty or mixes noise of different trust, which no map does; do not rely on the guarantee."
@@ -329,7 +334,7 @@ def _check_terms(guarantee: Guarantee, parts: list[events.Elementary]) -> None:
             raise PromiseBroken(
                 f"The guarantee needs {guarantee.people} people, and its event {part.people}; do not rely on it."
             )
-        kept = math.log(part.weights[-1] / part.weights[0]) if isinstance(part, events.MixedReports) else math.inf
+        kept = part.alone if isinstance(part, events.LocalReports) else math.inf
         if guarantee.alone is not None and guarantee.alone < kept * (1 - 1e-9):
             raise PromiseBroken(
                 "The guarantee says that one person's messages are private without the shuffler, and from its event "

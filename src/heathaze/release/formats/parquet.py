@@ -10,12 +10,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
 from heathaze.maps.mosaic import Look
 from heathaze.release.formats import metadata
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
 def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noqa: ARG001
     """Write a release as a GeoParquet table."""
-    import duckdb
-
     estimate, grid = contents.estimate, contents.estimate.grid
     rectangles = rectangles_of(estimate, counted(contents.guarantee, contents.provenance))
     names = ("west", "south", "east", "north") if grid.projection.is_geographic else ("x0", "y0", "x1", "y1")
@@ -37,21 +37,37 @@ def write(contents: metadata.Contents, target: Path, look: Look) -> None:  # noq
         **dict(zip(names, rectangles.bounds.T, strict=True)),
         "geometry": np.array(polygons(rectangles.bounds), dtype=object),
     }
-    geometry: dict[str, Any] = {
-        "encoding": "WKB",
-        "geometry_types": ["Polygon"],
-        "bbox": [grid.x[0], grid.y[0], grid.x[1], grid.y[1]],
-    }
+    geometry = {"geometry_types": ["Polygon"], "bbox": [grid.x[0], grid.y[0], grid.x[1], grid.y[1]]}
+    write_table(table, geometry, grid, metadata.to_json(contents, with_density=has_deviations(estimate)), target)
+
+
+def write_table(
+    table: Mapping[str, npt.NDArray[Any]], geometry: Mapping[str, Any], grid: Grid, about: str, target: Path
+) -> None:
+    """Write columns to a GeoParquet file.
+
+    Args:
+        table: Columns of equal length; ``geometry`` holds shapes in well-known binary.
+        geometry: What GeoParquet wants to know about the shapes, such as their types.
+        grid: The public frame, which says whether coordinates are degrees.
+        about: The text of the metadata under ``heathaze``.
+        target: The file.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    import duckdb
+
+    column: dict[str, Any] = {"encoding": "WKB", **geometry}
     if not grid.projection.is_geographic:
-        geometry["crs"] = None  # without this field, the coordinates would be longitude and latitude
-    geo = json.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": geometry}})
-    about = metadata.to_json(contents, with_density=has_deviations(estimate))
+        column["crs"] = None  # without this field, the coordinates would be longitude and latitude
+    geo = json.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}})
     try:
         with _connection() as connection:
-            connection.register("cells", {name: np.ascontiguousarray(column) for name, column in table.items()})
+            connection.register("rows", {name: np.ascontiguousarray(column) for name, column in table.items()})
             # COPY does not accept parameters, so all texts are quoted.
             connection.execute(
-                f"copy cells to {_quoted(str(target))} (format parquet, compression zstd, use_tmp_file false, "
+                f"copy (from rows) to {_quoted(str(target))} (format parquet, compression zstd, use_tmp_file false, "
                 f"kv_metadata {{heathaze: {_quoted(about)}, geo: {_quoted(geo)}}})"
             )
     except duckdb.IOException as problem:

@@ -1,7 +1,8 @@
 """Write pictures (``.png``, ``.svg``, ``.pdf``) and pages (``.html``) of a release. They cannot be loaded back.
 
-A picture shows the certain squares of the release, or a smooth map of at most 1024 cells along a side. A page is one
-file with the squares on a map that can be moved and zoomed, and works offline.
+A picture shows the certain squares of the release; a release without error bars has squares of one size. The style
+glow is a smooth map of at most 1024 cells along a side. A page is one file with the squares on a map that can be moved
+and zoomed, and works offline.
 """
 
 from __future__ import annotations
@@ -18,21 +19,18 @@ import numpy as np
 
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
-from heathaze.inference.drawn_maps import DrawnPosterior
 from heathaze.inference.estimate import Estimate
 from heathaze.maps.backdrop import built_in_land
-from heathaze.maps.figure import draw
 from heathaze.maps.mosaic import Look, Words, draw_glow, draw_squares
 from heathaze.maps.page import render_page
+from heathaze.maps.pair import draw_pair
 from heathaze.maps.shade import sigmas
-from heathaze.maps.squares import number
-from heathaze.maps.uncertainty import smoothed_deviations
+from heathaze.maps.squares import Squares, number
 from heathaze.privacy.guarantee import Guarantee, Trust, Unit
 from heathaze.privacy.provenance import Provenance
 from heathaze.release.formats.cells import counted, has_deviations
 from heathaze.release.formats.metadata import Contents
 from heathaze.release.squares import area_unit, areas, certain_squares, plain_squares
-from heathaze.types import Floats
 
 MOST_CELLS_A_SIDE = 1024
 """The most cells along a side of a smooth picture; a larger grid is rendered with fewer cells."""
@@ -51,12 +49,11 @@ def write(contents: Contents, target: Path, look: Look) -> None:
 
 
 def _page(contents: Contents, look: Look) -> str:
-    """Make the page of a release: its certain squares, or plain squares if it has no error bars."""
+    """Make the page of a release."""
     estimate, guarantee, provenance = contents
-    divide = certain_squares if has_deviations(estimate) else plain_squares
     told = words(contents)
     return render_page(
-        divide(estimate, counted(guarantee, provenance)),
+        _squares(contents),
         title=look.title or told.title,
         subtitle=look.subtitle or told.subtitle,
         promise=told.promise,
@@ -65,41 +62,31 @@ def _page(contents: Contents, look: Look) -> str:
         facts=facts(estimate.grid, guarantee, provenance),
         backdrop=look.backdrop,
         theme=look.theme,
+        tiles=look.tiles,
     )
 
 
 def _draw(contents: Contents, look: Look, picture: BytesIO, kind: str) -> None:
-    """Draw a picture in the style that the user chose. Squares need error bars; without them the map is drawn alone."""
+    """Draw a picture in the style that the user chose. Without error bars, a pair is the map alone."""
     estimate, guarantee, provenance = contents
     if look.style == "glow":
-        density = _smoothed(estimate)[0]
+        density = _smoothed(estimate)
         grid = density.grid
         # A cell with the whole mass has the density total / (area of a cell).
         per_cell = estimate.total * grid.cells / float(areas(grid, np.zeros(1, np.int64), np.zeros(1, np.int64))[0])
         area, name = area_unit(grid, density.values.max() * max(per_cell, 1e-9) / 100)
         unit = f"{counted(guarantee, provenance)} per {name}"
         draw_glow(density, per_cell * area, unit, words(contents), look, picture, kind)
-    elif look.style == "pair" or not has_deviations(estimate):
-        _draw_pair(contents, look, picture, kind)
-    else:
-        squares = certain_squares(estimate, counted(guarantee, provenance))
-        draw_squares(squares, words(contents), look, picture, kind)
+        return
+    squares = _squares(contents)
+    draw_it = draw_pair if look.style == "pair" and squares.has_error_bars else draw_squares
+    draw_it(squares, words(contents), look, picture, kind)
 
 
-def _draw_pair(contents: Contents, look: Look, picture: BytesIO, kind: str) -> None:
-    """Draw the smooth map beside its uncertainty, or alone if it has none; the colour bar says how it was smoothed."""
-    estimate, guarantee, provenance = contents
-    density, sigma = _smoothed(estimate)
-    units = f"share of {counted(guarantee, provenance)} per cell"
-    if sigma:
-        units = f"{units}, smoothed by {sigma:.3g} cells"
-    deviation = shown_deviation(estimate, sigma)
-    heading, about = ("Map", "Faded: more noise than signal.") if deviation is not None else ("", "No error bars.")
-    source = f" Source: {look.source}" if look.source else ""
-    caption = f"{guarantee.plain} {guarantee} {about}{source}"
-    title = look.title or words(contents).title
-    more: dict[str, Any] = {"deviation": deviation, "kind": kind, "dpi": look.dpi}
-    draw([(heading, density)], caption=caption, path=picture, title=title, units=units, **more)
+def _squares(contents: Contents) -> Squares:
+    """Divide the map into its certain squares, or into plain squares if it has no error bars."""
+    divide = certain_squares if has_deviations(contents.estimate) else plain_squares
+    return divide(contents.estimate, counted(contents.guarantee, contents.provenance))
 
 
 def words(contents: Contents) -> Words:
@@ -110,36 +97,24 @@ def words(contents: Contents) -> Words:
     if guarantee.trust is Trust.LOCAL:
         about = f"{estimate.total:,.0f} reports, each of one position."
     elif guarantee.unit is Unit.PERSON and provenance.weight == "share":
-        about += " Each counts once, shared over the places where they were seen."
+        several = guarantee.trust is Trust.CENTRAL
+        about += " Each counts once" + (", shared over the places where they were seen." if several else ".")
     day = datetime.date.fromisoformat(provenance.day)
     made = f"Published on {day.day} {day:%B %Y} with Heathaze {provenance.version}."
     every = facts(estimate.grid, guarantee, provenance)
     chosen = {name: every[name] for name in ("Mechanism", "Loss", "Unit", "Weight", "Cells", "Cell size", "Day")}
-    return Words(f"Density of {units}", about, guarantee.plain, str(guarantee), made, chosen)
+    return Words(f"Density of {units}", about, guarantee.plain, guarantee.exact, made, chosen)
 
 
-def _smoothed(estimate: Estimate) -> tuple[Density, float]:
-    """Render the map, lightly smoothed if a side has at least 64 cells; also return the width of the smoothing."""
+def _smoothed(estimate: Estimate) -> Density:
+    """Render the map, lightly smoothed if a side has at least 64 cells."""
     density = shown(estimate)
-    sigma = next(iter(sigmas(density.grid)), 0.0)
-    return density.smooth(sigma), sigma
+    return density.smooth(next(iter(sigmas(density.grid)), 0.0))
 
 
 def shown(estimate: Estimate) -> Density:
     """Render the map with the number of cells that smooth pictures show."""
     return estimate.density.render(shape=_shape(estimate))
-
-
-def shown_deviation(estimate: Estimate, sigma: float = 0.0) -> Floats | None:
-    """Compute the standard deviation of every cell of :func:`shown`, smoothed by ``sigma`` cells; None if unknown."""
-    if not has_deviations(estimate):
-        return None
-    posterior, shape = estimate.posterior, _shape(estimate)
-    if isinstance(posterior, DrawnPosterior):
-        return posterior.deviations(shape=shape, sigma=sigma)
-    levels, codes, _, deviations = posterior.squares
-    shares = deviations / max(posterior.total, 1e-300)
-    return smoothed_deviations(estimate.grid, levels, codes, shares, shape, sigma)
 
 
 def facts(grid: Grid, guarantee: Guarantee, made: Provenance) -> dict[str, str]:
