@@ -81,7 +81,7 @@ def test_a_declared_separator_and_format(tmp_path: Path) -> None:
         ({"decimal": "x"}, "The decimal sign is 'x'"),
         ({"format": "xls"}, "There is no format 'xls'"),
         ({"layer": "a"}, "A csv file has no layers"),
-        ({"only": {"kind": 1.5}}, "neither for column 'kind'"),
+        ({"only": {"kind": 1.5}}, r"only\['kind'\] is 1.5"),
         ({"only": "kind=walk"}, "The row filter"),
     ],
 )

@@ -47,7 +47,11 @@ def counted(tools: Any, source: Any, engine: str, **options: Any) -> dict[int, i
         return tools.as_cells(count(source, grid, engine=engine, mass=12, **options))
     except UnreadableData as refusal:
         sentence = str(refusal)
-    return {} if "No visit lies inside" in sentence or "not a single row" in sentence else sentence
+    return (
+        {}
+        if "lies inside the box" in sentence or "No row fits" in sentence or "not a single row" in sentence
+        else sentence
+    )
 
 
 def change(first: dict[int, int], second: dict[int, int]) -> int:

@@ -39,6 +39,14 @@ def test_the_net_on_duckdb(tmp_path: Path, part: int) -> None:
     assert checker.report.refused <= 0.36 * TURNS
 
 
+@pytest.mark.parametrize("fault", ["equal names", "tracks"])
+def test_the_net_on_gpx_files(tmp_path: Path, fault: str) -> None:
+    checker = Checker(tmp_path)
+    for number in range(6):
+        checker.check(hostile_table(SEED, number, Recipe("gpx", fault)))
+    checker.report.raise_if_any()
+
+
 def test_there_are_at_least_three_hundred_tables() -> None:
     assert 5 * TURNS >= 300
 

@@ -13,10 +13,13 @@ import pyarrow as pa
 import pytest
 import shapely
 
+import heathaze as hz
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.ingest.count import count
 from heathaze.ingest.look import look
+from heathaze.ingest.positions import positions
+from heathaze.privacy.guarantee import Unit
 
 GRID = Grid.over(lon=(0, 4), lat=(0, 1), shape=(1, 4))
 PLANE = Grid.plane(x=(0, 4), y=(0, 1), shape=(1, 4))
@@ -75,7 +78,7 @@ def test_a_visit_is_a_point(tmp_path: Path, kind: str) -> None:
 def test_a_damaged_file_gets_a_sentence(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"v.{kind}"
     path.write_text("neither fish nor fowl")
-    with pytest.raises(UnreadableData, match=f"v.{kind}'"):
+    with pytest.raises(UnreadableData, match="GPX file 1" if kind == "gpx" else f"v.{kind}'"):
         counted(path)
 
 
@@ -108,6 +111,11 @@ def test_layers_of_a_geopackage(tmp_path: Path) -> None:
         counted(path)
     assert counted(path, layer="others") == [12, 0, 0, 0]
     with sqlite3.connect(path) as base:
+        base.execute("update gpkg_geometry_columns set column_name = 'shape'")
+    base.close()
+    with pytest.raises(UnreadableData, match="its layer has no column 'shape'"):
+        counted(path, layer="others")
+    with sqlite3.connect(path) as base:
         base.execute("drop table gpkg_geometry_columns")
     base.close()
     with pytest.raises(UnreadableData, match="is not a GeoPackage"):
@@ -125,8 +133,42 @@ def test_a_gpx_file_is_a_person(tmp_path: Path) -> None:
         f'<!ENTITY {chr(98 + k)} "{f"&{chr(97 + k)};" * 10}">' for k in range(9)
     )
     (tmp_path / "bob.gpx").write_text(f"{bomb}]><gpx>&j;</gpx>")
-    with pytest.raises(UnreadableData, match="is not GPX"):
+    with pytest.raises(UnreadableData, match=r"GPX file 2 .* is not GPX") as refusal:
         counted(str(tmp_path / "*.gpx"), person="file")
+    assert "bob" not in str(refusal.value)
+    (tmp_path / "ann.gpx").write_bytes(b"")
+    with pytest.raises(UnreadableData, match=r"GPX file 1 .* is empty") as refusal:
+        counted(str(tmp_path / "*.gpx"), person="file")
+    assert "ann" not in str(refusal.value)
+
+
+def test_an_error_lists_only_the_columns_that_all_points_have(tmp_path: Path) -> None:
+    point = {"type": "Point", "coordinates": [0.5, 0.5]}
+    features = [{"type": "Feature", "geometry": point, "properties": {"who": 1} | more} for more in ({"visa": 7}, {})]
+    path = tmp_path / "v.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    with pytest.raises(UnreadableData, match="no column 'person'; all rows have 'who'") as refusal:
+        counted(str(path), person="person")
+    assert "visa" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("person", ["file", "track"])
+def test_gpx_files_of_one_name_are_not_one_person(tmp_path: Path, person: str) -> None:
+    for folder, x in (("ann", 0.5), ("bob", 1.5)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "log.gpx").write_text(GPX.format(f'<trkpt lat="0.5" lon="{x}"/>'))
+    with pytest.raises(UnreadableData, match="give each file its own name") as refusal:
+        counted(str(tmp_path / "*/*.gpx"), person=person)
+    assert "'log'" not in str(refusal.value)
+    assert counted(str(tmp_path / "ann/*.gpx"), person=person) == [12, 0, 0, 0]
+
+
+def test_tracks_of_several_gpx_files_are_several_people(tmp_path: Path) -> None:
+    for name, places in (("ann", (0.5, 1.5)), ("bob", (2.5,))):
+        tracks = "".join(f'<trk><trkpt lat="0.5" lon="{x}"/></trk>' for x in places)
+        (tmp_path / f"{name}.gpx").write_text(f"<gpx>{tracks}</gpx>")
+    assert counted(str(tmp_path / "*.gpx"), person="track") == [12, 12, 12, 0]
+    assert counted(str(tmp_path / "*.gpx"), person="file", only={"track": ["ann/1", "bob/0"]}) == [0, 12, 12, 0]
 
 
 def test_trips_of_mds(tmp_path: Path) -> None:
@@ -137,10 +179,19 @@ def test_trips_of_mds(tmp_path: Path) -> None:
     options: dict[str, Any] = {"person": "trip_id", "format": "mds"}
     path.write_text(json.dumps(old))
     assert counted(path, **options) == [12, 0, 0, 0]
-    assert counted(path, **options, unit="person-day", time="time", time_format="milliseconds") == [12, 0, 0, 0]
+    counts = count(path, GRID, **options)
+    assert (counts.unit, counts.bound) == (Unit.TRIP, counts.one)  # MDS names no people: each trip is its own unit
+    release = hz.publish(hz.central.Flat(GRID, epsilon=1), counts)
+    assert release.guarantee.plain.startswith("No single trip can be recognised")
+    for unit in ("person", "person-day"):
+        with pytest.raises(InvalidInput, match="do not say who rode"):
+            count(path, GRID, **options, unit=unit, time="time", time_format="milliseconds")
+    with pytest.raises(InvalidInput, match="do not say who rode"):
+        positions(str(path), GRID, **options)
     path.write_text(json.dumps({"version": "2.0.0", "trips": [new]}))
     assert counted(path, **options) == [0, 6, 6, 0]
     assert look(str(path)).options == {"format": "mds"}
+    assert look(str(path)).roles["person"] == "trip_id"
     path.write_text('{"version": "2.0.0", "trips": 3}')
     with pytest.raises(UnreadableData, match="is not an answer of MDS with trips"):
         counted(path, **options)

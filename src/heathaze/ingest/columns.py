@@ -44,8 +44,8 @@ class Flaw(enum.IntEnum):
     X_NOT_A_NUMBER = 2
     Y_NOT_A_NUMBER = 3
     NOT_A_TIME = 4
-    FRACTIONAL_PERSON = 5
-    MANGLED_PERSON = 6
+    FRACTIONAL_ID = 5
+    MANGLED_ID = 6
     WEIGHT_NOT_A_NUMBER = 7
     NEGATIVE_WEIGHT = 8
 
@@ -63,6 +63,8 @@ class Columns:
         only: Columns of the row filter with the texts to keep. A row is kept if each column holds one of its texts.
         clock: How times are written, and in which zone days begin.
         decimal: The decimal sign of numbers that are written as text, "." or ",".
+        trip: Column of the journey to which a position belongs; None if visits are not journeys.
+        moment: Column of the time or number that orders the positions of a journey; None if visits are not journeys.
     """
 
     x: str
@@ -73,12 +75,20 @@ class Columns:
     only: tuple[tuple[str, tuple[str, ...]], ...] = ()
     clock: Clock = UTC
     decimal: str = "."
+    trip: str | None = None
+    moment: str | None = None
 
     @property
     def wanted(self) -> list[str]:
         """The names of the columns, each once, in the order of c0, c1, … in the source table."""
-        names = (self.x, self.y, self.person, self.time, self.weight, *(name for name, _ in self.only))
+        read = (self.x, self.y, self.person, self.time, self.weight, self.trip, self.moment)
+        names = (*read, *(name for name, _ in self.only))
         return list(dict.fromkeys(name for name in names if name is not None))
+
+    @property
+    def ids(self) -> list[str]:
+        """The columns that tell people and journeys apart; two ids must never become one."""
+        return list(dict.fromkeys(name for name in (self.person, self.trip) if name is not None))
 
     def place(self, name: str | None) -> int:
         """The number k of the column ck that holds a named column; −1 for None."""
@@ -86,18 +96,22 @@ class Columns:
 
     def sentence(self, flaw: Flaw) -> str:
         """Write the error sentence about a fault of a visit. It names the column, never the value."""
-        comma = " with a decimal comma" if self.decimal == "," else ""
-        number = f"holds text that is not a number{comma}; correct it"
+        sign, other = ("comma", "point") if self.decimal == "," else ("point", "comma")
+        number = (
+            f"holds text that is not a number with a decimal {sign}; correct it, declare the decimal sign if it is a "
+            f"{other} (--decimal {other})"
+        )
         position = f"{number}, or leave the field empty where there is no position"
         missing = f"person {self.person!r}" if self.time is None else f"person {self.person!r} or time {self.time!r}"
+        row = "visit" if self.moment is None else "position"
         return {
-            Flaw.NO_UNIT: f"A visit has no {missing}, so its influence has no bound; fill it in or drop such rows.",
+            Flaw.NO_UNIT: f"A {row} has no {missing}, so its influence has no bound; fill it in or drop such rows.",
             Flaw.X_NOT_A_NUMBER: f"Column {self.x!r} {position}.",
             Flaw.Y_NOT_A_NUMBER: f"Column {self.y!r} {position}.",
             Flaw.NOT_A_TIME: f"Column {self.time!r} holds a value that is not {self.clock.sentence}.",
-            Flaw.FRACTIONAL_PERSON: fractional(str(self.person)),
-            Flaw.MANGLED_PERSON: f"Column {self.person!r} holds text that is not UTF-8, so two people could become "
-            "one; save the file as UTF-8.",
+            Flaw.FRACTIONAL_ID: fractional(*self.ids),
+            Flaw.MANGLED_ID: f"Column {' or '.join(map(repr, self.ids))} holds text that is not UTF-8, so two people "
+            "or journeys could become one; save the file as UTF-8.",
             Flaw.WEIGHT_NOT_A_NUMBER: f"Column {self.weight!r} {number}, or leave the field empty.",
             Flaw.NEGATIVE_WEIGHT: f"Column {self.weight!r} holds a negative weight; weights are 0 or more.",
         }[flaw]
@@ -126,7 +140,10 @@ def locate(names: Sequence[str], wanted: Sequence[str], where: str, text: bool =
             raise UnreadableData(f"{where} has several columns {name!r}; rename all but one.")
         if name not in names:
             if text and not {_loosely(column) for column in names} & {_loosely(column) for column in wanted}:
-                known = f"nor any of {', '.join(map(repr, wanted))}: its first line must hold the names of the columns"
+                known = (
+                    f"nor any of {', '.join(map(repr, wanted))}: its first line must hold the names of the columns, "
+                    "and a declared separator must be that of the file"
+                )
             else:
                 known = "it has " + ", ".join(repr(column) for column in names)
             raise UnreadableData(f"{where} has no column {name!r}; {known}.")
@@ -172,12 +189,12 @@ def _sounds_like(stem: str, name: str) -> bool:
     return re.search(rf"(?<![a-z])({stem})(itude)?(?![a-z])", name.lower()) is not None
 
 
-def fractional(person: str) -> str:
-    """Write the error sentence about a person column of floating-point numbers."""
+def fractional(*names: str) -> str:
+    """Write the error sentence about a column of ids (or one of several) that holds floating-point numbers."""
     return (
-        f"Column {person!r} holds numbers with a fraction, or whole numbers stored as such (pandas does that where an "
-        "id is missing); rounding could merge two people into one and break the bound: drop rows without an id, and "
-        "convert the ids to integers or text."
+        f"Column {' or '.join(map(repr, names))} holds numbers with a fraction, or whole numbers stored as such "
+        "(pandas does that where an id is missing); rounding could merge two ids into one: drop rows without an id, "
+        "and convert the ids to integers or text."
     )
 
 
@@ -190,7 +207,7 @@ def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str,
         unit: The protected unit, which the column unit identifies.
         source: Name of the table with the columns c0, c1, … and flaw.
         day_number: The engine's SQL expression for the day number of a date.
-        mangled: Whether to look for ids of people that were not UTF-8, as in text files.
+        mangled: Whether to look for ids that were not UTF-8, as in text files.
     """
 
     def at(name: str | None) -> tuple[str, Kind]:
@@ -208,9 +225,10 @@ def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str,
     key, inner = "cast(0 as bigint)", "*"
     if unit is not Unit.VISIT:
         person, kind = at(columns.person)
-        key = _person(person, str(columns.person), kind)
-        if mangled:
-            flaws.append((f"coalesce(position('\ufffd' in {person}), 0) > 0", Flaw.MANGLED_PERSON))
+        key = _person(person, kind, str(columns.person))
+    if mangled:
+        ids = [name for name in columns.ids if unit is not Unit.VISIT or name != columns.person]
+        flaws += [(f"coalesce(position('\ufffd' in {at(name)[0]}), 0) > 0", Flaw.MANGLED_ID) for name in ids]
     if unit is Unit.PERSON_DAY:
         day, seconds, day_flawed = _time(*at(columns.time), str(columns.time), columns.clock, day_number)
         inner = f"*, {day} as written_day, {seconds} as moment"
@@ -220,20 +238,24 @@ def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str,
     cases = " ".join(f"when {condition} then {flaw:d}" for condition, flaw in flaws if condition)
     flaw = f"case {cases} else flaw end" if cases else "flaw"
     rows = f"(select {inner} from {source}) as rows_read" if inner != "*" else source
+    journey = ""
+    if columns.moment is not None:
+        trip = "cast(0 as bigint)" if columns.trip is None else _person(*at(columns.trip), columns.trip, "journeys")
+        journey = f", {trip} as trip, moment, numbered"
     kept = " and ".join(_is_any(*at(name), name, texts) for name, texts in columns.only)
     return (
-        f"select {key} as unit, {x} as x, {y} as y, {amount} as amount, {flaw} as flaw from {rows}"
+        f"select {key} as unit, {x} as x, {y} as y, {amount} as amount, {flaw} as flaw{journey} from {rows}"
         + (f" where {kept}" if kept else "")
     )  # fmt: skip
 
 
-def _person(column: str, name: str, kind: Kind) -> str:
+def _person(column: str, kind: Kind, name: str, what: str = "people") -> str:
     if kind is Kind.FLOATING:
         raise UnreadableData(fractional(name))
     if kind is Kind.TEXT:
         return f"nullif({column}, '')"  # an empty id counts as missing
     if kind is not Kind.INTEGER:
-        raise UnreadableData(f"Column {name!r} holds {kind.value}; people are told apart by integers or text.")
+        raise UnreadableData(f"Column {name!r} holds {kind.value}; {what} are told apart by integers or text.")
     return column
 
 

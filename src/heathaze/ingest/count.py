@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.checks import whole
+from heathaze.checks import shown, whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import InvalidInput, SensitivityExceeded, UnreadableData, expect
@@ -103,6 +103,7 @@ def count(
             DataFrame, or the address of Parquet files. Positions of points are read as lon and lat (x and y).
         grid: The public grid, never made from the data.
         person: Column with the person of a visit, integers or text; None makes each row its own unit.
+            One of the two must be given.
         lon: Column of the longitude in degrees, for grids on the globe.
         lat: Column of the latitude in degrees, for grids on the globe.
         x: Column of the horizontal coordinate, for grids on a plane.
@@ -110,7 +111,8 @@ def count(
         at_most: The largest number of distinct cells that count for one unit, 1 to 2^30. If a unit has more cells, a
             public hash of unit and cell chooses among them.
         weight: "share" or "presence".
-        unit: "person", "person-day" (needs ``time``) or "visit". If left out, "person" with ``person``, else "visit".
+        unit: "person", "person-day" (needs ``time``), "trip" (``person`` is then the column of trips) or "visit". If
+            left out, "person" with ``person``, else "visit"; with the format "mds", which names no people, "trip".
         time: Column of dates, timestamps, text or numbers, for the unit "person-day".
         time_format: How times are written: "iso", "seconds" or "milliseconds" since 1970, or a format such as
             "%d.%m.%Y %H:%M".
@@ -136,6 +138,7 @@ def count(
             visit lies in the grid.
         UnknownFormat: The file has an unknown ending.
         SensitivityExceeded: A unit has more mass than the bound, which would be an error of the engine.
+        InvalidInput: An argument has a wrong value, or does not fit another argument.
 
     Cost:
         About twice the time of one ``select distinct person, cell`` over the data.
@@ -146,7 +149,7 @@ def count(
     ([[5, 15]], 10)
     """
     expect(Grid, grid, "The grid")
-    kind = _unit(person, unit, time)
+    kind = _unit(person, unit, time, format)
     at_most, mass = _check(at_most, weight, kind, mass)
     if weight_column is not None and (weight != "share" or kind is Unit.VISIT):
         raise InvalidInput(
@@ -177,7 +180,7 @@ def count(
             answers = [opened.run(query, parameters) for _ in opened.parts()]
         cells, masses = _added_up(answers, bound)
         if not len(cells):
-            raise UnreadableData(_nothing(opened, grid, columns))
+            raise UnreadableData(nothing_inside(opened, grid, columns, "visit"))
     rows, cols = np.divmod(cells[masses > 0], grid.cols)
     return Counts.from_cells(
         grid, rows, cols, masses[masses > 0], bound=bound, one=one, unit=kind, at_most=at_most, weight=weight
@@ -197,12 +200,25 @@ def _open_engine(name: str) -> AbstractContextManager[Engine]:
     raise InvalidInput(f"There is no engine {name!r}; choose 'duckdb' or 'spark'.")
 
 
-def _unit(person: str | None, unit: str | Unit | None, time: str | None) -> Unit:
-    kind = (Unit.VISIT if person is None else Unit.PERSON) if unit is None else Unit.parse(unit)
+def _unit(person: str | None, unit: str | Unit | None, time: str | None, format: str | None) -> Unit:
+    names_people = format != "mds"
+    if unit is None:
+        kind = Unit.VISIT if person is None else Unit.PERSON if names_people else Unit.TRIP
+    else:
+        kind = Unit.TRIP if unit in (Unit.TRIP, "trip") else Unit.parse(unit)
+    if not names_people and kind in (Unit.PERSON, Unit.PERSON_DAY):
+        raise InvalidInput(
+            f"Trips of MDS do not say who rode, so the unit {kind.value!r} cannot be protected; choose 'trip'."
+        )
     if person is None and kind is not Unit.VISIT:
-        raise InvalidInput(f"The unit {kind.value!r} needs to know whose visits they are; give person, a column.")
+        raise InvalidInput(
+            f"The unit {kind.value!r} needs to know whose visits they are; give its column (person, "
+            "or --person COLUMN)."
+        )
     if kind is Unit.PERSON_DAY and time is None:
-        raise InvalidInput("The unit 'person-day' needs to know the day of a visit; give time, a column.")
+        raise InvalidInput(
+            "The unit 'person-day' needs to know the day of a visit; give its column (time, or --time COLUMN)."
+        )
     return kind
 
 
@@ -233,7 +249,9 @@ def kept_rows(only: Only | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
     for name, given in (only or {}).items():
         values = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
         if not values or not all(isinstance(value, str | int) for value in values):
-            raise InvalidInput(f"only keeps rows by text or whole numbers, and gives neither for column {name!r}.")
+            raise InvalidInput(
+                f"The row filter only[{name!r}] is {shown(given)}; give a text, a whole number, or a list of them."
+            )
         texts = tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
         found.append((name, texts))
     return tuple(found)
@@ -330,16 +348,24 @@ def _added_up(answers: Sequence[Answer], bound: int) -> tuple[Integers, Integers
     return found, total
 
 
-def _nothing(engine: Engine, grid: Grid, columns: Columns) -> str:
-    """Write the error sentence that explains why no visit lies in the grid."""
+def no_rows(columns: Columns) -> str:
+    """Write the error sentence about a source without a row, or without a row that fits the filter."""
+    if not columns.only:
+        return "There is not a single row of data; there is nothing to count."
+    wanted = " and ".join(f"{name!r} is {' or '.join(map(repr, texts))}" for name, texts in columns.only)
+    return f"No row fits the row filter (only): {wanted}. Texts must fit exactly; capitals and small letters differ."
+
+
+def nothing_inside(engine: Engine, grid: Grid, columns: Columns, row: str) -> str:
+    """Write the error sentence that explains why no row, a visit or a position, lies in the grid."""
     answer = engine.run(
         "select count(*) as visits, max(case when y >= ? and y <= ? and x >= ? and x <= ? then 1 else 0 end) "
         f"as swapped from {VISITS}",
         [*grid.x, *grid.y],
     )
     if not answer["visits"][0]:
-        return "There is not a single row of data; there are no visits to count."
-    sentence = f"No visit lies inside the box of the grid (columns {columns.x!r} and {columns.y!r})"
+        return no_rows(columns)
+    sentence = f"No {row} lies inside the box of the grid (columns {columns.x!r} and {columns.y!r})"
     if answer["swapped"][0]:
         return (
             f"{sentence}, but some would with the coordinates exchanged: the columns, or the bounds of the box, "

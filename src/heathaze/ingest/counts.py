@@ -31,6 +31,14 @@ class Counts:
         unit: The protected unit.
         at_most: The largest number of distinct cells that count for one unit, or None for all its cells.
         weight: "share" or "presence".
+
+    Raises:
+        InvalidInput: Cells and masses do not fit together or the grid, or the bound or ``one`` is below 1.
+
+    >>> grid = Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2))
+    >>> counts = Counts.from_cells(grid, rows=[0, 0], cols=[0, 1], mass=[5, 15], bound=10, one=10, unit=Unit.PERSON)
+    >>> counts, counts.dense().tolist()
+    (<Counts: secret, on 1 × 2 cells, unit person>, [[5, 15]])
     """
 
     grid: Grid
@@ -73,9 +81,29 @@ class Counts:
         at_most: int | None = None,
         weight: str = "share",
     ) -> Counts:
-        """Make counts from rows, columns and masses of cells in any order, each cell once; the rest as in the class."""
+        """Make counts from cells in any order.
+
+        Args:
+            grid: The public grid.
+            rows: Row of each cell; no cell occurs twice.
+            cols: Column of each cell.
+            mass: Integer mass of each cell, at least 0.
+            bound: The largest mass that one unit adds.
+            one: The mass of one unit or of one presence, as in the class.
+            unit: The protected unit.
+            at_most: The largest number of distinct cells that count for one unit, or None for all its cells.
+            weight: "share" or "presence".
+
+        Returns:
+            The counts, with their cells in the order of the codes.
+
+        Raises:
+            InvalidInput: A cell occurs twice, or the numbers do not fit together as in the class.
+        """
         codes = interleave(rows, cols)
         order = np.argsort(codes)
+        if (np.diff(codes[order]) == 0).any():
+            raise InvalidInput("A cell is given twice; give each cell once, with all its mass.")
         masses = np.asarray(mass, dtype=np.int64)
         return cls(grid, codes[order], masses[order], bound, one, unit, at_most, weight)
 
@@ -92,7 +120,11 @@ class Counts:
         return self._sums[last] - self._sums[first]
 
     def dense(self) -> Integers:
-        """Return the mass of every cell, as an array of the grid's shape."""
+        """Return the mass of every cell, as an array of the grid's shape.
+
+        Raises:
+            TooLarge: The grid has more than 2^26 cells.
+        """
         if self.grid.cells > 2**26:
             raise TooLarge(
                 f"{self.grid.rows} × {self.grid.cols} cells do not fit densely; use a mechanism on the tree."

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from heathaze.domain.projection import Projection
 from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import Columns
@@ -46,6 +48,13 @@ TIMES = {
     "%d/%m/%Y %H:%M:%S": r"\d\d?/\d\d?/\d{4} \d\d?:\d\d:\d\d",
 }
 """Formats of times, each with the texts that fit."""
+
+
+_PERSONS = {
+    Format.GPX: ("file", "Each file is taken as one person; if a file has the tracks of several, give --person track."),
+    Format.MDS: ("trip_id", "Such files name no riders, so --person trip_id protects single trips."),
+}
+"""The column of the person in formats that have a fixed one, and what to know about it."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +120,16 @@ def _guessed(kind: Format, options: dict[str, str], names: Sequence[str], rows: 
         options["decimal"] = "comma"
     if kind.is_geographic:
         roles |= {"lon": "lon", "lat": "lat"}
+    if kind in _PERSONS:
+        roles["person"], note = _PERSONS[kind]
+        notes.append(note)
+    if {"lon", "lat"} <= roles.keys() and {roles["lon"], roles["lat"]} <= set(names):
+        across, down = (list(names).index(roles[role]) for role in ("lon", "lat"))
+        if _some_exchanged([(row[across], row[down]) for row in rows]):
+            notes.append(
+                "Some of these rows seem to have longitude and latitude exchanged; correct them, because publish does "
+                "not count rows outside the map."
+            )
     missing = [role for role in ("lon", "lat", "person") if role not in roles]
     notes += [f"No column is called like {role}; name it in the command." for role in missing]
     if "time" in roles:
@@ -125,6 +144,21 @@ def _guessed(kind: Format, options: dict[str, str], names: Sequence[str], rows: 
     return Look(kind.value, options, roles, tuple(names), tuple(notes))
 
 
+def _some_exchanged(pairs: Sequence[tuple[Any, Any]]) -> bool:
+    """Guess whether some, but not most, places are much nearer to the middle of all if x and y are exchanged."""
+    places = []
+    for pair in pairs:
+        try:
+            places.append([float(str(value).strip().replace(",", ".")) for value in pair])
+        except ValueError:
+            continue  # a row without a position
+    if not places:
+        return False
+    at = np.array(places)
+    middle = np.median(at, axis=0)
+    return bool((4 * np.abs(at[:, ::-1] - middle).sum(axis=1) < np.abs(at - middle).sum(axis=1)).any())
+
+
 def _text_rows(path: str, kind: Format, options: dict[str, str]) -> tuple[list[str], list[list[str]]]:
     with opened(path) as file:
         beginning = file.read(BEGINNING)
@@ -133,12 +167,19 @@ def _text_rows(path: str, kind: Format, options: dict[str, str]) -> tuple[list[s
     if kind is Format.JSON_LINES:
         try:
             objects = [json.loads(line) for line in lines if line.strip()]
-            names = list(dict.fromkeys(name for one in objects for name in one))
-        except (ValueError, TypeError):
-            raise UnreadableData(f"{path!r} is not JSON lines; write one object per line.") from None
+        except (ValueError, RecursionError):
+            objects = [None]
+        if not all(isinstance(one, dict) for one in objects):
+            raise UnreadableData(f"{path!r} is not JSON lines; write one object per line.")
+        names = list(dict.fromkeys(name for one in objects for name in one))
         return names, [[one.get(name) for name in names] for one in objects]
     separator = "\t" if kind is Format.TSV else max(SEPARATORS, key=re.sub(r'"[^"]*"', "", lines[0]).count)
-    rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
+    try:
+        rows = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=separator))
+    except csv.Error:
+        raise UnreadableData(
+            f"{path!r} has a field of more than {csv.field_size_limit()} characters; shorten it."
+        ) from None
     return rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
 
 

@@ -8,7 +8,7 @@ position is in the columns lon and lat, and the same numbers are in x and y. A m
 |---|---|---|
 | GeoJSON | a feature with a Point | its properties |
 | GeoPackage, Shapefile, GeoParquet | a row with a point | its attributes |
-| GPX | a point of a track | ``file`` (the file's name), ``track`` (its number in the file), ``time`` |
+| GPX | a point of a track | ``file`` (the file's name), ``track`` (file and number, such as ann/0), ``time`` |
 | MDS | a point of a trip's route, or its start and its end | the trip's fields; ``time`` in milliseconds since 1970 |
 """
 
@@ -28,14 +28,19 @@ from xml.etree import ElementTree
 from heathaze.domain.projection import Projection
 from heathaze.errors import MissingExtra, UnreadableData
 from heathaze.ingest.columns import Columns, sql_name, sql_text
-from heathaze.ingest.memory import is_arrow
-from heathaze.ingest.source import Dialect, Files, Format, find_files, opened
+from heathaze.ingest.dataframes import is_arrow
+from heathaze.ingest.source import Dialect, Files, Format, find_files, named, opened
 
 POSITION = ("lon", "lat", "x", "y")
 LONGEST_FILE = 2**30
 """The largest file of geometries that is read, in bytes; reading takes about ten times its size in memory."""
 
 _DEGREES = ("EPSG:4326", "OGC:CRS84", "EPSG:4979")
+
+
+class _NotGpx(Exception):
+    """A file is not GPX. The error says no name, because the name of a GPX file is the id of its person."""
+
 
 Row = dict[str, Any]
 """The columns of one point; ``lon`` and ``lat`` are its position."""
@@ -77,25 +82,32 @@ def open_visits(source: Any, dialect: Dialect, columns: Columns, projection: Pro
 def read_points(files: Files, dialect: Dialect, columns: Columns, projection: Projection) -> Points:
     """Read the wanted columns of all points of some files; see :func:`open_visits`."""
     points = Points({name: [] for name in columns.wanted})
-    points.where = repr(files.given)
-    known: dict[str, None] = {}
+    points.where = shown = named(files.given, files.format)
+    known: set[str] = set()
+    everywhere: dict[str, None] = {}
     for row in rows_of(files, dialect, columns, projection):
         row["x"], row["y"] = row["lon"], row["lat"]
-        known.update(dict.fromkeys(row))
+        # An error lists only the columns that all rows have: the name of another one may say something about a person.
+        if not known:
+            everywhere = dict.fromkeys(row)
+        elif not everywhere.keys() <= row.keys():
+            everywhere = {name: None for name in everywhere if name in row}
+        known.update(row)
         for name, values in points.items():
             values.append(row.get(name))
     if not known:
-        raise UnreadableData(f"{files.given!r} has no points; there are no visits to count.")
+        raise UnreadableData(f"{shown} has no points; there is nothing to count.")
     for name in points:
         if name not in known:
-            raise UnreadableData(f"{files.given!r} has no column {name!r}; it has {', '.join(map(repr, known))}.")
+            raise UnreadableData(f"{shown} has no column {name!r}; all rows have {', '.join(map(repr, everywhere))}.")
     return points
 
 
 def rows_of(files: Files, dialect: Dialect, columns: Columns, projection: Projection) -> Iterator[Row]:
     """Read the points of some files one after the other; the arguments are those of :func:`open_visits`."""
     if files.size > LONGEST_FILE:
-        raise UnreadableData(f"{files.given!r} is larger than 1 GiB; save its points as Parquet with two columns.")
+        shown = named(files.given, files.format)
+        raise UnreadableData(f"{shown} is larger than 1 GiB; save its points as Parquet with two columns.")
     readers: dict[Format, Callable[[str, Dialect, Columns, bool], Iterable[Row]]] = {
         Format.GEOJSON: _geojson,
         Format.GEOPACKAGE: _geopackage,
@@ -104,8 +116,15 @@ def rows_of(files: Files, dialect: Dialect, columns: Columns, projection: Projec
         Format.MDS: _mds,
         Format.SHAPEFILE: _shapefile,
     }
-    for path in files.paths:
-        yield from readers[files.format](path, dialect, columns, projection.is_geographic)
+    if files.format is Format.GPX:
+        _check_names(files, columns)
+    for number, path in enumerate(files.paths, 1):
+        try:
+            yield from readers[files.format](path, dialect, columns, projection.is_geographic)
+        except _NotGpx:
+            raise UnreadableData(
+                f"{named(path, Format.GPX, number)} is not GPX; the file is damaged or not what its ending says."
+            ) from None
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,6 +163,17 @@ def _mds(path: str, dialect: Dialect, columns: Columns, degrees: bool) -> Iterat
             yield {**fields, "time": trip.get(f"{end}_time"), "lon": lon, "lat": lat}
 
 
+def _check_names(files: Files, columns: Columns) -> None:
+    """Refuse GPX files of one name in several folders, if the name is an id: two people would become one."""
+    names = [Path(path).stem for path in files.paths]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None and {"file", "track"} & set(columns.wanted):
+        raise UnreadableData(
+            "Several GPX files have the same name, and the name of a GPX file is the id of its person; give each file "
+            "its own name."
+        )
+
+
 def _gpx(path: str, dialect: Dialect, columns: Columns, degrees: bool) -> Iterator[Row]:  # noqa: ARG001
     name, track = Path(path).stem, 0
     try:
@@ -156,14 +186,14 @@ def _gpx(path: str, dialect: Dialect, columns: Columns, degrees: bool) -> Iterat
                 times = [child.text for child in element if child.tag.rpartition("}")[2] == "time"]
                 yield {
                     "file": name,
-                    "track": track,
+                    "track": f"{name}/{track}",
                     "time": times[0] if times else None,
                     "lon": element.get("lon"),
                     "lat": element.get("lat"),
                 }
                 element.clear()
     except (ElementTree.ParseError, ValueError, LookupError):
-        raise UnreadableData(f"{path!r} is not GPX; the file is damaged or not what its ending says.") from None
+        raise _NotGpx from None
 
 
 def _geopackage(path: str, dialect: Dialect, columns: Columns, degrees: bool) -> Iterator[Row]:  # noqa: ARG001
@@ -181,6 +211,8 @@ def _geopackage(path: str, dialect: Dialect, columns: Columns, degrees: bool) ->
             if degrees:
                 _check_degrees(path, str(crs))
             found = base.execute(f"select * from {sql_name(table)}")
+            if shape not in (column[0] for column in found.description):
+                raise UnreadableData(f"{path!r} is damaged: its layer has no column {shape!r}, which holds the points.")
             for values in found:
                 row = {column[0]: value for column, value in zip(found.description, values, strict=True)}
                 row["lon"], row["lat"] = _gpkg_pair(path, row.pop(shape))

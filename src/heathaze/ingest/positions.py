@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from heathaze.domain.grid import Grid
-from heathaze.errors import UnreadableData
+from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.ingest.columns import VISITS, Columns, check_names
 from heathaze.ingest.count import Only, kept_rows, read_visits
 from heathaze.ingest.places import open_visits
@@ -69,6 +69,10 @@ def positions(
     """
     from heathaze.ingest.engines.duckdb import open_duckdb
 
+    if format == "mds" and person is not None:
+        raise InvalidInput(
+            "Trips of MDS do not say who rode; leave person out, which protects each position by itself."
+        )
     geographic = grid.projection.is_geographic
     columns = Columns(lon if geographic else x, lat if geographic else y, person, only=kept_rows(only), decimal=decimal)
     check_names(columns, geographic)

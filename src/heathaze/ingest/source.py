@@ -215,15 +215,22 @@ def existing(given: str, dialect: Dialect) -> list[str]:
     paths = [path for path in paths if not os.path.isdir(path)]
     if not paths:
         raise UnreadableData(f"There is no file {given!r}; check the path.")
-    for path in paths:
-        format_of(path, dialect)
+    for number, path in enumerate(paths, 1):
+        shown = named(path, format_of(path, dialect), number)
         try:
             with open(path, "rb") as file:
                 if not file.read(1):
-                    raise UnreadableData(f"{path!r} is empty; there are no visits to count.")
+                    raise UnreadableData(f"{shown} is empty; there is nothing to count.")
         except OSError as error:
-            raise UnreadableData(f"{path!r} cannot be opened: {error.strerror}.") from None
+            raise UnreadableData(f"{shown} cannot be opened: {error.strerror}.") from None
     return [os.path.abspath(path) for path in paths]
+
+
+def named(path: str, kind: Format, number: int | None = None) -> str:
+    """Name a file in an error. The name of a GPX file is the id of its person, so only its number is told."""
+    if kind is not Format.GPX:
+        return repr(path)
+    return "The GPX file" if number is None else f"GPX file {number} (in the order of their names)"
 
 
 def format_of(path: str, dialect: Dialect) -> Format:
@@ -269,6 +276,13 @@ def _csv_head(path: str, file: io.TextIOWrapper, declared: str | None) -> tuple[
         )
     unquoted = re.sub(r'"[^"]*"', "", line)
     separator = declared or max(SEPARATORS, key=unquoted.count)
+    other = max(SEPARATORS, key=unquoted.count)
+    if separator not in unquoted and other in unquoted:
+        known = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+        raise UnreadableData(
+            f"The declared separator of {path!r} is a {known[separator]}, but its first line has none and has a "
+            f"{known[other]}; the separator is probably {known[other]}."
+        )
     try:
         return tuple(next(csv.reader([line], delimiter=separator))), separator
     except csv.Error:
@@ -291,7 +305,7 @@ def _json_names(path: str, file: io.TextIOWrapper) -> tuple[str, ...]:
             raise UnreadableData(f'{path!r} is not JSON lines; write one object per line, such as {{"lon": …}}.')
         names.update(dict.fromkeys(visit))
     if not names:
-        raise UnreadableData(f"{path!r} is empty; there are no visits to count.")
+        raise UnreadableData(f"{path!r} is empty; there is nothing to count.")
     return tuple(names)
 
 

@@ -6,6 +6,7 @@ file ─► Tables.read ─► Table, all columns ─► Tables.cells ─► som
 DuckDB reads Parquet and CSV. A column of a CSV file is written as numbers if all its values are numbers without leading
 zeros, and as text otherwise. Blanks around numbers and names of columns are ignored. If a column has different types in
 different files, the output has a type that can hold all values: whole numbers, floating-point numbers or text.
+The output has two more columns: ``owner``, and ``row``, the index of the row in the owner's file, from 0.
 """
 
 from __future__ import annotations

@@ -78,8 +78,9 @@ class Clock:
     def sentence(self) -> str:
         """What a time must look like, for errors."""
         if self.format == "iso":
-            return "an ISO time; write 2024-05-31 or 2024-05-31T12:30:00Z, or name the format (time_format)"
-        return f"a time in {self.format}" if self.format in _UNITS else f"a time in the format {self.format!r}"
+            return "an ISO time; write 2024-05-31 or 2024-05-31T12:30:00Z, or name the format (--time-format)"
+        how = f"in {self.format} since 1970" if self.format in _UNITS else f"in the format {self.format!r}"
+        return f"a time {how}; correct it, or name the format in which times are written (--time-format)"
 
     def local_days(self, seconds: Integers) -> Integers:
         """Return the day number of instants, given in seconds since 1970, in the zone."""

@@ -78,6 +78,15 @@ def noiseless(mechanism: M) -> M:
 
     Args:
         mechanism: The mechanism.
+
+    Returns:
+        The copy.
+
+    >>> from heathaze.central import Flat
+    >>> grid = Grid.plane(x=(0, 1), y=(0, 1), size=2)
+    >>> counts = Counts.from_cells(grid, [0], [1], [3], bound=1, one=1, unit=Unit.VISIT)
+    >>> noiseless(Flat(grid, 1)).run(counts, Simulation(1)).total
+    3.0
     """
     twin = copy.copy(mechanism)
     object.__setattr__(twin, "epsilon", math.inf)
@@ -226,7 +235,7 @@ def _by_block(down: npt.NDArray[Any], across: npt.NDArray[Any], mass: Floats, bl
 
 
 def check_purity(factory: Factory) -> None:
-    """Check that ``run`` depends only on counts and random bits, and changes neither the counts nor the mechanism."""
+    """Check that ``run`` depends on counts and random bits only, changes nothing, and marks simulated noise."""
     for grid in grids():
         with _unless_too_large(grid):
             mechanism = factory(grid, 1)
@@ -237,6 +246,10 @@ def check_purity(factory: Factory) -> None:
                 "Two runs on the same random bits differ, so run keeps a state or reads a clock."
             )
             assert not _same(first, other), "Runs on different random bits are equal, so there is no noise."
+            assert first.simulated, (
+                "run does not mark its estimate; give Estimate(…, simulated=randomness.simulated), so that it cannot "
+                "be saved as a release by mistake."
+            )
             assert (counts.mass == before).all(), "The run changed the counts."
             assert factory(grid, 1).parameters() == mechanism.parameters(), "The run changed the mechanism."
 

@@ -23,7 +23,17 @@ _CROWD = 7
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two neighbouring datasets: ``second`` is ``first`` with one more unit."""
+    """Two neighbouring datasets: ``second`` is ``first`` with one more unit.
+
+    Args:
+        name: What the pair tests.
+        first: The counts without the unit.
+        second: The counts with the unit.
+
+    >>> pair = neighbouring_counts(Grid.plane(x=(0, 1), y=(0, 1), size=4), bound=10)[0]
+    >>> int(pair.second.mass.sum() - pair.first.mass.sum())
+    10
+    """
 
     name: str
     first: Counts
@@ -37,6 +47,9 @@ def neighbouring_counts(grid: Grid, *, bound: int = 2**20, one: int | None = Non
         grid: Any grid. The cases use its corners and up to nine cells of its diagonal.
         bound: The largest mass of one unit, at least 1.
         one: The mass that stands for one unit; ``bound`` if left out.
+
+    Returns:
+        The pairs.
 
     >>> pairs = neighbouring_counts(Grid.plane(x=(0, 1), y=(0, 1), size=4), bound=10)
     >>> {int(pair.second.mass.sum() - pair.first.mass.sum()) for pair in pairs}
@@ -70,6 +83,13 @@ def neighbouring_visits(grid: Grid) -> list[tuple[str, Visits, Visits]]:
 
     Args:
         grid: A grid on a plane.
+
+    Returns:
+        The name of each pair, and its two tables.
+
+    >>> name, first, second = neighbouring_visits(Grid.plane(x=(0, 1), y=(0, 1), size=4))[0]
+    >>> len(set(second["person"]) - set(first["person"]))
+    1
     """
     middles = {cell: _middle(grid, cell) for cell in [*_diagonal(grid), (grid.rows - 1, grid.cols - 1)]}
     first, last = middles[(0, 0)], middles[(grid.rows - 1, grid.cols - 1)]

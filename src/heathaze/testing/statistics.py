@@ -37,6 +37,9 @@ def assert_distribution(samples: npt.ArrayLike, law: Law, alpha: float = 1e-6) -
 
     Raises:
         AssertionError: The p-value is below ``alpha``.
+
+    >>> coin = lambda x: np.select([x < 0, x < 1], [0, 0.5], 1.0)
+    >>> assert_distribution(np.repeat([0, 1], [50, 50]), coin)
     """
     p = goodness_of_fit(samples, law)
     assert p >= alpha, f"The samples do not follow the law: p = {p:.3g} is below alpha = {alpha:g}."
@@ -52,6 +55,8 @@ def assert_same_distribution(first: npt.ArrayLike, second: npt.ArrayLike, alpha:
 
     Raises:
         AssertionError: The p-value is below ``alpha``.
+
+    >>> assert_same_distribution(np.repeat([0, 1], [50, 50]), np.repeat([0, 1], [60, 40]))
     """
     p = two_sample(first, second)
     assert p >= alpha, f"The samples do not follow one law: p = {p:.3g} is below alpha = {alpha:g}."
@@ -65,6 +70,9 @@ def goodness_of_fit(samples: npt.ArrayLike, law: Law) -> float:
     Args:
         samples: Independent integers.
         law: The cumulative distribution function that the samples should follow.
+
+    Returns:
+        The p-value, 0 to 1.
 
     Raises:
         InvalidInput: There are too few samples.
@@ -114,8 +122,14 @@ def two_sample(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
         first: Independent integers.
         second: Independent integers.
 
+    Returns:
+        The p-value, 0 to 1.
+
     Raises:
         InvalidInput: There are too few samples.
+
+    >>> two_sample(np.repeat([0, 1], [50, 50]), np.repeat([0, 1], [50, 50]))
+    1.0
     """
     from scipy.stats import chi2
 
@@ -142,6 +156,12 @@ def discrete_laplace_law(scale: Number) -> Law:
 
     Pr[x] = (1 − r)/(1 + r) · r^|x| with r = exp(−1/scale).
 
+    Args:
+        scale: The scale of the noise, above 0.
+
+    Returns:
+        The function, which takes an array of integers.
+
     >>> float(discrete_laplace_law(1)(np.array([0]))[0]) == 1 - math.exp(-1) / (1 + math.exp(-1))
     True
     """
@@ -157,7 +177,17 @@ def discrete_laplace_law(scale: Number) -> Law:
 
 
 def discrete_gaussian_law(sigma: Number) -> Law:
-    """Return the distribution function Pr[X ≤ x] of discrete Gaussian noise, Pr[x] ∝ exp(−x²/2σ²), up to 40 σ."""
+    """Return the distribution function Pr[X ≤ x] of discrete Gaussian noise, Pr[x] ∝ exp(−x²/2σ²), up to 40 σ.
+
+    Args:
+        sigma: σ, the width of the noise, above 0.
+
+    Returns:
+        The function, which takes an array of integers.
+
+    >>> round(float(discrete_gaussian_law(3)(np.array([-1]))[0] + discrete_gaussian_law(3)(np.array([0]))[0]), 9)
+    1.0
+    """
     width = float(exact(sigma))
     end = math.ceil(40 * width) + 1
     weights = np.exp(-(np.arange(-end, end + 1) ** 2) / (2 * width**2))

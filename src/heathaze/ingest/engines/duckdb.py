@@ -18,8 +18,8 @@ import numpy as np
 
 from heathaze.errors import InvalidInput, TooLarge, UnreadableData
 from heathaze.ingest.columns import PART, VISITS, Columns, Flaw, Kind, locate, sql_name, sql_text
+from heathaze.ingest.dataframes import arrays, is_arrow, is_pandas, name_of
 from heathaze.ingest.engines import RAW, SOURCE, Answer
-from heathaze.ingest.memory import arrays, is_arrow, is_pandas
 from heathaze.ingest.source import Files, Format, check_parquet
 
 GIVEN = "heathaze_given"
@@ -112,7 +112,7 @@ class DuckDB:
                 self.where = repr(source.given)
                 table, names = self._files(source, columns)
             else:
-                self.where = getattr(source, "where", self.where)
+                self.where = name_of(source)
                 table, names = self._memory(source, columns)
             if isinstance(source, Files) and source.size >= LARGE:
                 self._keep_on_disk(source.size)
@@ -122,18 +122,25 @@ class DuckDB:
             types = [str(row[1]) for row in self._execute(f"describe {RAW}")]
             typed = [self._canonical(f"c{place}", name) for place, name in enumerate(types)]
             flaw = f"{Flaw.NONE:d}"
-            if isinstance(source, Files) and source.format is Format.JSON_LINES and columns.person is not None:
-                # An id must not be a number with a fraction or beyond 64 bits.
-                person = f"c{columns.place(columns.person)}"
-                whole = (
-                    f"json_type({person}) in ('BIGINT', 'UBIGINT') and try_cast({person} ->> '$' as bigint) is not null"
-                )
-                exact = f"{person} is null or json_type({person}) in ('VARCHAR', 'BOOLEAN', 'NULL') or ({whole})"
-                flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
-                typed[columns.place(columns.person)] = (f"{person} ->> '$'", Kind.TEXT)
-                self._check_json_ids(person, columns.person)
+            if isinstance(source, Files) and source.format is Format.JSON_LINES and columns.ids:
+                exact = []
+                for name in columns.ids:
+                    # An id must not be a number with a fraction or beyond 64 bits.
+                    id_ = f"c{columns.place(name)}"
+                    whole = (
+                        f"json_type({id_}) in ('BIGINT', 'UBIGINT') and try_cast({id_} ->> '$' as bigint) is not null"
+                    )
+                    exact.append(f"({id_} is null or json_type({id_}) in ('VARCHAR', 'BOOLEAN', 'NULL') or ({whole}))")
+                    typed[columns.place(name)] = (f"{id_} ->> '$'", Kind.TEXT)
+                    self._check_json_ids(id_, name)
+                flaw = f"case when {' and '.join(exact)} then 0 else {Flaw.FRACTIONAL_ID:d} end"
             canonical = ", ".join(f"{sql} as c{place}" for place, (sql, _) in enumerate(typed))
-            self._execute(f"create temporary view {SOURCE} as select {canonical}, {flaw} as flaw from {RAW}")
+            moment = ""
+            if columns.moment is not None:
+                place = columns.place(columns.moment)
+                seconds, numbered = _moment(f"c{place}", types[place])
+                moment = f", {seconds} as moment, {numbered} as numbered"
+            self._execute(f"create temporary view {SOURCE} as select {canonical}, {flaw} as flaw{moment} from {RAW}")
         return [kind for _, kind in typed]
 
     def _keep_on_disk(self, size: int) -> None:
@@ -151,10 +158,10 @@ class DuckDB:
             if source.format is Format.JSON_LINES:
                 self._execute(f"select {', '.join(f'max({sql_name(name)})' for name in columns.wanted)} from {table}")
 
-    def _check_json_ids(self, person: str, name: str) -> None:
-        """Refuse JSON ids that mix numbers and text, because 1 and "1" may be the same person or two."""
-        kinds = f"count(distinct case json_type({person}) when 'VARCHAR' then 1 when 'BOOLEAN' then 2 else 3 end)"
-        filled = f"{person} is not null and json_type({person}) <> 'NULL'"
+    def _check_json_ids(self, id_: str, name: str) -> None:
+        """Refuse JSON ids that mix numbers and text, because 1 and "1" may be the same person (or journey) or two."""
+        kinds = f"count(distinct case json_type({id_}) when 'VARCHAR' then 1 when 'BOOLEAN' then 2 else 3 end)"
+        filled = f"{id_} is not null and json_type({id_}) <> 'NULL'"
         if self._execute(f"select {kinds} from {RAW} where {filled}")[0][0] > 1:
             raise UnreadableData(f"Column {name!r} mixes numbers and text; write all ids in one way.")
 
@@ -197,7 +204,7 @@ class DuckDB:
                 f"header = true, auto_detect = false, delim = {sql_text(source.separator)}, quote = '\"', escape = '\"'"
             )
             return f"read_csv({paths}, columns = {{{columns}}}, {dialect})", [f"r{place}" for place in places]
-        kinds = {name: "JSON" if name == wanted.person else "VARCHAR" for name in wanted.wanted}
+        kinds = {name: "JSON" if name in wanted.ids else "VARCHAR" for name in wanted.wanted}
         columns = ", ".join(f"{sql_name(name)}: '{kind}'" for name, kind in kinds.items())
         return f"read_json({paths}, columns = {{{columns}}}, format = 'newline_delimited')", wanted.wanted
 
@@ -205,7 +212,7 @@ class DuckDB:
         """Register the wanted columns of a table in memory, under names that need no quoting."""
         aliases = [f"r{place}" for place in range(len(wanted.wanted))]
         if is_arrow(source):
-            from heathaze.ingest.memory import plain_table
+            from heathaze.ingest.dataframes import plain_table
 
             self.connection.register(GIVEN, plain_table(source, wanted, self.where).rename_columns(aliases))
         elif is_pandas(source) or isinstance(source, dict):
@@ -279,3 +286,31 @@ class DuckDB:
                 f"{self.where} cannot be read ({type(error).__name__} of DuckDB); the file is damaged, or it is not "
                 "what its ending says."
             ) from None
+
+
+_WITH_OFFSET = "^(.*:[0-9.]+) ?([+-])([0-9]{2})(?::?([0-9]{2}))?$"
+"""A time with an offset from UTC: the time, the sign, hours and minutes."""
+
+
+def _moment(column: str, type_name: str) -> tuple[str, str]:
+    """Write SQL for the time of a position in seconds (since 1970 for a time, or the number itself), and for the kind.
+
+    The time is null for a value that is neither. Only the row's own value decides, so one person's rows never change
+    how the journeys of others are cut and ordered. The kind is whether the value is a plain number.
+    """
+    if type_name == "TIMESTAMP WITH TIME ZONE":  # a cast to a timestamp would depend on the zone of this machine
+        return f"epoch_us({column}) / 1e6", "false"
+    if type_name.startswith(("TIMESTAMP", "DATE")):
+        return f"epoch_us(cast({column} as timestamp)) / 1e6", "false"
+    if type_name in INTEGERS or type_name in ("FLOAT", "DOUBLE", "UBIGINT") or type_name.startswith("DECIMAL"):
+        return f"cast({column} as double)", "true"
+    text = f"trim(cast({column} as varchar), ' \"')"
+    # The offset is subtracted here, because a cast to a timestamp ignores it, and names of zones too; they are refused.
+    sign, *ahead = (f"regexp_extract({text}, '{_WITH_OFFSET}', {group})" for group in (2, 3, 4))
+    hours, minutes = (f"coalesce(try_cast({part} as int), 0)" for part in ahead)
+    offset = f"case when {sign} = '-' then -60 else 60 end * ({hours} * 60 + {minutes})"
+    clock = f"regexp_replace(regexp_replace({text}, '{_WITH_OFFSET}', '\\1'), ' ?(Z|UTC|GMT)$', '')"
+    plain = f"case when not regexp_matches({clock}, '[A-Za-z]{{2}}') then {clock} end"
+    number = f"try_cast({text} as double)"
+    seconds = f"coalesce({number}, epoch_us(try_cast({plain} as timestamp)) / 1e6 - {offset})"
+    return seconds, f"{number} is not null"

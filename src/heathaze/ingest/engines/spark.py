@@ -23,9 +23,9 @@ import numpy as np
 
 from heathaze.errors import InvalidInput, MissingExtra, UnreadableData
 from heathaze.ingest.columns import PART, VISITS, Columns, Flaw, Kind, locate
+from heathaze.ingest.dataframes import arrays, is_arrow, is_pandas, name_of
 from heathaze.ingest.engines import RAW, SOURCE, Answer
 from heathaze.ingest.engines.duckdb import open_duckdb
-from heathaze.ingest.memory import arrays, is_arrow, is_pandas
 from heathaze.ingest.source import Files, Format
 
 GIVEN = "heathaze_given"
@@ -176,7 +176,7 @@ class Spark:
                 self.where = repr(source)
                 table = self._address(source, columns.wanted)
             else:
-                self.where = getattr(source, "where", self.where)
+                self.where = name_of(source)
                 table = self._memory(source, columns)
             table.createOrReplaceTempView(GIVEN)
             self.session.sql(f"{self.keep.format(RAW)} select * from {GIVEN}")
@@ -188,7 +188,7 @@ class Spark:
                 person = f"c{columns.place(columns.person)}"
                 known = "in ('STRING', 'BIGINT', 'BOOLEAN', 'VOID')"
                 exact = f"{person} is null or schema_of_variant({person}) {known}"
-                flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_PERSON:d} end"
+                flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_ID:d} end"
                 # Ids that mix numbers and text are refused, because 1 and "1" may be the same person or two.
                 kind = f"case schema_of_variant({person}) when 'STRING' then 1 when 'BOOLEAN' then 2 else 3 end as kind"
                 filled = kept.where(f"{person} is not null and schema_of_variant({person}) <> 'VOID'")
@@ -280,7 +280,7 @@ class Spark:
         with _quiet():
             import pyarrow as arrow
 
-            from heathaze.ingest.memory import plain_table
+            from heathaze.ingest.dataframes import plain_table
 
             if is_pandas(source) or isinstance(source, dict):
                 columns = arrays(source, wanted, self.where)
@@ -311,7 +311,7 @@ class Spark:
 
 
 def _arrow_array(column: Any) -> Any:
-    """Convert a column of :func:`heathaze.ingest.memory.arrays`, whose objects are texts, to Arrow."""
+    """Convert a column of :func:`heathaze.ingest.dataframes.arrays`, whose objects are texts, to Arrow."""
     import pyarrow as arrow
 
     try:

@@ -63,7 +63,7 @@ lists; arrow: unusual types; parquet: wrong statistics; arrays: NUL ids; json li
 arrow; relation; parquet: several files; pandas; json lines; csv: column folders; parquet; relation; arrow;
 csv: latin-1, windows-1252, utf-16, tabs; csv: decimal comma; csv, parquet, json lines, arrow: weights;
 csv, parquet, json lines, geojson: row filter; csv, arrow, lists: local times; csv, parquet, arrays: epoch;
-geojson; geopackage; geoparquet; gpx; mds, shapefile; polars, geopandas
+geojson; geopackage; geoparquet; gpx: none, equal names, tracks; mds, shapefile; polars, geopandas
 """
 
 
@@ -241,7 +241,7 @@ def _points(rng: np.random.Generator, table: Table) -> Table:
     names = {**table.names, "x": axes[0], "y": axes[1]}
     options = dict(table.style.get("options", {}))
     if source == "gpx":
-        names |= {"person": "file", "time": "time"}
+        names |= {"person": "track" if table.recipe.fault == "tracks" else "file", "time": "time"}
     elif source == "mds":
         names |= {"person": "trip_id", "time": "time"}
         options["format"] = "mds"

@@ -36,7 +36,7 @@ Reader = Callable[[Any, Grid, Mapping[str, Any]], Any]
 """A function from a source, a grid and the options of ``heathaze.count`` to Counts. It raises UnreadableData to refuse
 a source."""
 
-NOTHING = ("No visit lies inside the box", "not a single")
+NOTHING = ("lies inside the box", "not a single", "No row fits the row filter")
 """Parts of error sentences which mean that no visit was inside the grid, or that there was no position."""
 
 

@@ -71,6 +71,9 @@ def _write_files(
         here = [visit for visit in visits if visit.file == number]
         # A GPX file is named after its person.
         path = where / f"{here[0].id if ending == 'gpx' and here else f'part-{number}'}.{ending}"
+        if table.recipe.fault == "equal names":
+            path = where / str(number) / f"log.{ending}"
+            path.parent.mkdir()
         write_one(table, here, path)
     several = len({visit.file for visit in table.visits}) > 1
     return str(folder / "**" / f"{'' if ending == 'gpx' else 'part-'}*.{ending}" if several else path)

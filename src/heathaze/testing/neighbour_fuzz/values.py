@@ -63,7 +63,7 @@ def _strange(rng: np.random.Generator, profile: str, low: float, high: float) ->
 
 
 def _inside(rng: np.random.Generator, low: float, high: float, borders: Any) -> float:
-    """Draw a coordinate inside the grid: anywhere, on or next to a border of a cell or of the grid, or nearly zero."""
+    """Draw a coordinate of a test row: anywhere in the grid, on or next to a border, or nearly zero."""
     how = rng.random()
     value = float(rng.uniform(low, high))
     if how < 0.3:

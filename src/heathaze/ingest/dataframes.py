@@ -38,6 +38,15 @@ def is_arrow(source: Any) -> bool:
     return type(source).__module__.split(".")[0] == "pyarrow" and hasattr(source, "column_names")
 
 
+def name_of(source: Any) -> str:
+    """Return the name of a table in errors: that of the files from which it was read, or "The table".
+
+    Other tables may have something else under this name. The text of the method ``where`` of pandas has all rows.
+    """
+    where = getattr(source, "where", None)
+    return where if isinstance(where, str) else "The table"
+
+
 def arrays(source: Any, wanted: Columns, where: str) -> list[Array]:
     """Convert the wanted columns of a DataFrame, or of a dict of arrays or lists.
 
@@ -62,7 +71,9 @@ def arrays(source: Any, wanted: Columns, where: str) -> list[Array]:
         found = [_from_values(given[place], wanted.clock) for place in places]
     if len({column.shape for column in found}) != 1 or any(column.ndim != 1 for column in found):
         raise UnreadableData("The arrays have different lengths, or more than one dimension; give one value per visit.")
-    return [_plain(column, name, name == wanted.person) for column, name in zip(found, names, strict=True)]
+    return [
+        _plain(column, name, name in (wanted.person, wanted.trip)) for column, name in zip(found, names, strict=True)
+    ]
 
 
 def _from_pandas(column: Any, clock: Clock) -> Array:
@@ -117,7 +128,7 @@ def _plain(column: Array, name: str, is_person: bool) -> Array:
 
 def _texts(column: Array, name: str, is_person: bool) -> Array:
     """Convert each value of a column to text, and a missing value to None."""
-    values = [value.item() if isinstance(value, np.generic) else value for value in column.tolist()]
+    values = [_python(value) for value in column.tolist()]
     kinds = {type(value) for value in values}
     kinds = {kind for kind in kinds if kind.__name__ not in _MISSING}
     if is_person and (len(kinds) > 1 or not kinds <= set(_IDS)):
@@ -130,6 +141,14 @@ def _texts(column: Array, name: str, is_person: bool) -> Array:
     except Exception:  # the error comes from the value's own code and may quote the value
         raise UnreadableData(f"Column {name!r} holds a value that cannot be written as text; correct it.") from None
     return texts
+
+
+def _python(value: Any) -> Any:
+    """Convert a value of numpy to one of Python. A time in nanoseconds would become a number, and becomes text."""
+    if not isinstance(value, np.generic):
+        return value
+    found = value.item()
+    return str(value) if isinstance(value, np.datetime64) and isinstance(found, int) else found
 
 
 def _days(column: Array, name: str) -> Array:
