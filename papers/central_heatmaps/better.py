@@ -61,11 +61,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if behind or any(ratio > 0.9 for ratio in ratios.values()) else 0
 
 
-def _covered(chosen: dict[str, Any]) -> dict[int, list[float]]:
+def _covered(chosen: dict[str, Any]) -> dict[int, dict[str, list[float]]]:
     covered = coverage_by_level(chosen["coverage"])
-    print("\nShare of nodes whose 90 % interval contains the true count, by level of the tree:")
-    for clusters, shares in covered.items():
-        print(f"  {clusters} clusters: " + "  ".join(f"{share:.3f}" for share in shares))
+    print(
+        "\nShare of nodes whose 90 % interval contains the true count, and mean width in people, by level of the tree:"
+    )
+    for clusters, found in covered.items():
+        pairs = zip(found["holds"], found["width"], strict=True)
+        print(f"  {clusters} clusters: " + "  ".join(f"{share:.3f}, {width:.3g}" for share, width in pairs))
     return covered
 
 
@@ -125,9 +128,14 @@ def _rows(results: Results) -> dict[str, list[float]]:
     }
 
 
-def _write(rows: dict[str, list[float]], covered: dict[int, list[float]]) -> None:
+def _write(rows: dict[str, list[float]], covered: dict[int, dict[str, list[float]]]) -> None:
     body = ",\n".join(f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(value)}" for key, value in rows.items())
-    shares = json.dumps({str(clusters): [round(share, 4) for share in found] for clusters, found in covered.items()})
+    shares = json.dumps(
+        {
+            str(clusters): {name: [float(f"{number:.4g}") for number in numbers] for name, numbers in found.items()}
+            for clusters, found in covered.items()
+        }
+    )
     text = f'{{\n "mean and standard error": {{\n{body}\n }},\n "coverage by level": {shares}\n}}\n'
     (HERE / "better.json").write_text(text, encoding="utf-8")
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from claims_appendices import BASELINE, OURS, appendix_claims
+from claims_appendices import gain as _gain
 from harness.claims import Claim, Difference, difference, golden, repeats
 from harness.results import Point, Results
 from protocol import METRICS
-
-OURS = "pyramid"
-BASELINE = "flat"
 
 
 def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[str, Any]) -> list[Claim]:
@@ -22,6 +21,7 @@ def all_claims(results: Results, config: Mapping[str, Any], expected: Mapping[st
     for source in results.sources("users"):
         found += _figure2(results, source)
     found += _mixtures(results)
+    found += appendix_claims(results, config)
     found += _golden(results, config)
     found += repeats(results, expected)
     return found
@@ -72,6 +72,8 @@ def _least_lead(results: Results, points: list[Point], metric: str) -> Differenc
 
 def _figure2(results: Results, source: str) -> Iterator[Claim]:
     users, sizes = results.series("users", source), results.series("resolution", source)
+    if not sizes:
+        return
     yield Claim(
         f"fig. 2, {source}: EMD falls from {users[0].x:g} to {users[-1].x:g} people",
         "pyramid and flat fall",
@@ -94,6 +96,8 @@ def _figure2(results: Results, source: str) -> Iterator[Claim]:
 
 def _mixtures(results: Results) -> Iterator[Claim]:
     denser, more = results.series("sparsity", "mixture"), results.series("clusters", "mixture")
+    if not (denser and more):
+        return
     same = f"fig. 10: the same Gaussians, from {denser[0].x:.0%} to {denser[-1].x:.0%} of cells"
     grown = f"fig. 11: from {more[0].x:g} to {more[-1].x:g} Gaussians"
     for text, series, method, word, departure in (
@@ -138,11 +142,6 @@ def _golden(results: Results, config: Mapping[str, Any]) -> Iterator[Claim]:
 
 
 # ── numbers and words ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _gain(results: Results, before: Point, after: Point, method: str, metric: str) -> Difference:
-    """The improvement of a metric from one point to another; negative if the metric gets worse."""
-    return difference(METRICS[metric], results.of(after, method, metric), results.of(before, method, metric))
 
 
 def _step(results: Results, series: list[Point], method: str, metric: str) -> str:

@@ -1,10 +1,11 @@
-"""Draw figures 1 and 2 for each data set, and figures 10 and 11 for mixtures."""
+"""Draw figures 1 and 2 for each data set, figures 10 and 11 for mixtures, and those of the appendices."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from figures_appendices import draw_appendices
 from harness.pictures import curves, panels, save
 from harness.results import Results
 
@@ -31,9 +32,10 @@ NAMES = {"gowalla": "Gowalla check-ins, New York", "synthetic": "synthetic peopl
 def draw_all(results: Results, folder: Path) -> list[Path]:
     """Draw every figure for which there are results, and return the files."""
     files = [_figure1(results, source, folder) for source in results.sources("figure1")]
-    files += [_figure2(results, source, folder) for source in results.sources("users")]
-    files.append(_mixtures(results, folder))
-    return files
+    files += [_figure2(results, source, folder) for source in results.sources("users") if results.sources("resolution")]
+    if results.series("sparsity", "mixture") and results.series("clusters", "mixture"):
+        files.append(_mixtures(results, folder))
+    return files + draw_appendices(results, folder, STYLES)
 
 
 def _figure1(results: Results, source: str, folder: Path) -> Path:

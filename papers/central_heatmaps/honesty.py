@@ -1,4 +1,4 @@
-"""Measure how often the default mechanism's intervals contain the true count, level by level, on synthetic cities."""
+"""Measure how often the default mechanism's intervals contain the true count, level by level, and how wide they are."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from typing import Any
 import numpy as np
 
 import heathaze as hz
-from heathaze.inference.interval import interval
 from heathaze.inference.posterior import posterior
 from heathaze.privacy.guarantee import Unit
 
 
-def coverage_by_level(settings: Mapping[str, Any]) -> dict[int, list[float]]:
-    """For each number of clusters and each level, the share of nodes whose 90 % interval contains the true count."""
+def coverage_by_level(settings: Mapping[str, Any]) -> dict[int, dict[str, list[float]]]:
+    """For each number of clusters: by level, the share of nodes whose 90 % interval holds, and the mean width."""
     releases = range(settings["releases"])
-    found: dict[int, list[float]] = {}
+    found: dict[int, dict[str, list[float]]] = {}
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for clusters in settings["clusters"]:
             jobs = [pool.submit(one_release, clusters, run, settings) for run in releases]
-            held = np.sum([job.result() for job in jobs], axis=0)
-            found[clusters] = (held[:, 0] / held[:, 1]).tolist()
+            held, width, nodes = np.sum([job.result() for job in jobs], axis=0).T
+            found[clusters] = {"holds": (held / nodes).tolist(), "width": (width / nodes).tolist()}
     return found
 
 
 def one_release(clusters: int, run: int, settings: Mapping[str, Any]) -> np.ndarray:
-    """For each level, the number of nodes whose interval contains the true count, and the number of all nodes."""
+    """For each level: the nodes whose interval contains the true count, the sum of widths in people, and all nodes.
+
+    These are the intervals with which ``release.squares`` classifies squares.
+    """
     grid = hz.Grid.plane(x=(0, 1), y=(0, 1), size=settings["size"])
     counts = city_of(grid, clusters, settings["people"], seed=1000 * clusters + run)
     noisy = hz.central.AdaptiveTree(grid, settings["epsilon"]).measure(counts, hz.Simulation(run))
-    held = []
-    for level, belief in enumerate(posterior(noisy).levels):
-        truth = counts.at(level, belief.codes) / counts.one
-        low, high = interval(belief.mean, belief.deviation, 0.9)
-        held.append([((truth >= low) & (truth <= high)).sum(), len(truth)])
-    return np.array(held)
+    found, sums = posterior(noisy), []
+    for level, (belief, (low, high)) in enumerate(zip(found.levels, found.intervals(0.9), strict=True)):
+        truth = counts.at(level, belief.codes[belief.measured]) / counts.one
+        sums.append([((truth >= low) & (truth <= high)).sum(), (high - low).sum(), len(truth)])
+    return np.array(sums, dtype=np.float64)
 
 
 def city_of(grid: hz.Grid, clusters: int, people: int, seed: int) -> hz.Counts:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gaze import fixations
 from harness.data import columns_of, data_file, seed_of
 
 import heathaze as hz
 from heathaze.datasets.mixtures import mixture
+from heathaze.errors import WeakPrivacy
 from heathaze.privacy.guarantee import Unit
 
 HERE = Path(__file__).resolve().parent
@@ -24,7 +27,10 @@ METRICS = {"SIM": 1, "CC": 1, "KL": -1, "EMD": -1}
 
 @dataclass(frozen=True)
 class Trial:
-    """The parameters of one trial. ``source`` is "synthetic", "gowalla", or "mixture:clusters:sparsity"."""
+    """The parameters of one trial; ``size`` is the number of cells on the longer side.
+
+    ``source`` is "synthetic", "gowalla", "gaze", "made-up gaze", or "mixture:clusters:sparsity".
+    """
 
     source: str
     run: int
@@ -47,10 +53,11 @@ class Visits:
     geographic: bool
 
     def grid(self, size: int) -> hz.Grid:
-        """The grid of size × size cells over the box."""
+        """The grid over the box: size × size cells, or on a wide plane fewer rows, so that its cells are squares."""
         if self.geographic:
             return hz.Grid.over(lon=self.box.x, lat=self.box.y, size=size)
-        return hz.Grid.plane(x=self.box.x, y=self.box.y, size=size)
+        (left, right), (top, bottom) = self.box.x, self.box.y
+        return hz.Grid.plane(x=self.box.x, y=self.box.y, shape=(round(size * (bottom - top) / (right - left)), size))
 
     def counts(self, grid: hz.Grid, people: int, seed: int) -> hz.Counts:
         """Count random people who have a visit in the box; each person is a distribution of mass 1 (in integers)."""
@@ -80,6 +87,10 @@ def visits_of(trial: Trial, config: Mapping[str, Any]) -> Visits:
         assert path is not None
         person, lon, lat = columns_of(path, "user_id", "lon", "lat")
         return Visits(person, lon, lat, hz.Box.over(lon=tuple(place["lon"]), lat=tuple(place["lat"])), True)
+    if trial.source in ("gaze", "made-up gaze"):
+        wide, high = config["gaze"]["pixels"]
+        person, x, y = fixations(trial.source, trial.run // config["gaze"]["trials"], config)
+        return Visits(person, x, y, hz.Box.plane(x=(0, wide), y=(0, high)), False)
     seed = seed_of(trial.source, trial.run)
     if trial.source == "synthetic":
         made = config["synthetic"]
@@ -92,25 +103,37 @@ def visits_of(trial: Trial, config: Mapping[str, Any]) -> Visits:
     return Visits(table["person"], table["x"], table["y"], hz.Box.plane(x=(0, 1), y=(0, 1)), False)
 
 
-def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Measure all methods on the same people: SIM, CC and KL of the heat maps, and EMD of the aggregated heat maps."""
+def heat_maps(trial: Trial, config: Mapping[str, Any]) -> dict[str, hz.Density]:
+    """The heat map of the truth (named "truth") and of every method, on the same people."""
     visits = visits_of(trial, config)
     grid = visits.grid(trial.size)
     counts = visits.counts(grid, trial.people, seed_of(trial.source, trial.run))
-    sigma, coarse = trial.sigma * trial.size, (trial.emd_size, trial.emd_size)
-    truth = hz.Density.from_mass(grid, counts.dense()).smooth(sigma)
-    found = {}
+    sigma = trial.sigma * trial.size
+    maps = {"truth": hz.Density.from_mass(grid, counts.dense()).smooth(sigma)}
+    warnings.simplefilter("ignore", WeakPrivacy)  # figure 8 goes up to ε = 20
     for name, mechanism, share in trial.methods:
         extra = {} if share is None else {"share": share}
         method = getattr(hz.central, mechanism)(grid, epsilon=trial.epsilon, **extra)
         noise = hz.Simulation(seed_of(trial.source, trial.run, trial.epsilon, trial.people, trial.size, name))
-        heat = hz.publish(method, counts, randomness=noise).smooth(sigma)
-        found[name] = {
-            "SIM": hz.metrics.similarity(truth, heat),
-            "CC": hz.metrics.pearson(truth, heat),
-            "KL": hz.metrics.kl(truth, heat),
-        }
-        if trial.emd_size:
-            distance = hz.metrics.emd(truth.resample(coarse), heat.resample(coarse), tolerance=1e-4)
-            found[name]["EMD"] = float(distance)
+        maps[name] = hz.publish(method, counts, randomness=noise).smooth(sigma)
+    return maps
+
+
+def measure(trial: Trial, config: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Measure all methods on the same people: SIM, CC and KL of the heat maps, and EMD of the aggregated heat maps."""
+    maps = heat_maps(trial, config)
+    truth = maps.pop("truth")
+    return {name: compare(truth, heat, trial.emd_size) for name, heat in maps.items()}
+
+
+def compare(truth: hz.Density, heat: hz.Density, emd_size: int) -> dict[str, float]:
+    """The four metrics of a heat map; no EMD if its size (cells on the longer side) is 0."""
+    found = {
+        "SIM": hz.metrics.similarity(truth, heat),
+        "CC": hz.metrics.pearson(truth, heat),
+        "KL": hz.metrics.kl(truth, heat),
+    }
+    if emd_size:
+        coarse = (emd_size * truth.grid.rows // truth.grid.cols, emd_size)
+        found["EMD"] = float(hz.metrics.emd(truth.resample(coarse), heat.resample(coarse), tolerance=1e-4))
     return found

@@ -1,4 +1,4 @@
-"""List the trials behind tables 1 to 3 and figures 7 to 9 on surveys by secure aggregation."""
+"""List the trials behind tables 1 to 5 and figures 7 to 9 on surveys by secure aggregation."""
 
 from __future__ import annotations
 
@@ -45,6 +45,10 @@ def _points(config: Config, chosen: Config) -> Iterator[tuple[Point, int, dict]]
         for people in table["people"]:
             settings = {"kind": "shards", "people": people, "values": tuple(table["numbers"])}
             yield Point("shards", source, people), table["runs"], settings
+    table = chosen["earlier"]
+    for source in here(table["rasters"]):
+        for people in table["people"]:
+            yield Point("earlier", source, people), table["runs"], {"kind": "earlier", "people": people}
     figure = chosen["samples"]
     for source in here(figure["rasters"]):
         for people in figure["people"]:

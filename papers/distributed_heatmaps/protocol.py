@@ -251,6 +251,41 @@ def _shards(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
     return found
 
 
+# ── table 5: an earlier map ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _earlier(trial: Trial, config: Mapping[str, Any]) -> dict[str, Numbers]:
+    """The published map of a survey that starts from an earlier map, right or wrong, and of one that does not."""
+    (grid, truth), population = _people(trial, config)
+    mechanism, cohort = AdaptiveQuadtree(grid, config["protocol"]["epsilon"]), Cohort(trial.people)
+
+    def survey(earlier: Any, people: Population = population, *names: object) -> Survey:
+        asked = mechanism if earlier is None else mechanism.starting_from(earlier)
+        noise = hz.Simulation(seed_of("noise", trial.kind, trial.source, trial.run, trial.people, *names))
+        return simulate(Survey(asked, cohort), people, randomness=noise)
+
+    first = mechanism.ask(cohort, ())
+    assert first is not None
+    squares = round(np.sqrt(first.parts[0].encoding.length))
+    others = people_of((grid, truth), trial.people, trial.source, trial.run, "earlier")
+    maps = {
+        "no map": None,
+        "the truth": hz.Density.from_mass(grid, truth),
+        "an earlier survey": survey(None, others, "earlier").estimate(draws=0).density,
+        "mirrored": hz.Density.from_mass(grid, truth[::-1, ::-1]),
+        "mirrored in squares": hz.Density.from_mass(grid, _mirrored_in(squares, truth)),
+    }
+    found = {name: _release(truth, survey(earlier)) for name, earlier in maps.items()}
+    return {name: one | {"times": one["MSE"] / found["no map"]["MSE"]} for name, one in found.items()}
+
+
+def _mirrored_in(squares: int, truth: np.ndarray) -> np.ndarray:
+    """A wrong map that the first round cannot see: the squares of that round are right, and each is mirrored."""
+    side = len(truth) // squares
+    blocks = truth.reshape(squares, side, squares, side)
+    return blocks[:, ::-1, :, ::-1].reshape(truth.shape)
+
+
 # ── figure 9: shares ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -362,4 +397,5 @@ _KINDS: dict[str, Callable[[Trial, Mapping[str, Any]], dict[str, Numbers]]] = {
     "bits": _bits,
     "shares": _shares,
     "shards": _shards,
+    "earlier": _earlier,
 }

@@ -1,4 +1,4 @@
-"""Reproduce tables 1 to 3 and figures 7 to 9 of "Towards Sparse Federated Analytics" (Bagdasaryan et al. 2022).
+"""Reproduce tables 1 to 5 and figures 7 to 9 of "Towards Sparse Federated Analytics" (Bagdasaryan et al. 2022).
 
     python papers/distributed_heatmaps/run.py            everything, with pictures
     python papers/distributed_heatmaps/run.py --quick    the claims on few runs, in under 20 seconds
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     def files(config: Config) -> list[str]:
         return [config["data"]["file"], config["data"]["visits"]]
 
-    return reproduce(Paper(HERE, __doc__, files, plan, measure, all_claims, draw_all, filled_in), arguments)
+    return reproduce(Paper(HERE, __doc__, files, plan, measure, all_claims, draw_all, filled_in, parts=True), arguments)
 
 
 if __name__ == "__main__":

@@ -45,19 +45,19 @@ SOURCES = (*RASTERS, "gowalla", "city")
 
 
 def filled_in(readme: str, results: Results, _: object, claims: Sequence[Claim]) -> str:
-    """The text of README.md with new tables of results and claims between its marks."""
-    return with_claims(
-        with_tables(readme, summary(results)), claims, ("table 1", "table 2", "table 3", "table 4", "fig."), _claims
-    )
+    """The text of README.md with new tables of the results and claims that a run has."""
+    starts = ("table 1", "table 2", "table 3", "table 4", "table 5", "fig.")
+    tested = [start for start in starts if any(claim.text.startswith(start) for claim in claims)]
+    return with_claims(with_tables(readme, summary(results)), claims, tested, _claims)
 
 
 def with_tables(readme: str, means: Means) -> str:
-    """The text of README.md with new tables 1 to 4 between its marks; table 4 only if the run measured it."""
-    tables = {"table 1": _table1, "table 2": _table2, "table 3": _table3}
-    if any(name.startswith("shards | ") for name in means):
-        tables["table 4"] = _table4
-    for name, rows in tables.items():
-        readme = between(readme, name, rows(means))
+    """The text of README.md with new tables of the means that a run has."""
+    tables = {"table1": _table1, "table2": _table2, "table3": _table3, "shards": _table4, "earlier": _table5}
+    measured = {name.split(" | ")[0] for name in means}
+    for number, (figure, rows) in enumerate(tables.items(), start=1):
+        if figure in measured:
+            readme = between(readme, f"table {number}", rows(means))
     return readme
 
 
@@ -116,6 +116,17 @@ def _table4(means: Means) -> Iterator[Sequence[str]]:
                     text += f" ({times:.2f} times), {(of('sent') + of('received')) / 1000:.0f}"
                 cells.append(text)
             yield f"{people:,}" if row == "non-private" else "", row.removesuffix("s").removesuffix(" shard"), *cells
+
+
+def _table5(means: Means) -> Iterator[Sequence[str]]:
+    yield "people", "earlier map", *RASTERS.values()
+    for people in (10_000, 100_000):
+        for place, row in enumerate(("the truth", "an earlier survey", "mirrored", "mirrored in squares")):
+            cells = []
+            for source in RASTERS:
+                times, error = means[f"earlier | {source} | {people:g} | {row} | times"]
+                cells.append(f"{times:.3f} ± {error:.3f}" if error else f"{times:.3f}")
+            yield f"{people:,}" if place == 0 else "", row, *cells
 
 
 def _mean(means: Means, figure: str, x: float, method: str, source: str, metric: str = "MSE") -> float:

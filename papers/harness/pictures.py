@@ -63,8 +63,9 @@ def save(figure: Figure, axes: list[Axes], path: Path, note: str = "mean and 95 
     from PIL import Image
 
     handles, labels = axes[0].get_legend_handles_labels()
+    named = dict(zip(labels, handles, strict=True))
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8.5, frameon=False,
+        named.values(), named, loc="outside lower center", ncols=max(1, len(named)), fontsize=8.5, frameon=False,
         title=note, title_fontsize=8,
     )  # fmt: skip
     drawn = io.BytesIO()

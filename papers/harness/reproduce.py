@@ -24,7 +24,8 @@ class Paper:
 
     ``files`` names the files of real data that a run uses if they exist, ``plan`` lists the trials of a mode ("full" or
     "quick"), ``claims`` tests the claims with the results and with expected.json, ``draw`` writes the pictures, and
-    ``readme`` puts the tables of a full run with all data into the text of README.md.
+    ``readme`` puts the tables of a full run with all data into the text of README.md. With ``parts``, it leaves tables
+    as they are if the run did not measure them.
     """
 
     folder: Path
@@ -35,6 +36,7 @@ class Paper:
     claims: Callable[[Results, Config, dict[str, Any]], list[Claim]]
     draw: Callable[[Results, Path], list[Path]]
     readme: Callable[[str, Results, Config, list[Claim]], str] | None = None
+    parts: bool = False
 
 
 def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
@@ -49,14 +51,14 @@ def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
         print(f"{name} was not found, so the run leaves it out. Set HEATHAZE_DATA to its folder.")
 
     began = time.monotonic()
-    trials = paper.plan(config, mode)
+    trials = [(point, trial) for point, trial in paper.plan(config, mode) if _chosen(point, options.only)]
     results = with_progress(f"{mode} run", trials, paper.measure, config)
     known = {} if options.write_expected else expected.get(mode, {})
     claims = paper.claims(results, config, known)
-    _print_table(claims)
+    print_table(claims)
     print(f"{len(trials)} trials in {time.monotonic() - began:.0f} s")
 
-    if options.figures is not None or mode == "full":
+    if options.figures is not None or (mode == "full" and not options.only):
         for path in paper.draw(results, options.figures or paper.folder):
             print(f"drew {path.name}")
     if options.write_expected:
@@ -64,15 +66,16 @@ def reproduce(paper: Paper, arguments: list[str] | None = None) -> int:
         expected[mode] = {**expected.get(mode, {}), **summary(results)}
         expected_file.write_text(_one_line_a_mean(expected), encoding="utf-8")
         print("wrote expected.json")
-        if paper.readme is not None and mode == "full" and not missing:
+        if paper.readme is not None and mode == "full" and not missing and (not options.only or paper.parts):
             readme_file = paper.folder / "README.md"
             text = paper.readme(readme_file.read_text(encoding="utf-8"), results, config, claims)
             readme_file.write_text(text, encoding="utf-8")
             print("wrote README.md")
-    broken = [claim for claim in claims if claim.fails]
-    if broken:
-        print(f"{len(broken)} of {len(claims)} claims do not hold.", file=sys.stderr)
-    return 1 if broken else 0
+    return exit_code(claims)
+
+
+def _chosen(point: Point, only: list[str]) -> bool:
+    return not only or point.figure.split(",")[0] in only
 
 
 def with_progress(title: str, trials: list[tuple[Point, Any]], measure: Measure, config: Config) -> Results:
@@ -91,6 +94,9 @@ def _options(paper: Paper, arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few runs, no pictures, under 30 seconds on 2 cores")
     parser.add_argument("--config", type=Path, default=paper.folder / "config.toml", help="another config.toml")
     parser.add_argument("--figures", type=Path, help="folder for the pictures (a full run draws beside run.py)")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="only tables or figures with these names in expected.json"
+    )
     parser.add_argument("--write-expected", action="store_true", help="record this run's means in expected.json")
     return parser.parse_args(arguments)
 
@@ -103,7 +109,16 @@ def _one_line_a_mean(expected: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(modes) + "\n}\n"
 
 
-def _print_table(claims: list[Claim]) -> None:
+def exit_code(claims: list[Claim]) -> int:
+    """1 if a claim does not hold, which is also said on standard error; otherwise 0."""
+    broken = [claim for claim in claims if claim.fails]
+    if broken:
+        print(f"{len(broken)} of {len(claims)} claims do not hold.", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def print_table(claims: list[Claim]) -> None:
+    """Print the claims with the paper's value, ours, and whether they hold."""
     widths = (46, 26, 44, 14)
     _print_row(("claim", "paper", "ours", "holds?"), widths)
     print("  ".join("─" * width for width in widths))

@@ -125,6 +125,25 @@ def test_a_departure_that_is_none_any_more_fails_the_run(failing, full):
     assert "every departure that README.md names is one" in failing(full)
 
 
+@pytest.mark.parametrize("people", [10_000, 100_000])
+def test_many_more_bytes_fail_the_run(failing, full, people):
+    text = (
+        f"table 4, manhattan, {people:,} people: with one shard a device sends and receives at most a quarter more "
+        "bytes than before the number of shards was planned"
+    )
+    assert text not in failing(full)
+    full[f"shards | manhattan | {people:g} | 1 shard | sent"][0] += 150_000
+    assert text in failing(full)
+
+
+@pytest.mark.parametrize("source", ["manhattan", "nyc", "synthetic", "country"])
+def test_an_earlier_map_that_makes_a_map_worse_fails_the_run(failing, full, source):
+    text = f"table 5, {source}, 100,000 people: no earlier map makes the published map worse than 1.05 times"
+    assert text not in failing(full)
+    full[f"earlier | {source} | 100000 | mirrored in squares | times"][0] = 1.06
+    assert text in failing(full)
+
+
 @pytest.fixture
 def oracles(module_of):
     return module_of("oracles")
