@@ -8,7 +8,10 @@ COV    ?= --cov --cov-report=term
 CODE   := src tests papers benchmarks examples mutants docs
 UV     := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt
 
-.PHONY: help demo check test browser docs slow mutants bench papers release-check clean
+# The tests start about two hundred Python processes. Without stored bytecode each of them compiles its packages again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo check test browser docs qgis slow mutants bench papers release-check clean
 help:
 	@echo "make demo    publish a synthetic city and draw it (demo/city.html, demo/city.png, both also dark)"
 	@echo "make check   style, types, layers and the tests of changed folders, in 90 seconds"
@@ -66,7 +69,13 @@ docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "wrote site/index.html"
 
-slow: $(DEV)
+# One slow test renders files in QGIS. Debian's package is installed if there is none and we may; otherwise it is skipped.
+qgis:
+	@/usr/bin/python3 -c 'import qgis.core' 2>/dev/null \
+	  || { [ "`id -u`" = 0 ] && { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3-qgis; } >/dev/null 2>&1; } \
+	  || echo "There is no QGIS, so no file is rendered in it; all other checks run (Debian: apt-get install python3-qgis)."
+
+slow: $(DEV) qgis
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 	$(BIN)/python -m mutants
 
@@ -80,9 +89,14 @@ bench: $(DEV)
 papers: $(DEV)
 	$(BIN)/python papers/central_heatmaps/run.py
 	$(BIN)/python papers/central_heatmaps/better.py
+	$(BIN)/python papers/central_heatmaps/trust.py
 	$(BIN)/python papers/range_queries/run.py
+	$(BIN)/python papers/range_queries/cities.py
 	$(BIN)/python papers/local_disk_area/run.py
+	$(BIN)/python papers/local_disk_area/mixture.py
+	$(BIN)/python papers/local_disk_area/settings.py
 	$(BIN)/python papers/local_disk_area/price_of_trust.py
+	$(BIN)/python papers/local_disk_area/journeys/run.py
 	$(BIN)/python papers/distributed_heatmaps/run.py
 	$(BIN)/python papers/sensors/run.py
 	$(BIN)/python papers/marketplace/run.py

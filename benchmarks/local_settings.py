@@ -19,8 +19,8 @@ import numpy as np
 
 from heathaze.datasets.city import synthetic_city
 from heathaze.domain.grid import Grid
-from heathaze.inference.linear_map import HEIGHT, MapProblem
 from heathaze.inference.log_pyramid import LogPyramid
+from heathaze.inference.smooth_map import HEIGHT, MapProblem
 from heathaze.local import Mixture
 from heathaze.local.disk_area import paper_radius
 from heathaze.local.estimate import Tallies

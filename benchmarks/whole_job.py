@@ -3,7 +3,8 @@
 python -m benchmarks.whole_job [--peers PYTHON] [--rows 1 10] [--hundred] [--repeat 3]
 
 PYTHON is an interpreter that has the peers' packages (``pip install '.[peer]'`` in a separate environment); without
-``--peers``, the interpreter of Heathaze is used. ``--hundred`` adds 100 million rows, for Heathaze only.
+``--peers``, the interpreter of Heathaze is used. ``--hundred`` adds 100 million rows, for Heathaze only. The last lines
+are a Markdown table of all jobs.
 
 Every job is one fresh process: it starts Python, imports its packages, reads the Parquet file, bounds each person's
 influence, releases 256 × 256 counts with ε = 1 and writes them:
@@ -68,6 +69,7 @@ def main(peers: str | None = None, rows: tuple[float, ...] = (1, 10), hundred: b
     jobs = [job for job, package in PEERS.items() if _has(python, package)]
     for job in [job for job in PEERS if job not in jobs]:
         print(f"{job}: the package {PEERS[job]} is not installed; give --peers PYTHON to compare")
+    table: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         for millions in rows:
             path = _visits(Path(folder), round(millions * MILLION))
@@ -75,14 +77,30 @@ def main(peers: str | None = None, rows: tuple[float, ...] = (1, 10), hundred: b
             print(f"{millions:g} million visits, {SIZE} × {SIZE} cells, ε = {EPSILON:g}")
             for job, measured in found.items():
                 _row(job, measured, found["heathaze"])
+            table += _markdown(millions, found)
             _judge(millions, found)
             path.unlink()
         if hundred:
             ours = _best("heathaze", python, _visits(Path(folder), 100 * MILLION), repeat)
             print("100 million visits")
             _row("heathaze", ours, ours)
+            table += _markdown(100, {"heathaze": ours})
             _wanted("seconds", ours.seconds, MOST_SECONDS)
             _wanted("GB", ours.gigabytes, MOST_GIGABYTES)
+    print("\nThe table of benchmarks/README.md:\n")
+    print("| visits | job | seconds | seconds of processors | GB | our time / its | our memory / its |")
+    print("|---|---|---|---|---|---|---|")
+    print("\n".join(table))
+
+
+def _markdown(millions: float, found: dict[str, Measured]) -> list[str]:
+    """Write the rows of the Markdown table."""
+    ours = found["heathaze"]
+    return [
+        f"| {millions:g} million | {job} | {its.seconds:.2f} | {its.processor:.2f} | {its.gigabytes:.2f} | "
+        f"{ours.seconds / its.seconds:.2f} | {ours.gigabytes / its.gigabytes:.2f} |"
+        for job, its in found.items()
+    ]
 
 
 def _row(job: str, measured: Measured, ours: Measured) -> None:

@@ -25,13 +25,20 @@ MODELS = {
     "secagg": "The secure sum itself",
     "shuffle": "Shuffle: a shuffler mixes messages",
     "local": "Local: only the own device",
+    "trajectories": "Trajectories: made-up journeys",
     "sensors": "Sensors",
     "marketplace": "Marketplace",
 }
-PUBLIC = ("central", "shuffle", "local", "distributed", "sensors", "marketplace", "metrics", "datasets", "testing")
+PUBLIC = (
+    "central", "shuffle", "local", "distributed", "trajectories", "sensors", "marketplace", "metrics", "datasets",
+    "secagg", "testing",
+)  # fmt: skip
 """Modules with a page of the API reference, beside ``heathaze`` itself."""
 
-GUIDES = ("first-map", "your-files", "better-maps", "trust-a-sum", "trust-nobody", "heat-through-walls", "buy-data")
+GUIDES = (
+    "first-map", "your-files", "better-maps", "trust-a-shuffler", "trust-a-sum", "trust-nobody", "journeys",
+    "heat-through-walls", "buy-data",
+)  # fmt: skip
 SHIM = "https://unpkg.com/iframe-worker/shim"
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 

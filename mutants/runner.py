@@ -210,7 +210,10 @@ def _read(report: Path) -> tuple[tuple[tuple[str, str], ...], frozenset[str]]:
 
 
 def _ignored(folder: str, names: list[str]) -> list[str]:
-    """The names that are not copied: hidden folders (.git, .venv) and build products."""
+    """The names that are not copied: hidden folders (.git, .venv), build products and bytecode.
+
+    Bytecode holds the paths of the original tree, and pytest would name its tests by them.
+    """
     if Path(folder) == ROOT:
         return [name for name in names if name.startswith(".") or name in _LEFT_OUT]
-    return []
+    return [name for name in names if name.endswith(".pyc")]

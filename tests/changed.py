@@ -6,9 +6,11 @@ itself. No test begins after some seconds; those that are left are for ``make te
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,12 +21,29 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class Limit:
-    """A pytest plugin that stops the run after some seconds, and remembers whether a test failed before."""
+    """A pytest plugin that stops the run after some seconds, and remembers whether a test failed before.
+
+    It looks at the clock whenever a test ends. A test that takes GRACE seconds longer is interrupted.
+    """
+
+    GRACE = 5.0
 
     def __init__(self, seconds: float) -> None:
         self.until = time.monotonic() + seconds
         self.reached = False
         self.failed = False
+        self.alarm = threading.Timer(seconds + self.GRACE, self._interrupt)
+        self.alarm.daemon = True
+        self.alarm.start()
+
+    def _interrupt(self) -> None:
+        self.reached = True
+        print("\nThe time is up, and a test still runs; `make test` runs it.", flush=True)
+        _thread.interrupt_main()
+
+    @pytest.hookimpl
+    def pytest_sessionfinish(self) -> None:
+        self.alarm.cancel()
 
     @pytest.hookimpl
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -47,6 +66,7 @@ def main() -> int:
     limit = Limit(parser.parse_args().seconds)
     paths = paths_for(changed_files())
     if not paths:
+        limit.alarm.cancel()
         print("No file with tests changed.")
         return 0
     print("Tests of what changed:", *paths)
@@ -69,8 +89,10 @@ def changed_files() -> list[str]:
 def paths_for(files: Iterable[str]) -> list[str]:
     """Paths to run for changed files: changed tests first, then examples of changed modules, then their folders' tests.
 
-    >>> paths_for(["src/heathaze/privacy/noise.py", "tests/domain/test_grid.py", "README.md"])
-    ['tests/domain/test_grid.py', 'src/heathaze/privacy/noise.py', 'tests/privacy', 'tests/project/test_public_face.py']
+    >>> paths_for(["tests/domain/test_grid.py", "README.md"])
+    ['tests/domain/test_grid.py', 'tests/project/test_prose.py', 'tests/project/test_public_face.py']
+    >>> paths_for(["src/heathaze/privacy/noise.py"])[:3]
+    ['src/heathaze/privacy/noise.py', 'tests/project/test_docstrings.py', 'tests/project/test_house.py']
     """
     first: list[str] = []
     then: list[str] = []
@@ -83,14 +105,14 @@ def paths_for(files: Iterable[str]) -> list[str]:
             last.add(str(Path(*parts[:-1])))
         elif parts[:2] == ("src", "heathaze"):
             if file.endswith(".py") and (ROOT / file).is_file():
-                then.append(file)
+                then += [file, *(f"tests/project/test_{rules}.py" for rules in ("docstrings", "house"))]
             last.add(f"tests/{parts[2]}" if len(parts) > 3 else f"tests/test_{parts[2]}")
         elif parts[0] == "papers" and len(parts) > 2:
             last.add(f"tests/papers/test_{parts[1]}.py")
         elif file.endswith(".md"):
-            last.add("tests/project/test_public_face.py")
+            last |= {"tests/project/test_prose.py", "tests/project/test_public_face.py"}
     found = [path for path in sorted(last) if (ROOT / path).exists()]
-    return [*first, *then, *(path for path in found if path not in first)]
+    return list(dict.fromkeys([*first, *then, *found]))
 
 
 def _git(*words: str) -> str:

@@ -4,6 +4,7 @@ from mutants.bug import Bug
 from mutants.known import (
     central,
     distributed,
+    inference,
     ingest,
     ledger,
     local,
@@ -13,6 +14,7 @@ from mutants.known import (
     secagg,
     sensors,
     shuffle,
+    trajectories,
 )
 
 BUGS: tuple[Bug, ...] = (
@@ -20,10 +22,12 @@ BUGS: tuple[Bug, ...] = (
     *noise.BUGS,
     *ledger.BUGS,
     *central.BUGS,
+    *inference.BUGS,
     *local.BUGS,
     *distributed.BUGS,
     *secagg.BUGS,
     *shuffle.BUGS,
+    *trajectories.BUGS,
     *sensors.BUGS,
     *marketplace.BUGS,
     *release.BUGS,

@@ -92,8 +92,8 @@ BUGS = (
         "pyramid-tells-the-true-total",
         "The number of people is private: the total comes from noisy counts (errata E0-3).",
         PYRAMID,
-        "total=float(fit.mass.sum(dtype=np.float64)) / counts.one)",
-        "total=float(counts.mass.sum()) / counts.one)",
+        "total=float(fit.mass.sum(dtype=np.float64)) / counts.one,",
+        "total=float(counts.mass.sum()) / counts.one,",
         "tests/central/test_noisy_decisions.py::test_the_total_is_a_noisy_one[Pyramid]",
     ),
     # ── the others ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,8 +167,8 @@ BUGS = (
         "flat-tells-the-true-total",
         "The number of people is private: the total of a flat map comes from noisy cells (errata E0-3).",
         FLAT,
-        "total=float(mass.sum()) / counts.one)",
-        "total=float(counts.mass.sum()) / counts.one)",
+        "total=float(mass.sum()) / counts.one,",
+        "total=float(counts.mass.sum()) / counts.one,",
         "tests/central/test_noisy_decisions.py::test_the_total_is_a_noisy_one[Flat]",
     ),
     Bug(

@@ -9,7 +9,7 @@ ROWS = "src/heathaze/ingest/count_rows.sql"
 POSITIONS = "src/heathaze/ingest/positions.py"
 COLUMNS = "src/heathaze/ingest/columns.py"
 CSV = "src/heathaze/ingest/csv_lines.py"
-MEMORY = "src/heathaze/ingest/memory.py"
+MEMORY = "src/heathaze/ingest/dataframes.py"
 DUCKDB = "src/heathaze/ingest/engines/duckdb.py"
 SPARK = "src/heathaze/ingest/engines/spark.py"
 SOURCE = "src/heathaze/ingest/source.py"
@@ -205,9 +205,25 @@ BUGS = (
         "mangled-names-merge",
         "Ids with the character U+FFFD, which stands for lost text, are refused.",
         COLUMNS,
-        "Flaw.MANGLED_PERSON))\n",
-        "Flaw.NONE))\n",
+        "Flaw.MANGLED_ID) for name in ids]",
+        "Flaw.NONE) for name in ids]",
         "tests/ingest/test_bad_input.py::test_ids_that_lost_text",
+    ),
+    Bug(
+        "mangled-journeys-merge",
+        "Ids of journeys with the character U+FFFD are refused too: a journey can be the protected unit.",
+        COLUMNS,
+        "(self.person, self.trip) if name is not None",
+        "(self.person,) if name is not None",
+        "tests/ingest/test_journeys.py::test_two_journeys_never_become_one",
+    ),
+    Bug(
+        "mixed-ids-of-journeys",
+        'JSON ids of journeys that mix numbers and text are refused: 1 and "1" would become one protected unit.',
+        "src/heathaze/ingest/engines/duckdb.py",
+        "self._check_json_ids(id_, name)",
+        "self._check_json_ids(id_, name) if name == columns.person else None",
+        "tests/ingest/test_journeys.py::test_two_journeys_never_become_one",
     ),
     Bug(
         "spark-folders-read-as-columns",
@@ -244,7 +260,7 @@ BUGS = (
     Bug(
         "days-wrap-around",
         "A day that no engine can represent is refused, and does not become another day.",
-        "src/heathaze/ingest/memory.py",
+        "src/heathaze/ingest/dataframes.py",
         "    if (np.abs(days) > MOST_DAYS).any():\n",
         "    if False:\n",
         "tests/ingest/test_other_sources.py::test_days_that_would_wrap_around_are_refused",
@@ -328,5 +344,21 @@ BUGS = (
         "if crs.upper() not in _DEGREES:",
         "if not crs:",
         "tests/ingest/test_places.py::test_coordinates_in_metres_are_no_degrees",
+    ),
+    Bug(
+        "files-of-one-name-are-one-person",
+        "Two GPX files of one name, in two folders, do not become one person.",
+        PLACES,
+        "repeated = next((name for name in names if names.count(name) > 1), None)",
+        "repeated = next((name for name in names if names.count(name) > 9), None)",
+        "tests/ingest/test_neighbours.py::test_the_net_on_gpx_files",
+    ),
+    Bug(
+        "tracks-of-one-number-are-one-person",
+        "The first tracks of two GPX files do not become one person.",
+        PLACES,
+        'f"{name}/{track}"',
+        'f"{track}"',
+        "tests/ingest/test_neighbours.py::test_the_net_on_gpx_files",
     ),
 )

@@ -17,12 +17,29 @@ BUGS = (
         "tests/contract/test_attacks.py::test_a_key_of_ones_own_makes_no_release",
     ),
     Bug(
+        "simulated-mark-forgotten",
+        "A release put together by hand from a simulated estimate is never saved.",
+        "src/heathaze/central/adaptive_tree.py",
+        ", simulated=randomness.simulated)",
+        ")",
+        "tests/release/test_format_contract.py::"
+        "test_a_release_put_together_by_hand_from_a_simulated_estimate_cannot_be_saved",
+    ),
+    Bug(
         "unescaped-title",
         "A title is shown as text and cannot be a script.",
         PAGE,
         '"title": html.escape(title),',
         '"title": title,',
         "tests/maps/test_page.py::test_hostile_texts_stay_texts",
+    ),
+    Bug(
+        "tiles-name-any-policy",
+        "The address of tiles adds one server to the policy of a page, and no other permission.",
+        "src/heathaze/maps/mosaic.py",
+        "if self.tiles and (known is None or not all(",
+        "if self.tiles and (not all(",
+        "tests/maps/test_page.py::test_tiles_widen_the_policy_by_one_server",
     ),
     Bug(
         "unescaped-guarantee",

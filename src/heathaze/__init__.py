@@ -10,8 +10,9 @@
 
 One module for each model of trust: ``hz.central`` (a curator holds the data), ``hz.shuffle`` (nobody knows who sent
 which message), ``hz.distributed`` (only sums of many people are seen), ``hz.local`` (each device randomises its own
-position). Two neighbours of the problem: ``hz.sensors`` (heat sources seen through sensors) and ``hz.marketplace``
-(training data from private owners). ``hz.metrics`` compares maps, ``hz.datasets`` makes synthetic people.
+position). ``hz.trajectories`` makes up journeys. Two neighbours of the problem: ``hz.sensors`` (heat sources seen
+through sensors) and ``hz.marketplace`` (training data from private owners). ``hz.metrics`` compares maps,
+``hz.datasets`` makes synthetic people.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from heathaze.version import __version__
 # A name is imported when it is first used (PEP 562), so that `import heathaze` loads neither numpy nor any model.
 # Type checkers and editors read the block below; Python reads the two tables after it. A test compares them.
 if TYPE_CHECKING:
-    from heathaze import central, datasets, distributed, local, marketplace, metrics, sensors, shuffle
+    from heathaze import central, datasets, distributed, local, marketplace, metrics, sensors, shuffle, trajectories
     from heathaze.domain.density import Density
     from heathaze.domain.grid import Box, Grid
     from heathaze.errors import HeathazeError
@@ -34,7 +35,17 @@ if TYPE_CHECKING:
     from heathaze.publishing import publish
     from heathaze.release.release import Release, load
 
-_MODULES = ("central", "datasets", "distributed", "local", "marketplace", "metrics", "sensors", "shuffle")
+_MODULES = (
+    "central",
+    "datasets",
+    "distributed",
+    "local",
+    "marketplace",
+    "metrics",
+    "sensors",
+    "shuffle",
+    "trajectories",
+)
 _MODULE_OF = {
     "Box": "heathaze.domain.grid",
     "Counts": "heathaze.ingest.counts",
@@ -55,7 +66,7 @@ _MODULE_OF = {
 __all__ = [
     "Box", "Counts", "Density", "Grid", "Guarantee", "HeathazeError", "Ledger", "Release", "SecureRandomness",
     "Simulation", "__version__", "central", "count", "datasets", "distributed", "load", "local", "marketplace",
-    "metrics", "plan", "publish", "sensors", "shuffle",
+    "metrics", "plan", "publish", "sensors", "shuffle", "trajectories",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # otherwise type checkers would accept every misspelt name

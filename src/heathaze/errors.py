@@ -57,9 +57,17 @@ def expect(kind: type | tuple[type, ...], value: object, what: str) -> None:
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         wanted = " or ".join(one.__name__ for one in kinds)
-        name = type(value).__name__
-        found = "None" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-        raise InvalidInput(f"{what} is {found}; expected {wanted}.")
+        raise InvalidInput(f"{what} is {kind_of(value)}; expected {wanted}.")
+
+
+def kind_of(value: object) -> str:
+    """Name the type of a value in an error sentence, with its article.
+
+    >>> kind_of(3), kind_of("x"), kind_of(None)
+    ('an int', 'a str', 'None')
+    """
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
 class InvalidBounds(InvalidInput):

@@ -70,6 +70,30 @@ def replacing(*paths: Path, keep: bool = True) -> Iterator[list[Path]]:
         raise cannot_write(paths, problem) from None
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that lock the same path waiting; a crash releases the lock.
+
+    Args:
+        path: The file that one process at a time may read and replace. The lock is a hidden file beside it.
+
+    Raises:
+        CannotWrite: The hidden file cannot be written.
+    """
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - Windows has no such locks
+        yield
+        return
+    try:
+        lock = path.with_name(f".{path.name}.lock").open("w")
+    except OSError as problem:
+        raise cannot_write([path], problem) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def cannot_write(paths: Sequence[Path], problem: OSError) -> CannotWrite:
     """Return the error for files that cannot be written.
 

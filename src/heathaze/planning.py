@@ -17,7 +17,7 @@ from heathaze.checks import whole
 from heathaze.datasets.city import draw_people, synthetic_city
 from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, kind_of
 from heathaze.ingest.counts import Counts
 from heathaze.metrics.cellwise import similarity
 from heathaze.metrics.emd import emd
@@ -184,6 +184,9 @@ def plan(
             range that mechanisms accept are left out.
         progress: Called before each city with the index of the city, from 1, and the number of cities.
 
+    Returns:
+        The rows of the plan, one for each epsilon; ``row`` is the one of ``epsilon``.
+
     Raises:
         InvalidInput: A value is out of range.
 
@@ -284,9 +287,7 @@ def _simulated(grid: Grid) -> Grid:
 
 def _check(grid: Grid, people: int, cities: int | None) -> None:
     if not isinstance(grid, Grid):
-        raise InvalidInput(
-            f"plan takes a Grid first, not a {type(grid).__name__}; make one with Grid.over or Grid.plane."
-        )
+        raise InvalidInput(f"plan takes a Grid first, not {kind_of(grid)}; make one with Grid.over or Grid.plane.")
     whole(people, "people", most=MOST_PEOPLE)
     if cities is not None:
         whole(cities, "cities", most=MOST_CITIES)

@@ -6,7 +6,7 @@ import math
 
 from heathaze.central.mechanism import Mechanism
 from heathaze.checks import shown
-from heathaze.errors import InvalidInput, PromiseBroken
+from heathaze.errors import InvalidInput, PromiseBroken, kind_of
 from heathaze.ingest.counts import Counts
 from heathaze.privacy.door import pay
 from heathaze.privacy.guarantee import Guarantee
@@ -56,7 +56,7 @@ def publish(
     ((8, 8), 'person')
     """
     if not isinstance(counts, Counts):
-        raise InvalidInput(f"publish takes a mechanism and then Counts (see count), not a {type(counts).__name__}.")
+        raise InvalidInput(f"publish takes a mechanism and then Counts (see count), not {kind_of(counts)}.")
     if isinstance(mechanism, type) or not (hasattr(mechanism, "run") and callable(getattr(mechanism, "event", None))):
         raise InvalidInput(f"mechanism is {shown(mechanism)}; give a central one such as hz.central.default(grid, 1).")
     guarantee = promise(mechanism, counts)

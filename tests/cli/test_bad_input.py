@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +55,17 @@ BAD_OPTIONS = [
     ({"--ledger": ("absent.ledger",)}, "absent.ledger"),
     ({"--backdrop": ("absent.geojson",)}, "absent.geojson is no file"),
     ({"--backdrop": ("districts.kml",)}, "'.kml'"),
+    ({"--separator": ("semicolon",)}, "the separator is probably comma"),
+    ({"--separator": ("|",)}, "is a bar, but .* the separator is probably comma"),
+    ({"--format": ("tsv",)}, "is a tab, but .* the separator is probably comma"),
+    ({"--format": ("parquet",)}, "not what its ending says"),
+    ({"--decimal": ("comma",)}, "not a number with a decimal comma"),
+    ({"--encoding": ("utf-16",)}, "does not begin with the mark of UTF-16"),
+    ({"--unit": ("person-day",), "--time": ("time",), "--time-format": ("%d.%m.%Y",)}, "name the format in which"),
+    ({"--unit": ("person-day",), "--time": ("time",), "--time-format": ("seconds",)}, "seconds since 1970; correct it"),
+    ({"--unit": ("person-day",), "--time": ("time",), "--time-zone": ("Mars/Olympus",)}, "no time zone 'Mars"),
+    ({"--only": ("colour=red",)}, "colour"),
+    ({"--only": ("user_id=Nobody",)}, "No row fits the row filter .only.: 'user_id' is 'Nobody'.*capitals"),
 ]
 
 
@@ -65,6 +80,34 @@ def test_bad_options(heathaze: Heathaze, visits: Path, changes: dict[str, object
     said = heathaze("publish", visits, *words(**({"--ledger": ("budget.ledger",)} | changes)))
     check_refusal(said, sentence, visits)
     assert ledger.spent == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"--epsilon": ("0,5",)}, "'0,5' is not a number; write a decimal point: 0.5."),
+        ({"--epsilon": ("abc",)}, "'abc' is not a number."),
+        ({"--lon": ("-74,10", "-73,78")}, "'-74,10' is not a number; write a decimal point: -74.10."),
+        ({"--lon": (-74.1,)}, "--lon needs 2 values, with a blank between them, and 1 was given."),
+        ({"--size": (2.5,)}, "'2.5' is not a whole number."),
+    ],
+)
+def test_values_that_are_no_numbers(
+    heathaze: Heathaze, visits: Path, changes: dict[str, object], sentence: str
+) -> None:
+    ledger = hz.Ledger.open("budget.ledger", total=5)
+    said = heathaze("publish", visits, *words(**({"--ledger": ("budget.ledger",)} | changes)))
+    assert said.code == 2
+    assert sentence in " ".join(said.err.replace("│", " ").split())
+    assert ledger.spent == 0
+
+
+def test_the_last_pair_without_its_second_number(heathaze: Heathaze, visits: Path) -> None:
+    said = heathaze("publish", visits, *words(**{"--lon": None}), "--lon", "15,36")
+    assert said.code == 2
+    assert "--lon needs 2 values, with a blank between them, and 1 was given; write a decimal point: 15.36." in (
+        " ".join(said.err.replace("│", " ").split())
+    )
 
 
 BAD_FILES = {
@@ -89,6 +132,35 @@ def test_bad_files(heathaze: Heathaze, tmp_path: Path, name: str) -> None:
     check_refusal(said, sentence, None)
     assert "-73.9" not in said.err
     assert "east" not in said.err
+    assert ledger.spent == 0
+
+
+def _outlines(path: Path, *corners: tuple[float, ...]) -> None:
+    ring = [list(corner) for corner in (*corners, corners[0])]
+    path.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}), encoding="utf-8")
+
+
+BAD_BACKDROPS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "large.geojson": (lambda path: (path.touch(), os.truncate(path, 3 * 2**30)), "has 3.0 GiB, and 0.125 GiB is the"),
+    "metres.geojson": (lambda path: _outlines(path, (583e3, 45e5), (584e3, 45e5), (584e3, 451e4)), "names no"),
+    "broken.geojson": (lambda path: _outlines(path, (-74, 40.6), (-73.9,), (-73.9, 40.7)), "Feature 1 .* broken"),
+    "bow-tie.geojson": (
+        lambda path: _outlines(path, (-74, 40.6), (-73.9, 40.7), (-73.9, 40.6), (-74, 40.7)),
+        "An outline of feature 1 .* crosses itself",
+    ),
+    "elsewhere.geojson": (lambda path: _outlines(path, (0, 0), (1, 0), (1, 1)), "no line, area or named point"),
+    "damaged.gpkg": (lambda path: path.write_bytes(b"SQLite format 3"), "damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_BACKDROPS)
+def test_bad_backdrops(heathaze: Heathaze, visits: Path, tmp_path: Path, name: str) -> None:
+    make, sentence = BAD_BACKDROPS[name]
+    make(tmp_path / name)
+    ledger = hz.Ledger.open("budget.ledger", total=5)
+    changes = {"--ledger": ("budget.ledger",), "--out": ("map.png",), "--backdrop": (str(tmp_path / name),)}
+    check_refusal(heathaze("publish", visits, *words(**changes)), sentence, visits)
+    assert not Path("map.png").exists()
     assert ledger.spent == 0
 
 

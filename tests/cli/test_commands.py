@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 import heathaze as hz
 from heathaze.cli.main import COMMANDS, load
@@ -20,12 +22,14 @@ def test_publish_then_show_then_compare(heathaze: Heathaze, visits: Path) -> Non
     said = heathaze("publish", visits, *NEW_YORK, "--person", "user_id", "--epsilon", 1, "--out", "nyc.npz")
     assert said.code == 0, said
     assert "--ledger" in said.err
-    assert "ε = 1" in said.out
+    assert said.out.startswith("No single person can be recognised in this map: ")
+    assert said.out.index("without any one of them.") < said.out.index("ε = 1")
     assert "unit: person" in said.out
     assert "wrote nyc.npz" in said.out
     assert "Tip" not in said.err
     shown = heathaze("show", "nyc.npz")
     assert shown.code == 0
+    assert shown.out.startswith("No single person can be recognised in this map: ")
     assert "AdaptiveTree" in shown.out
     assert "Centre 1" in shown.out
     compared = heathaze(
@@ -175,8 +179,8 @@ def test_mechanisms_lists_each_with_a_page(heathaze: Heathaze) -> None:
         "adaptive-tree", "pyramid", "priv-tree", "adaptive-grid", "uniform-grid", "dawa", "dense", "flat", "flat-top",
         "adaptive-quadtree", "flat-sum", "hierarchical", "count-min", "adaptive-grid-sum", "spatial-decomposition",
         "mixture", "disk-area", "hybrid-uniform-exponential", "square-wave", "randomized-response", "unary-encoding",
-        "local-hashing", "planar-laplace", "subset-exponential", "readings", "escrow", "herding",
-        "private-greedy",
+        "local-hashing", "planar-laplace", "subset-exponential", "journey-trees", "local-journeys", "ldp-trace",
+        "pivot-trace", "readings", "escrow", "herding", "private-greedy",
     ]  # fmt: skip
     defaults = [mechanism["name"] for mechanism in listed if "the default" in mechanism["for"]]
     assert defaults == ["adaptive-tree", "adaptive-quadtree", "mixture", "herding"]
@@ -209,12 +213,41 @@ def test_demo(heathaze: Heathaze) -> None:
     assert "ε = 1" in said.out
     pictures = {"city.png", "city-dark.png", "city.html", "city-dark.html"}
     assert {path.name for path in Path("there").iterdir()} == {
+        "rides.parquet",
         "visits.parquet",
         "outlines.geojson",
         "city.npz",
         *pictures,
     }
     assert "Grey Sound" in Path("there/city.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_demo_draws(heathaze: Heathaze) -> None:
+    """docs/city.png is renewed by deleting it and running this test. Each run has other noise, and another day."""
+    stored = Path(__file__).resolve().parents[2] / "docs" / "city.png"
+    assert heathaze("demo", "--out", "there").code == 0
+    if not stored.exists():
+        shutil.copyfile("there/city.png", stored)
+    here, there, dark = (Image.open(path).convert("RGB") for path in (stored, "there/city.png", "there/city-dark.png"))
+    assert here.size == there.size
+    one, other = np.asarray(here).astype(int), np.asarray(there).astype(int)
+    above, below, right = np.s_[:150], np.s_[1240:1352], np.s_[150:1240, 1090:]
+    # Titles, promise and guarantee are the same; in the legend, a few numbers differ.
+    assert np.array_equal(one[above], other[above])
+    assert np.array_equal(one[below], other[below])
+    assert (np.abs(one[right] - other[right]).max(axis=2) > 8).mean() < 0.02
+
+    def difference(picture: Any) -> float:
+        """The mean difference from 0 to 255, after averaging over 8 × 8 pixels."""
+        small = [np.asarray(one.resize((one.width // 8, one.height // 8), Image.Resampling.BOX)).astype(float)
+                 for one in (here, picture)]  # fmt: skip
+        return float(np.abs(small[0] - small[1]).mean())
+
+    assert difference(there) < 8
+    # The comparison sees a mirrored map, and another theme.
+    assert difference(ImageOps.mirror(there)) > 16
+    assert difference(dark) > 50
 
 
 def test_help_names_every_command(heathaze: Heathaze) -> None:

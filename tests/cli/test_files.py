@@ -49,6 +49,18 @@ def test_a_look_proposes_what_publishes(heathaze: Heathaze, council: Path) -> No
     assert fields["options"]["time-format"] == "%d.%m.%Y %H:%M"
 
 
+def test_a_look_sees_coordinates_that_are_partly_exchanged(heathaze: Heathaze, visits: Path) -> None:
+    head, *lines = visits.read_text().splitlines()
+    assert "exchanged" not in heathaze("look", visits).out
+    for k in range(0, 60, 3):
+        person, lon, lat, time = lines[k].split(",")
+        lines[k] = ",".join([person, lat, lon, time])
+    Path("partly.csv").write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    said = heathaze("look", "partly.csv")
+    assert "Some of these rows seem to have longitude and latitude exchanged" in said.out
+    assert "-73." not in said.out
+
+
 def test_filters_weights_and_days(heathaze: Heathaze, council: Path) -> None:
     words = ("publish", council, *NEW_YORK, "--person", "Nutzer", "--epsilon", 1, *DIALECT)
     said = heathaze(*words, "--only", "Art=Rad", "--weight-column", "Sekunden", "--out", "a.npz")
@@ -70,11 +82,11 @@ def test_filters_weights_and_days(heathaze: Heathaze, council: Path) -> None:
         (("--encoding", "utf-8"), "not written in UTF-8; save it as UTF-8, or declare its encoding"),
         (("--encoding", "utf-16"), "does not begin with the mark of UTF-16"),
         (("--encoding", "klingon"), "no encoding 'klingon'"),
-        (("--separator", "comma"), "has no column 'Länge'|has more fields than the header"),
+        (("--separator", "comma"), "the separator is probably semicolon"),
         (("--separator", "slash"), "The separator 'slash' is not known"),
         (("--format", "gpx"), "A gpx file has no encoding windows-1252"),
         (("--only", "Art"), "--only is 'Art'; give the name of a column and a value"),
-        (("--only", "Art=Auto"), "There is not a single row"),
+        (("--only", "Art=Auto"), "No row fits the row filter (only): 'Art' is 'Auto'"),
         (("--only", "Sorte=Rad"), "has no column 'Sorte'"),
         (("--weight-column", "Art"), "Column 'Art' holds text that is not a number"),
         (("--time-zone", "Mars"), "There is no time zone 'Mars'"),
@@ -103,3 +115,35 @@ def test_every_option_of_publish_is_in_a_group_and_the_five_come_first() -> None
     assert sorted(names) == sorted([*grouped, "file"])
     assert names[:5] == ["lon", "lat", "person", "epsilon", "output"]
     assert all(parameter.rich_help_panel for parameter in command.params if parameter.name != "file")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("lists.jsonl", "[1, 2]\n[3, 4]\n", "is not JSON lines"),
+        ("texts.jsonl", '"a"\n"b"\n', "is not JSON lines"),
+        ("long.csv", f"lon,lat,note\n1,2,{'a' * 131_073}\n", "a field of more than 131072 characters"),
+    ],
+)
+def test_a_look_refuses_what_it_cannot_read(heathaze: Heathaze, name: str, text: str, sentence: str) -> None:
+    Path(name).write_text(text, encoding="utf-8")
+    said = heathaze("look", name)
+    assert said.code == 1
+    assert sentence in said.err
+
+
+def test_a_look_at_tracks_and_trips_proposes_who_is_protected(heathaze: Heathaze) -> None:
+    Path("ann.gpx").write_text(
+        '<gpx><trk><trkseg><trkpt lat="40.7" lon="-73.9"/><trkpt lat="40.7" lon="-73.8"/></trkseg></trk></gpx>',
+        encoding="utf-8",
+    )
+    trip = {"trip_id": "t", "device_id": "d", "start_location": {"lat": 40.7, "lng": -73.9}}
+    Path("trips.json").write_text(json.dumps({"version": "2.0.0", "trips": [trip]}), encoding="utf-8")
+    for file, column, note in (("ann.gpx", "file", "--person track"), ("trips.json", "trip_id", "single trips")):
+        said = heathaze("look", file)
+        assert note in said.out
+        assert "name it in the command" not in said.out
+        command = shlex.split(said.out.splitlines()[-1])
+        assert command[command.index("--person") + 1] == column
+        words = [word for word in command[1:] if word not in ("WEST", "EAST", "SOUTH", "NORTH", "--lon", "--lat")]
+        assert heathaze(*words, *NEW_YORK, "--overwrite").code == 0

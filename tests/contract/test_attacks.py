@@ -149,6 +149,7 @@ def test_a_key_of_ones_own_makes_no_release(tmp_path: Path) -> None:
     counts = hz.Counts.from_cells(GRID, [0], [0], [2**20], bound=2**20, one=2**20, unit=Unit.PERSON)
     release = hz.publish(hz.central.Flat(GRID, 1), counts, randomness=Randomness(bytes(32)))
     assert release.simulated
+    assert release.provenance.simulated
     with pytest.raises(SimulatedRelease):
         release.save(tmp_path / "map.npz")
 

@@ -4,7 +4,7 @@ import itertools
 import math
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -84,7 +84,8 @@ class Plain:
 
     def run(self, counts: Counts, randomness: Randomness) -> Estimate:
         noise = discrete_laplace(laplace_scale(counts.bound, self.epsilon), self.grid.cells, randomness)
-        return self.wrap(counts, counts.dense() + noise.reshape(self.grid.shape))
+        found = self.wrap(counts, counts.dense() + noise.reshape(self.grid.shape))
+        return replace(found, simulated=randomness.simulated)
 
     def wrap(self, counts: Counts, noisy: np.ndarray) -> Estimate:
         mass = np.maximum(noisy, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -13,12 +14,20 @@ import pytest
 
 import heathaze as hz
 from heathaze.cli.main import run
-from heathaze.datasets import city
+from heathaze.datasets import city, rides, write_parquet
 from heathaze.datasets.geography import city_geography, write_geojson
 
 ROOT = Path(__file__).resolve().parents[2]
-CHEAPER = {"plan": ["--cities", "1"], "rehearse": ["--size", "32"]}
+CHEAPER = {
+    "plan": ["--cities", "1"],
+    "rehearse": ["--size", "32"],
+    "journeys": ["--squares", "16"],
+    "trust": ["--size", "8", "--people", "300", "--cities", "1"],
+}
 """Options that make a command quick; all others run as they are printed."""
+
+CHEAPER_JOURNEYS = ["--squares", "16"]
+"""The same for ``randomize`` with journeys."""
 
 
 @pytest.fixture
@@ -31,6 +40,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         connection.register("visits", table)
         connection.sql("select * from visits").write_parquet(str(demo / "visits.parquet"))
     write_geojson(city_geography(), demo / "outlines.geojson")
+    write_parquet(rides(people=100), demo / "rides.parquet")
     grid = hz.Grid.over(lon=(9.90, 10.10), lat=(53.50, 53.62), size=64)
     hz.publish(hz.central.default(grid, 1), hz.count(table, grid, person="person")).save(demo / "city.npz")
     monkeypatch.chdir(tmp_path)
@@ -53,7 +63,9 @@ def follow(guide: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         for line in block.splitlines():
             command, *words = shlex.split(line)
             assert command == "heathaze", line
-            monkeypatch.setattr(sys, "argv", [command, *words, *CHEAPER.get(words[0], [])])
+            of_journeys = words[0] == "randomize" and "--time" in words
+            cheaper = CHEAPER_JOURNEYS if of_journeys else CHEAPER.get(words[0], [])
+            monkeypatch.setattr(sys, "argv", [command, *words, *cheaper])
             with pytest.raises(SystemExit) as stopped:
                 run()
             assert stopped.value.code in (0, None), line
@@ -68,9 +80,18 @@ def test_the_first_map(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_your_files(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The council test: from a CSV with semicolons and local times to a map and a GeoTIFF in two commands."""
+    """The council test: a CSV with semicolons and local times becomes a map with a title and districts, and a GeoTIFF.
+
+    This takes two commands, and a third for person-days, which reads the local times.
+    """
     follow("your-files", monkeypatch)
-    assert (clone / "zaehlung.html").stat().st_size > 10_000
+    page = (clone / "zaehlung.html").read_text(encoding="utf-8")
+    assert "<h1>Where people walk and ride, October 2024</h1>" in page
+    outlines = json.loads((clone / "outlines.geojson").read_text(encoding="utf-8"))
+    districts = {one["properties"].get("name") for one in outlines["features"]} - {None}
+    assert len(districts) > 3
+    assert all(name in page for name in districts)
+    assert (clone / "zaehlung.png").read_bytes().startswith(b"\x89PNG")
     assert hz.load(clone / "zaehlung.tif").guarantee.unit.value == "person"
     assert hz.load(clone / "rad.npz").guarantee.unit.value == "person-day"
 
@@ -88,10 +109,37 @@ def test_trust_nobody(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2.7 < (names["seen"].max(axis=0) / names["seen"].min(axis=0)).max() < 2.7183
 
 
+def test_trust_a_shuffler(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = follow("trust-a-shuffler", monkeypatch)
+    assert names["release"].guarantee.trust.value == "shuffler"
+    assert names["mixed"].people == 120
+    assert names["study"].digest == names["server"].study.digest
+    assert hz.Ledger.open(clone / "shuffled.ledger").spent == pytest.approx(2, rel=0.01)
+    assert 5.7 < names["reports"].alone < 5.75
+    assert names["in_rounds"].guarantee.people == 10
+    assert not any(names[name].simulated for name in ("release", "in_rounds"))
+    assert (clone / "trust.png").stat().st_size > 20_000
+
+
 def test_trust_a_sum(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = follow("trust-a-sum", monkeypatch)
     assert names["release"].guarantee.trust.value == "secure-sum"
     assert not names["release"].simulated
+
+
+def test_journeys(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = follow("journeys", monkeypatch)
+    assert len(names["made"].lines) == 500
+    assert names["made"].guarantee.unit.value == "person"
+    assert 0 < names["density"] < names["trips"] < 0.693
+    assert (clone / "made-up.png").stat().st_size > 10_000
+    assert (clone / "by-hour.html").stat().st_size > 100_000
+    assert hz.Ledger.open(clone / "rides.ledger").spent == 2.5
+    assert len(names["report"]) == 1
+    assert names["unseen"].guarantee.trust.value == "local"
+    assert (clone / "from-reports.parquet").stat().st_size > 1000
+    assert (clone / "from-reports.png").stat().st_size > 10_000
+    assert (clone / "again.png").stat().st_size > 10_000
 
 
 def test_heat_through_walls(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,11 +50,23 @@ def test_a_ledger_is_charged_in_one_place() -> None:
     assert callers == {"privacy/door.py"}
 
 
+def test_provenance_is_made_at_the_door_or_by_its_class() -> None:
+    """What was paid for gets it at the door; what is made from reports gets it from `Provenance.of_devices`."""
+    makers = {
+        file
+        for file, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Provenance"
+    }
+    assert makers == {"privacy/door.py"}
+
+
 def test_unpaid_randomness_is_made_where_no_secret_is_noised() -> None:
     """Noise on a secret is drawn from a receipt's randomness; these files draw other things.
 
-    Samples of a release, a search, masks and names of a secure sum, an order of positions, baselines, and whole
-    purchases and surveys in one process, whose parties pay at the door with the source they are given.
+    Samples of a release, made-up journeys from reports, a search, masks and names of a secure sum, an order of
+    positions, baselines, and whole purchases and surveys in one process, whose parties pay at the door with the source
+    they are given.
     """
     makers = {
         file
@@ -73,6 +85,7 @@ def test_unpaid_randomness_is_made_where_no_secret_is_noised() -> None:
         "marketplace/roles.py",
         "distributed/simulate.py",
         "distributed/device.py",
+        "trajectories/estimate.py",
     }
 
 
@@ -96,7 +109,7 @@ def test_raw_data_is_opened_in_one_place() -> None:
     """
     readers = importers("duckdb", "pyarrow", "csv", "pandas", "pyspark")
     folders = ("ingest/", "release/formats/", "datasets/", "testing/")
-    allowed = {file for file in readers if file in ("files.py", "maps/backdrop.py") or file.startswith(folders)}
+    allowed = {file for file in readers if file in ("files.py", "maps/backdrop_files.py") or file.startswith(folders)}
     assert allowed
     assert readers == allowed
 

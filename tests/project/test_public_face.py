@@ -25,7 +25,7 @@ def test_the_public_names() -> None:
     assert set(hz.__all__) == {
         "Box", "Counts", "Density", "Grid", "Guarantee", "HeathazeError", "Ledger", "Release", "SecureRandomness",
         "Simulation", "__version__", "central", "count", "datasets", "distributed", "load", "local",
-        "marketplace", "metrics", "plan", "publish", "sensors", "shuffle",
+        "marketplace", "metrics", "plan", "publish", "sensors", "shuffle", "trajectories",
     }  # fmt: skip
     for name in hz.__all__:
         assert getattr(hz, name) is not None

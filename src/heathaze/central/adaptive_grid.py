@@ -80,6 +80,9 @@ class AdaptiveGrid:
 
         Args:
             bound: The most mass of one unit.
+
+        Returns:
+            The privacy event, from which the privacy loss is computed.
         """
         total, rest = budgets(self.epsilon, self.people)
         spent = (total, rest * ALPHA, rest * (1 - ALPHA))
@@ -91,6 +94,9 @@ class AdaptiveGrid:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
         total, rest = budgets(self.epsilon, self.people)
         sums = running_sums(counts)
@@ -109,7 +115,9 @@ class AdaptiveGrid:
             noisy += (more / len(blocks.top) / parts_a_block)[inside]
         even = noisy / ((parts.bottom - parts.top) * (parts.right - parts.left))
         mass = nonnegative_cells(self.grid, even[which(self.grid, parts)])
-        return Estimate(Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one)
+        return Estimate(
+            Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one, simulated=randomness.simulated
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""

@@ -109,6 +109,9 @@ class AdaptiveTree:
         Args:
             bound: The most mass of one unit.
 
+        Returns:
+            The privacy event, from which the privacy loss is computed.
+
         Raises:
             InvalidInput: The noise would not fit into 64 bits; give a larger epsilon.
         """
@@ -121,8 +124,11 @@ class AdaptiveTree:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
-        return Estimate.infer(self.measure(counts, randomness))
+        return Estimate.infer(self.measure(counts, randomness), simulated=randomness.simulated)
 
     def measure(self, counts: Counts, randomness: Randomness) -> NoisyCounts:
         """Count the nodes of an adaptive tree with noise, each once; the counts on every path cost at most ε together.
@@ -130,6 +136,9 @@ class AdaptiveTree:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The noisy counts of the tree.
         """
         return _Search(counts, self.epsilon, randomness).run()
 

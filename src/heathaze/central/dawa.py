@@ -88,6 +88,9 @@ class Dawa:
         Args:
             bound: The most mass of one unit.
 
+        Returns:
+            The privacy event, from which the privacy loss is computed.
+
         Raises:
             InvalidInput: ε is too small for exact arithmetic.
         """
@@ -109,6 +112,9 @@ class Dawa:
         Args:
             bound: The most mass of one unit.
 
+        Returns:
+            The privacy event of the choice.
+
         Raises:
             InvalidInput: ε is too small for exact arithmetic.
         """
@@ -126,6 +132,9 @@ class Dawa:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
         order = hilbert_order(self.grid)
         line = np.zeros(2 ** _height(self.grid.cells), dtype=np.int64)
@@ -143,7 +152,9 @@ class Dawa:
         cells = np.empty(self.grid.cells)
         cells[order] = np.repeat(noisy / sizes, sizes)
         mass = nonnegative_cells(self.grid, cells.reshape(self.grid.shape))
-        return Estimate(Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one)
+        return Estimate(
+            Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one, simulated=randomness.simulated
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""

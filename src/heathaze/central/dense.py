@@ -67,6 +67,9 @@ class Dense:
 
         Args:
             bound: The most mass of one unit.
+
+        Returns:
+            The privacy event, from which the privacy loss is computed.
         """
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
@@ -76,6 +79,9 @@ class Dense:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
         nodes = nodes_at(self.grid, self.level)
         noise = discrete_laplace(self.event(counts.bound).scale, len(nodes), randomness)
@@ -84,7 +90,9 @@ class Dense:
             levels.insert(0, _parents(levels[0]))
         fit = fit_tree(self.grid, 0, levels)
         density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
-        return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one)
+        return Estimate(
+            density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one, simulated=randomness.simulated
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""

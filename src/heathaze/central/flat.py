@@ -51,6 +51,9 @@ class Flat:
 
         Args:
             bound: The most mass of one unit.
+
+        Returns:
+            The privacy event, from which the privacy loss is computed.
         """
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
@@ -60,10 +63,15 @@ class Flat:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
         noisy = _noisy_cells(counts, self.event(counts.bound).scale, randomness)
         mass = nonnegative_cells(self.grid, noisy.astype(np.float64))
-        return Estimate(Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one)
+        return Estimate(
+            Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one, simulated=randomness.simulated
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""
@@ -115,6 +123,9 @@ class FlatTop:
 
         Args:
             bound: The most mass of one unit.
+
+        Returns:
+            The privacy event, from which the privacy loss is computed.
         """
         return DiscreteLaplace(bound, laplace_scale(bound, self.epsilon))
 
@@ -126,13 +137,18 @@ class FlatTop:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
         noisy = _noisy_cells(counts, self.event(counts.bound).scale, randomness)
         kept = np.argsort(-noisy, axis=None, kind="stable")[: math.ceil(self.share * counts.grid.cells)]
         top = np.zeros_like(noisy)
         top.flat[kept] = noisy.flat[kept]
         total = max(0.0, float(noisy.sum(dtype=np.float64)))
-        return Estimate(Density.from_mass(self.grid, np.maximum(top, 0)), total=total / counts.one)
+        return Estimate(
+            Density.from_mass(self.grid, np.maximum(top, 0)), total=total / counts.one, simulated=randomness.simulated
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""

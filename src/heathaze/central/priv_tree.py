@@ -64,6 +64,9 @@ class PrivTree:
 
         Args:
             bound: The most mass of one unit, B.
+
+        Returns:
+            The privacy event of the splits.
         """
         if self.epsilon == math.inf:
             return BiasedSplits(bound, Fraction(0), 0)
@@ -78,6 +81,9 @@ class PrivTree:
 
         Args:
             bound: The most mass of one unit.
+
+        Returns:
+            The privacy event, from which the privacy loss is computed.
         """
         counted = laplace_scale(bound, self.epsilon * (1 - self.share))
         return Composition((self.splits(bound), DiscreteLaplace(bound, counted)))
@@ -88,6 +94,9 @@ class PrivTree:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
         leaves = self.grow(counts, randomness)
         scale = laplace_scale(counts.bound, self.epsilon * (1 - self.share))
@@ -99,7 +108,7 @@ class PrivTree:
         kept = nonnegative_leaves(noisy)
         mass = np.concatenate([kept[level] for level in leaves])
         density = TreeDensity.from_mass(self.grid, levels, np.concatenate(list(leaves.values())), mass)
-        return Estimate(density, total=float(mass.sum()) / counts.one)
+        return Estimate(density, total=float(mass.sum()) / counts.one, simulated=randomness.simulated)
 
     def grow(self, counts: Counts, randomness: Randomness) -> dict[int, Integers]:
         """Grow the tree by noisy splits (Algorithm 2 of the paper with threshold θ = 0).

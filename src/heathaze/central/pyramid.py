@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heathaze.central.tree_fit import Level, fit_tree
+from heathaze.central.tree_fit import Level, fit_tree, heaviest
 from heathaze.checks import assign, whole
 from heathaze.domain.density import TreeDensity
 from heathaze.domain.grid import Grid
@@ -60,7 +60,11 @@ class Pyramid:
         return min((self.w.bit_length() - 1) // 2, self.grid.depth)
 
     def level_epsilons(self) -> dict[int, Fraction]:
-        """Divide ε among the measured levels: ε_i ∝ γ^(i − q) for level i from q = ``top``, rounded down."""
+        """Divide ε among the measured levels: ε_i ∝ γ^(i − q) for level i from q = ``top``, rounded down.
+
+        Returns:
+            The ε of each measured level.
+        """
         levels = range(self.top, self.grid.depth + 1)
         weights = [self.gamma ** (level - self.top) for level in levels]
         shares = [Fraction(math.floor(weight / math.fsum(weights) * 2**50), 2**50) for weight in weights]
@@ -71,6 +75,9 @@ class Pyramid:
 
         Args:
             bound: The most mass of one unit.
+
+        Returns:
+            The privacy event, from which the privacy loss is computed.
         """
         return Composition(tuple(DiscreteLaplace(bound, scale) for scale in self._scales(bound).values()))
 
@@ -80,10 +87,15 @@ class Pyramid:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
         fit = fit_tree(self.grid, self.top, self.measure(counts, randomness))
         density = TreeDensity.from_mass(self.grid, fit.levels, fit.codes, fit.mass)
-        return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one)
+        return Estimate(
+            density, total=float(fit.mass.sum(dtype=np.float64)) / counts.one, simulated=randomness.simulated
+        )
 
     def measure(self, counts: Counts, randomness: Randomness) -> list[Level]:
         """Count the children of the nodes kept on the level above with noise, and keep the w heaviest of each level.
@@ -117,12 +129,3 @@ class Pyramid:
     def _offspring(self, level: int, parents: Integers) -> Integers:
         nodes = children(parents)
         return nodes[exists(self.grid, level, nodes)]
-
-
-def heaviest(noisy: Integers, count: int) -> Integers:
-    """Find the indices of the ``count`` largest noisy counts, ascending; the first of equal counts is kept.
-
-    >>> heaviest(np.array([3, 9, 3, 7]), 3).tolist()
-    [0, 1, 3]
-    """
-    return np.sort(np.lexsort((np.arange(len(noisy)), -noisy))[:count])

@@ -45,6 +45,15 @@ class TreeFit:
     mass: Integers
 
 
+def heaviest(noisy: Integers, count: int) -> Integers:
+    """Find the indices of the ``count`` largest noisy counts, ascending; the first of equal counts is kept.
+
+    >>> heaviest(np.array([3, 9, 3, 7]), 3).tolist()
+    [0, 1, 3]
+    """
+    return np.sort(np.lexsort((np.arange(len(noisy)), -noisy))[:count])
+
+
 def fit_tree(grid: Grid, top: int, measured: list[Level]) -> TreeFit:
     """Fit non-negative masses to the noisy counts of the selected nodes of a quadtree.
 

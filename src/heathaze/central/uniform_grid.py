@@ -66,6 +66,9 @@ class UniformGrid:
 
         Args:
             bound: The most mass of one unit.
+
+        Returns:
+            The privacy event, from which the privacy loss is computed.
         """
         total, rest = budgets(self.epsilon, self.people)
         return Composition(
@@ -78,6 +81,9 @@ class UniformGrid:
         Args:
             counts: The secret counts.
             randomness: The source of the noise.
+
+        Returns:
+            The estimate.
         """
         total, rest = budgets(self.epsilon, self.people)
         sums = running_sums(counts)
@@ -93,7 +99,9 @@ class UniformGrid:
         heights, widths = np.diff(down), np.diff(across)
         even = noisy / (heights[:, None] * widths)
         mass = nonnegative_cells(self.grid, np.repeat(np.repeat(even, heights, axis=0), widths, axis=1))
-        return Estimate(Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one)
+        return Estimate(
+            Density.from_mass(self.grid, mass), total=float(mass.sum()) / counts.one, simulated=randomness.simulated
+        )
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for the provenance."""

@@ -10,17 +10,26 @@ import json
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from rich.console import Console
 from typer import Option
 
-from heathaze.errors import CannotWrite, InvalidInput, UnknownFormat, WeakPrivacy
+from heathaze.errors import CannotWrite, InvalidInput, UnknownFormat, UnreadableData, WeakPrivacy
 
 if TYPE_CHECKING:
     from heathaze.domain.grid import Grid, Interval
+    from heathaze.local.reports import ReportSet
+    from heathaze.local.tally import Tally
+    from heathaze.privacy.guarantee import Guarantee
+    from heathaze.privacy.ledger import Ledger
+    from heathaze.trajectories.reports import JourneyReports
+    from heathaze.types import Floats
+
+Loaded = TypeVar("Loaded", bound="Tally | JourneyReports")
 
 # Sentences are wrapped on a terminal, and stay on one line in files and pipes. Square brackets are printed as they are.
 out = Console(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty())
@@ -50,13 +59,9 @@ Shape = Annotated[
 Projection = Annotated[str, Option("--projection", help="equirectangular or web-mercator.")]
 
 Person = Annotated[str | None, Option("--person", help="Column that says whose visit a row is.")]
-LonColumn = Annotated[str, Option("--lon-column", help="Column with the longitude.")]
-LatColumn = Annotated[str, Option("--lat-column", help="Column with the latitude.")]
-XColumn = Annotated[str, Option("--x-column", help="Column with x, on a plane.")]
-YColumn = Annotated[str, Option("--y-column", help="Column with y, on a plane.")]
 Time = Annotated[str | None, Option("--time", help="Column with the time; needed for --unit person-day.")]
 Unit = Annotated[
-    str | None, Option("--unit", help="What is protected: person, person-day or visit.", show_default="person")
+    str | None, Option("--unit", help="What is protected: person, person-day, trip or visit.", show_default="person")
 ]
 TimeFormat = Annotated[
     str, Option("--time-format", help="iso, seconds or milliseconds (since 1970), or a format such as %d.%m.%Y %H:%M.")
@@ -69,26 +74,8 @@ WeightColumn = Annotated[
     str | None,
     Option("--weight-column", help="Column (seconds spent, say) in proportion to which a person's weight is divided."),
 ]
-Only = Annotated[
-    list[str] | None,
-    Option("--only", metavar="COLUMN=VALUE", help="Read only rows with this value; repeatable."),
-]
-Format = Annotated[
-    str | None,
-    Option(
-        "--format",
-        help="csv, tsv, parquet, jsonl, geojson, geoparquet, gpkg, gpx, shp or mds.",
-        show_default="by the file's ending",
-    ),
-]
-Encoding = Annotated[str, Option("--encoding", help="Of a text file: utf-8, utf-16, latin-1 or windows-1252.")]
-Separator = Annotated[
-    str | None,
-    Option("--separator", help="Of a CSV file: comma, semicolon, tab or bar.", show_default="by its header"),
-]
-Decimal = Annotated[str, Option("--decimal", help="Decimal sign of numbers in text: point or comma.")]
-Layer = Annotated[str | None, Option("--layer", help="Layer of a GeoPackage that has several.")]
 Title = Annotated[str, Option("--title", help="Title of a picture or page.", show_default="what is counted")]
+JourneysTitle = Annotated[str, Option("--title", help="Title of a picture or page.", show_default="Made-up journeys")]
 Subtitle = Annotated[str, Option("--subtitle", help="Text below the title.", show_default="how many")]
 Source = Annotated[str, Option("--source", help="Where the data come from, for the text below a picture.")]
 Style = Annotated[str, Option("--style", help="Of pictures: squares, glow (for slides), pair or report (for print).")]
@@ -101,6 +88,17 @@ Backdrop = Annotated[
         metavar="FILE",
         help="Public outlines and names for pictures and pages: .geojson .gpkg .parquet .shp; repeatable.",
     ),
+]
+Tiles = Annotated[
+    str,
+    Option(
+        "--tiles",
+        metavar="ADDRESS",
+        help="For .html: street tiles, as https://…/{z}/{x}/{y}.png; loaded only after the reader agrees.",
+    ),
+]
+JourneysPicture = Annotated[
+    Path | None, Option("--picture", help="Draw the made-up journeys: a .png, or a page .html with a time slider.")
 ]
 Engine = Annotated[str, Option("--engine", help="duckdb (built in), or spark for data that one machine cannot hold.")]
 
@@ -141,27 +139,41 @@ def person_from(person: str | None, unit: str | None) -> str | None:
     return person
 
 
-_SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "point": ".", "\\t": "\t"}
+def load_reports(
+    files: Iterable[Path], load: Callable[[Path], Loaded], wanted: str | None, *, sort: bool = True
+) -> tuple[dict[Path, Loaded], list[str]]:
+    """Load files of reports; print a sentence for each file that cannot be used.
 
+    Args:
+        files: The files.
+        load: How to load one of them.
+        wanted: The fingerprint of the parameters that files should have; None for that of most files, so that one
+            wrong file does not decide.
+        sort: Whether to put the files with these parameters first.
 
-def file_from(
-    format: str | None, encoding: str, separator: str | None, decimal: str, layer: str | None, only: list[str] | None
-) -> dict[str, Any]:
-    """Collect the options that say how a file of visits is written and which of its rows are read."""
-    kept: dict[str, list[str]] = {}
-    for given in only or []:
-        column, equals, value = given.partition("=")
-        if not equals or not column:
-            raise InvalidInput(f"--only is {given!r}; give the name of a column and a value: --only COLUMN=VALUE.")
-        kept.setdefault(column, []).append(value)
-    return {
-        "format": format,
-        "encoding": encoding,
-        "separator": None if separator is None else _SIGNS.get(separator, separator),
-        "decimal": _SIGNS.get(decimal, decimal),
-        "layer": layer,
-        "only": kept or None,
-    }
+    Returns:
+        What was loaded, and the names of the other files.
+
+    Raises:
+        InvalidInput: No file has the parameters that are wanted.
+    """
+    from heathaze.local.mechanism import fingerprint
+
+    loaded: dict[Path, Loaded] = {}
+    refused: list[str] = []
+    for path in files:
+        try:
+            loaded[path] = load(path)
+        except InvalidInput as problem:
+            complain(f"{problem} Left out." if isinstance(problem, UnreadableData) else f"{path}: {problem} Left out.")
+            refused.append(str(path))
+    if sort and loaded:
+        found = {path: fingerprint(more.mechanism) for path, more in loaded.items()}
+        first = wanted or Counter(found.values()).most_common(1)[0][0]
+        if first not in found.values():
+            raise InvalidInput(f"No file has the parameters {first}.")
+        loaded = {path: loaded[path] for path in sorted(loaded, key=lambda path: found[path] != first)}
+    return loaded, refused
 
 
 # ── checks of output files ──────────────────────────────────────────────────────────────────────────────────────────
@@ -176,7 +188,7 @@ def check_new(path: Path, *, overwrite: bool, source: str) -> None:
 
 
 def check_picture(path: Path | None, *, overwrite: bool) -> None:
-    """Refuse a picture that is not a PNG, or one that :func:`check_place` refuses. None means no picture."""
+    """Refuse a picture of another ending, or one that :func:`check_place` refuses. None means no picture."""
     if path is None:
         return
     if path.suffix.lower() != ".png":
@@ -196,6 +208,21 @@ def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
         raise CannotWrite(f"{path} is also an input file; choose another name for the output.")
     if not overwrite:
         raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")
+
+
+def check_somewhere(grid: Grid, x: Floats, y: Floats, *, several: bool) -> None:
+    """Warn if most positions lie outside the map, and refuse if all do: the bounds are probably wrong.
+
+    Without ``several`` the file is that of one person and is never refused, because the error would reveal that the
+    person is elsewhere.
+    """
+    inside = grid.cell_of(x, y)[2]
+    if inside.any() and not inside.mean() > 0.5:
+        err.print("More than half of the positions lie outside the map and are moved to its border; check the bounds.")
+    if several and not inside.any():
+        swapped = grid.cell_of(y, x)[2].any()
+        hint = "longitude and latitude are probably swapped" if swapped else "check the bounds and the columns"
+        raise InvalidInput(f"No position lies inside the map, so all would be moved to its border; {hint}.")
 
 
 # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -238,6 +265,37 @@ def say_table(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> 
     for row in rows:
         table.add_row(*(cell.format(**row) for cell in columns.values()))
     out.print(table)
+
+
+def say_guarantee(guarantee: Guarantee) -> None:
+    """Print the guarantee as one sentence for everybody, and then in its exact terms."""
+    out.print(guarantee.plain)
+    if exact := guarantee.exact:
+        out.print(exact)
+
+
+def say_ledger(ledger: Ledger | None) -> None:
+    """Print how much of a ledger is spent, or that nothing counts it."""
+    if ledger is not None:
+        out.print(f"Ledger: {float(ledger.spent):g} of {float(ledger.total):g} spent.")
+    else:
+        err.print(
+            "No ledger was named, so nothing counts how often these people are published (--ledger).", style="dim"
+        )
+
+
+def save_reports(reports: ReportSet, guarantee: Guarantee, path: Path, *, json: bool, quiet: bool) -> None:
+    """Write reports to a file, and print their guarantee."""
+    from heathaze.local.mechanism import fingerprint
+
+    reports.save(path)
+    if json:
+        made = {"mechanism": type(reports.mechanism).__name__, "parameters": reports.mechanism.parameters()}
+        about = {"fingerprint": fingerprint(reports.mechanism), "guarantee": guarantee.to_dict()}
+        say_json({"reports": len(reports), **made, **about, "written": [str(path)]})
+    elif not quiet:
+        out.print(str(guarantee))
+        out.print(f"wrote {path}: {len(reports):,} report{'s' if len(reports) > 1 else ''}", style="bold")
 
 
 def say_written(paths: Iterable[object]) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
 from heathaze import metrics
 from heathaze.cli import common
-from heathaze.cli.common import Json, check_new, out, say_json
+from heathaze.cli.common import Json, check_new, out, say_json, say_written
+from heathaze.cli.reading import READING, Reading, reads_file
 from heathaze.domain.density import TreeDensity
 from heathaze.errors import InvalidInput, UnknownFormat
 from heathaze.release.release import load
@@ -18,24 +19,16 @@ _WARNING = "NOT PRIVATE: these numbers are computed from the raw data. Do not pu
 _MOVED = "mean distance that mass must move, as a share of the map's longer side"
 
 
+@reads_file
 def compare(
     file: Annotated[Path, Argument(metavar="RELEASE", help="A release: .npz .parquet .geojson or .tif.")],
     truth: Annotated[str, Option("--truth", help="The file of visits from which the release was made.")],
     person: common.Person = None,
-    lon_column: common.LonColumn = "lon",
-    lat_column: common.LatColumn = "lat",
-    x_column: common.XColumn = "x",
-    y_column: common.YColumn = "y",
+    read: Reading = READING,
     time: common.Time = None,
     time_format: common.TimeFormat = "iso",
     time_zone: common.TimeZone = None,
     weight_column: common.WeightColumn = None,
-    only: common.Only = None,
-    format: common.Format = None,
-    encoding: common.Encoding = "utf-8",
-    separator: common.Separator = None,
-    decimal: common.Decimal = "point",
-    layer: common.Layer = None,
     sigma: Annotated[float, Option("--sigma", help="Blur both maps by this standard deviation, in cells.")] = 0.0,
     picture: Annotated[
         Path | None, Option("--out", "-o", help="Also draw truth and release side by side (.png): not private.")
@@ -55,12 +48,9 @@ def compare(
             raise UnknownFormat(f"{picture} does not end in .png; compare draws .png only.")
         check_new(picture, overwrite=False, source=truth)
     how = release.provenance
-    columns: dict[str, Any] = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, "time": time}
-    columns |= {"time_format": time_format, "time_zone": time_zone, "weight_column": weight_column}
-    columns |= common.file_from(format, encoding, separator, decimal, layer, only)
-    counts = count(
-        truth, release.grid, person=person, **columns, weight=how.weight, at_most=how.at_most, unit=unit, engine=engine
-    )
+    columns = read.arguments() | {"time": time, "time_format": time_format, "time_zone": time_zone}
+    columns |= {"weight": how.weight, "weight_column": weight_column, "at_most": how.at_most}
+    counts = count(truth, release.grid, person=person, **columns, unit=unit, engine=engine)
     true = TreeDensity.from_mass(release.grid, [release.grid.depth] * len(counts.codes), counts.codes, counts.mass)
     shape = (min(256, release.grid.rows), min(256, release.grid.cols))
     ours, theirs = release.render(shape=shape).smooth(sigma), true.render(shape=shape).smooth(sigma)
@@ -83,3 +73,5 @@ def compare(
     out.print(_WARNING, style="bold red")  # in the same stream, so that it stays with the numbers
     for name, (value, meaning) in measured.items():
         out.print(f"{name:16s} {value:8.4f}  {meaning}")
+    if picture is not None:
+        say_written([picture])

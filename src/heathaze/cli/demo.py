@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from heathaze.cli.common import Json, Quiet, out, say_json, say_written, steps
+from heathaze.cli.common import Json, Quiet, say_guarantee, say_json, say_written, steps
 from heathaze.errors import CannotWrite
 
 
@@ -21,12 +21,12 @@ def demo(
 ) -> None:
     """Make a synthetic city, publish it, and draw the map as pictures and pages."""
     from heathaze.central import default
-    from heathaze.datasets import write_parquet
+    from heathaze.datasets import rides, write_parquet
     from heathaze.datasets.city import CITY, city
     from heathaze.datasets.geography import city_geography, write_geojson
     from heathaze.domain.grid import Grid
     from heathaze.ingest.count import count
-    from heathaze.maps.backdrop import read_backdrop
+    from heathaze.maps.backdrop_files import read_backdrop
     from heathaze.publishing import publish
 
     grid = Grid.over(lon=CITY.x, lat=CITY.y, size=256)
@@ -51,6 +51,7 @@ def demo(
         }
         written = [
             write_parquet(table, folder / "visits.parquet"),
+            write_parquet(rides(), folder / "rides.parquet"),
             outlines,
             release.save(folder / "city.npz"),
             release.save(folder / "city.png", **look),
@@ -61,6 +62,5 @@ def demo(
     if json:
         say_json(release.to_dict() | {"written": [str(path) for path in written]})
     elif not quiet:
-        out.print(release.guarantee.plain)
-        out.print(str(release.guarantee))
+        say_guarantee(release.guarantee)
         say_written(written)

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
 from heathaze.cli import common
-from heathaze.cli.common import Json, Quiet, check_new, check_place, complain, out, say_json, say_written, steps
+from heathaze.cli.common import (
+    Json,
+    Quiet,
+    check_new,
+    check_place,
+    complain,
+    load_reports,
+    out,
+    say_guarantee,
+    say_json,
+    say_written,
+    steps,
+)
+from heathaze.cli.journey_reports import are_journeys, estimate_journeys
 from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local.estimate import estimate as from_reports
-from heathaze.local.mechanism import fingerprint
 from heathaze.local.tally import Tally
-from heathaze.maps.backdrop import read_backdrop
+from heathaze.maps.backdrop_files import read_backdrop
 from heathaze.maps.mosaic import Look
 
 
@@ -25,7 +36,10 @@ def estimate(
     output: Annotated[
         list[Path] | None,
         Option(
-            "--out", "-o", help="Where to write: .html .png .svg .pdf .tif .geojson .gpkg .parquet .npz; repeatable."
+            "--out",
+            "-o",
+            help="Where to write: .html .png .svg .pdf .tif .geojson .gpkg .parquet .npz; repeatable. "
+            "Journeys: .parquet .geojsonl .gpx.",
         ),
     ] = None,
     state: Annotated[
@@ -42,6 +56,11 @@ def estimate(
             show_default="the most common",
         ),
     ] = None,
+    number: Annotated[
+        int | None,
+        Option("--number", help="Journeys to make up.", show_default="number of reports, at most 100,000"),
+    ] = None,
+    picture: common.JourneysPicture = None,
     title: common.Title = "",
     subtitle: common.Subtitle = "",
     source: common.Source = "",
@@ -55,11 +74,35 @@ def estimate(
 ) -> None:
     """Make a map from reports.
 
+    Reports about journeys become made-up journeys.
+
     A file that cannot be used is named and skipped. The other files are counted, and the exit code is 1.
 
     Example: heathaze estimate nyc.reports --out nyc.html
     """
     outputs = output or []
+    if any(are_journeys(path) for path in files):
+        if state is not None:
+            raise InvalidInput("Reports about journeys have no tally to keep; leave --state out, and keep the files.")
+        about: dict[str, Any] = {
+            "number": number,
+            "picture": picture,
+            "title": title,
+            "source": source,
+            "wanted": wanted,
+            "overwrite": overwrite,
+            "json": json,
+            "quiet": quiet,
+        }
+        if not estimate_journeys(files, outputs, **about):
+            raise Exit(1)
+        return
+    if number is not None:
+        raise InvalidInput("--number goes with reports about journeys, and these files have none; leave it out.")
+    if picture is not None:
+        raise InvalidInput(
+            "--picture goes with reports about journeys; the picture of a map is an output: --out map.png."
+        )
     look: dict[str, Any] = {"title": title, "subtitle": subtitle, "source": source, "style": style, "theme": theme}
     Look(**look, dpi=dpi)
     if not outputs and state is None:
@@ -88,7 +131,7 @@ def estimate(
         say_json(about | {"reports": tally.reports, "refused": refused, "written": [str(path) for path in written]})
     elif not quiet:
         if outputs:
-            out.print(str(release.guarantee))
+            say_guarantee(release.guarantee)
         out.print(f"{tally.reports:,} reports counted.")
         say_written(written)
     if refused:
@@ -97,21 +140,8 @@ def estimate(
 
 def _added(tally: Tally | None, files: list[Path], wanted: str | None) -> tuple[Tally | None, list[str]]:
     """Add the reports of all usable files to a tally; print a sentence for each other file, and return their names."""
-    loaded, refused = {}, []
-    for path in files:
-        try:
-            loaded[path] = Tally.load(path)
-        except UnreadableData as problem:
-            complain(f"{problem} Left out.")
-            refused.append(str(path))
+    loaded, refused = load_reports(files, Tally.load, wanted, sort=tally is None)
     parts = [] if tally is None else [tally]
-    if tally is None and loaded:
-        # The parameters of most files are used, so that one wrong file does not decide.
-        kinds = Counter(fingerprint(more.mechanism) for more in loaded.values())
-        wanted = wanted or kinds.most_common(1)[0][0]
-        loaded = dict(sorted(loaded.items(), key=lambda item: fingerprint(item[1].mechanism) != wanted))
-        if fingerprint(next(iter(loaded.values())).mechanism) != wanted:
-            raise InvalidInput(f"No file has the parameters {wanted}.")
     if not loaded:
         return tally, refused
     try:

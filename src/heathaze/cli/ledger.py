@@ -72,7 +72,7 @@ def _print(ledger: Ledger, *, json: bool) -> None:
     at = f" at δ = {float(ledger.delta):g} (Gaussian noise adds up less than linearly)" if ledger.delta else ""
     out.print(
         f"{float(ledger.spent):g} of {float(ledger.total):g} spent{at}, {float(ledger.remaining):g} left; the chain of "
-        f"{len(entries)} entries is intact."
+        f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'} is intact."
     )
     for entry in entries:
         promised = entry.guarantee

@@ -6,6 +6,7 @@ The file of a command is imported when the command runs. ``heathaze --help`` the
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from importlib import import_module
@@ -23,13 +24,19 @@ COMMANDS = {
     "plan": "Predict the quality of a map from synthetic cities. No data is read and nothing is charged.",
     "look": "Look at a file of visits and propose the command that publishes it. For your eyes only.",
     "publish": "Turn a file of visits into a private map.",
+    "journeys": "Turn a file of journeys into made-up journeys that may be published.",
     "randomize": (
         "Turn positions into private reports on the device; `heathaze estimate` makes a map from many reports."
     ),
     "estimate": "Make a map from reports.",
+    "trust": "Compare maps of synthetic cities in every model of trust. No data is read and nothing is charged.",
     "rehearse": "Simulate a survey by secure sums on a synthetic city. No data is read and no device is asked.",
     "show": "Print the guarantee of a release, how it was made, its centres and hotspots, and a sketch of the map.",
     "compare": "Measure how far a release is from the truth. The output is not private.",
+    "compare-releases": (
+        "Show two releases on one scale, and which changes are real. Only releases are read; nothing is charged."
+    ),
+    "gallery": "Make a static site of releases, with downloads and a catalogue. Only releases are read.",
     "sensors": "Protect readings of heat sensors, and locate heat sources from protected readings.",
     "market": "Buy rows that match a target from owners who do not trust each other.",
     "ledger": "Open a ledger, which is the privacy budget of a dataset, or show what was spent.",
@@ -41,7 +48,7 @@ COMMANDS = {
 """Each command with the first paragraph of its help, in the order of the list. A test compares it with the command's
 own help."""
 
-_FILE = {"market": "marketplace"}
+_FILE = {"market": "marketplace", "compare-releases": "compare_releases"}
 """Commands whose file has another name than the command."""
 
 
@@ -52,10 +59,65 @@ class Commands(TyperGroup):
         super().__init__(**settings)
         self.commands.update({name: TyperCommand(name, help=line) for name, line in COMMANDS.items()})
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep the words of the command line for errors."""
+        ctx.meta["heathaze.words"] = list(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; the error about an option that is no number shows the value."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if sentence := _sentence(error, ctx.meta["heathaze.words"]):
+                error.message = sentence  # type: ignore[attr-defined]
+            raise
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that the command line names, and return it with its arguments."""
         name, stand_in, rest = super().resolve_command(ctx, args)
         return (name, stand_in, rest) if name is None else (name, load(name), rest)
+
+
+def _sentence(error: Exception, words: list[str]) -> str | None:
+    """Write a sentence about a value that is no number, or about a missing value; None for every other error."""
+    message, option = str(getattr(error, "message", "")), getattr(error, "param", None)
+    names = [getattr(error, "option_name", None)] if option is None else option.opts
+    pairs = [(word.partition("="), words[place + 1 :]) for place, word in enumerate(words)]
+    given = [([value] if equals else rest) for (name, equals, value), rest in pairs if name in names]
+    if not given:
+        return None
+    if missing := re.search(r"requires (\d+) arguments", message):
+        values, several = given[-1], int(missing[1])
+    elif kind := re.search("valid (number|float|integer)", message):
+        values, several = given[-1][: option.nargs], option.nargs  # type: ignore[union-attr]
+        value = next((value for value in values if not _is_number(value, kind[1] == "integer")), None)
+        if value is None:
+            return None
+        if several == 1 or not value.startswith("--"):
+            sort = "a whole number" if kind[1] == "integer" else "a number"
+            return f"{value!r} is not {sort}" + _point(value)
+    else:
+        return None
+    there = [value for value, _ in zip(values, range(several), strict=False)]
+    there = there[: next((place for place, value in enumerate(there) if value.startswith("--")), several)]
+    pair = f"{names[0]} needs {several} values, with a blank between them, and {len(there)} was given"
+    return pair + next((_point(value) for value in there if "," in value), ".")
+
+
+def _is_number(text: str, whole: bool) -> bool:
+    try:
+        int(text) if whole else float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _point(value: str) -> str:
+    """End a sentence about a value; for a decimal comma, say to write a point."""
+    if re.fullmatch(r"[+-]?\d*,\d+", value):
+        return f"; write a decimal point: {value.replace(',', '.')}."
+    return "."
 
 
 def load(name: str) -> Any:
@@ -63,7 +125,7 @@ def load(name: str) -> Any:
     module = import_module(f"heathaze.cli.{_FILE.get(name, name)}")
     found = getattr(module, "app", None)
     if found is None:
-        function = getattr(module, name)
+        function = getattr(module, name.replace("-", "_"))
         asks = any(given.default is given.empty for given in signature(function).parameters.values())
         found = typer.Typer(add_completion=False)
         found.command(no_args_is_help=asks)(function)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from heathaze.central.mechanism import Mechanism
     from heathaze.domain.grid import Grid
     from heathaze.local.mechanism import Estimator
+    from heathaze.trajectories.mechanism import JourneyMechanism
 
 _MECHANISMS = {
     "central": {
@@ -47,6 +48,12 @@ _MECHANISMS = {
         "planar-laplace": "epsilon per metre: hides the exact place, not the part of town",
         "subset-exponential": "epsilon per metre: a set of cells; for comparison",
     },
+    "trajectories": {
+        "journey-trees": "made-up journeys for a trusted curator: noisy trees of places, pairs and shapes",
+        "local-journeys": "made-up journeys without any trusted party: one randomised fact about a journey per report",
+        "ldp-trace": "the paper LDPTrace, corrected: length, start, end and one move of a journey; for comparison",
+        "pivot-trace": "the paper PivotTrace, corrected: places of a journey, moved at random; for comparison",
+    },
     "sensors": {
         "readings": "the paper on sensors: readings that hide where the sources are, within a distance",
         "escrow": "like readings, with noise that the holder of a key can remove; off unless asked for",
@@ -60,11 +67,13 @@ _MECHANISMS = {
 
 DEFAULT = "adaptive-tree"
 LOCAL_DEFAULT = "mixture"
+JOURNEYS_DEFAULT = "local-journeys"
 
 _USED_BY = {
     "central": "is a central mechanism; use it with `heathaze publish`",
     "distributed": "works on sums over devices; use `hz.distributed`, and try it with `heathaze rehearse`",
     "local": "is a local mechanism; use it with `heathaze randomize`",
+    "trajectories": "makes up journeys; use `heathaze journeys`, or `heathaze randomize --time COLUMN`",
     "sensors": "protects readings of sensors; use `heathaze sensors`",
     "marketplace": "buys rows from owners; use `heathaze market`",
 }
@@ -106,6 +115,17 @@ def build_local(name: str | None, grid: Grid, epsilon: float, *, radius: int | N
     if people is not None and name != "mixture":
         raise InvalidInput(f"--people goes with --mechanism mixture; {name} does not use it, so leave it out.")
     made: Estimator = _made(local, name, grid, epsilon, radius=radius, people=people)
+    return made
+
+
+def build_journeys(name: str | None, grid: Grid, epsilon: float, *, squares: int | None) -> JourneyMechanism:
+    """Build a local mechanism for journeys from its name and options on the command line."""
+    from heathaze import trajectories
+
+    name = _find(name or JOURNEYS_DEFAULT, "trajectories")
+    if name == "journey-trees":
+        raise InvalidInput("journey-trees needs a trusted curator; use it with `heathaze journeys`.")
+    made: JourneyMechanism = _made(trajectories, name, grid, epsilon, squares=squares)
     return made
 
 

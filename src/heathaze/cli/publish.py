@@ -12,12 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Exit, Option
 
 from heathaze.cli import common
-from heathaze.cli.common import Json, Quiet, check_new, complain, err, out, say_json, say_written, steps
+from heathaze.cli.common import (
+    Json,
+    Quiet,
+    check_new,
+    complain,
+    out,
+    say_guarantee,
+    say_json,
+    say_ledger,
+    say_written,
+    steps,
+)
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import DEFAULT, build
+from heathaze.cli.reading import READING, Reading, reads_file
 from heathaze.errors import CannotWrite
-from heathaze.maps.backdrop import read_backdrop
+from heathaze.maps.backdrop_files import read_backdrop
 from heathaze.maps.mosaic import Look
+from heathaze.maps.page import check_tiles
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.release.release import Release
@@ -39,12 +52,14 @@ PANELS = {
     ),
     "How: the mechanism": ("mechanism", "people", "w", "share"),
     "Output": (
-        "title", "subtitle", "source", "backdrop", "style", "theme", "dpi", "overwrite", "with_plan", "json", "quiet",
+        "title", "subtitle", "source", "backdrop", "tiles", "style", "theme", "dpi", "overwrite", "with_plan",
+        "json", "quiet",
     ),
 }  # fmt: skip
 """The groups of options in the help, in their order."""
 
 
+@reads_file
 def publish(
     file: Annotated[
         str, Argument(help="Visits, one per row: .csv .tsv .parquet .jsonl .geojson .geoparquet .gpkg .gpx .shp.")
@@ -72,20 +87,11 @@ def publish(
         str,
         Option("--weight", help="share: a person's visits sum to 1. presence: 1 per distinct cell (needs --at-most)."),
     ] = "share",
-    lon_column: common.LonColumn = "lon",
-    lat_column: common.LatColumn = "lat",
-    x_column: common.XColumn = "x",
-    y_column: common.YColumn = "y",
+    read: Reading = READING,
     time: common.Time = None,
     time_format: common.TimeFormat = "iso",
     time_zone: common.TimeZone = None,
     weight_column: common.WeightColumn = None,
-    only: common.Only = None,
-    format: common.Format = None,
-    encoding: common.Encoding = "utf-8",
-    separator: common.Separator = None,
-    decimal: common.Decimal = "point",
-    layer: common.Layer = None,
     people: Annotated[
         int | None, Option("--people", help="For dense and the grids: a public guess of the number of people.")
     ] = None,
@@ -98,7 +104,7 @@ def publish(
     ledger: Annotated[Path | None, Option("--ledger", help="Charge this ledger (see `heathaze ledger open`).")] = None,
     label: Annotated[str, Option("--label", help="A text for the ledger's entry, such as the name of the map.")] = "",
     with_plan: Annotated[
-        bool, Option("--plan", help="Also predict the quality of such a map, from synthetic cities (seconds).")
+        bool, Option("--plan", help="Also predict the quality of such a map, from synthetic cities (up to a minute).")
     ] = False,
     title: common.Title = "",
     subtitle: common.Subtitle = "",
@@ -107,6 +113,7 @@ def publish(
     theme: common.Theme = None,
     dpi: common.Dpi = 150,
     backdrop: common.Backdrop = None,
+    tiles: common.Tiles = "",
     overwrite: Annotated[bool, Option("--overwrite", help="Replace output files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -123,7 +130,7 @@ def publish(
     grid = common.grid_from(lon, lat, x, y, size, shape, projection)
     chosen = build(mechanism, grid, epsilon, people=people, share=share, w=w)
     whose = common.person_from(person, unit)
-    written_as = common.file_from(format, encoding, separator, decimal, layer, only)
+    columns = read.arguments() | {"time": time, "time_format": time_format, "time_zone": time_zone}
     look: dict[str, Any] = {
         "title": title,
         "subtitle": subtitle,
@@ -132,8 +139,10 @@ def publish(
         "theme": theme,
         "dpi": dpi,
         "backdrop": read_backdrop(backdrop, grid) if backdrop else None,
+        "tiles": tiles,
     }
     Look(**look)
+    check_tiles(tiles, grid)
     for path in output:
         check_new(path, overwrite=overwrite, source=file)
     budget = None if ledger is None else open_existing(ledger)
@@ -141,9 +150,8 @@ def publish(
     with_plan = with_plan and not quiet
     with steps(4 if with_plan else 3, silent=quiet or json) as begin:
         begin("Reading and counting")
-        columns: dict[str, Any] = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, "time": time}
-        columns |= {"time_format": time_format, "time_zone": time_zone, "weight_column": weight_column, **written_as}
-        counts = count(file, grid, person=whose, **columns, at_most=at_most, weight=weight, unit=unit, engine=engine)
+        columns |= {"weight": weight, "weight_column": weight_column, "at_most": at_most}
+        counts = count(file, grid, person=whose, **columns, unit=unit, engine=engine)
         try:
             with _reserved(output, cells=grid.cells):
                 begin("Paying and drawing noise")
@@ -223,7 +231,9 @@ def _expected(release: Release) -> PlanRow | None:
 def _tell(
     release: Release, written: list[Path], budget: Ledger | None, expected: PlanRow | None, *, json: bool, quiet: bool
 ) -> None:
-    units = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days", Unit.VISIT: "visits"}[release.guarantee.unit]
+    units = {Unit.PERSON: "people", Unit.PERSON_DAY: "person-days"}.get(
+        release.guarantee.unit, f"{release.guarantee.unit.value}s"
+    )
     if json:
         fields: dict[str, Any] = release.to_dict() | {"written": [str(path) for path in written]}
         fields["plan"] = None if expected is None else expected.to_dict() | {"sentence": expected.sentence(units)}
@@ -233,13 +243,8 @@ def _tell(
         return
     if quiet:
         return
-    out.print(str(release.guarantee))
-    if budget is not None:
-        out.print(f"Ledger: {float(budget.spent):g} of {float(budget.total):g} spent.")
-    else:
-        err.print(
-            "No ledger was named, so nothing counts how often these people are published (--ledger).", style="dim"
-        )
+    say_guarantee(release.guarantee)
+    say_ledger(budget)
     say_written(written)
     if expected is not None:
         usual = release.provenance.mechanism == "AdaptiveTree"

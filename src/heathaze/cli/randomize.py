@@ -8,18 +8,18 @@ from typing import Annotated
 from typer import Argument, Option
 
 from heathaze.cli import common
-from heathaze.cli.common import Json, Quiet, check_place, err, out, say_json
+from heathaze.cli.common import Json, Quiet, check_place, save_reports
+from heathaze.cli.journey_reports import randomize_journeys
 from heathaze.cli.ledger import open_existing
 from heathaze.cli.mechanisms import LOCAL_DEFAULT, build_local
-from heathaze.domain.grid import Grid
+from heathaze.cli.reading import READING, Reading, reads_file
 from heathaze.errors import InvalidInput
 from heathaze.local.device import Device
 from heathaze.local.device import randomize as on_device
-from heathaze.local.mechanism import Estimator, fingerprint, promise
-from heathaze.local.reports import Reports
-from heathaze.types import Floats
+from heathaze.local.mechanism import promise
 
 
+@reads_file
 def randomize(
     epsilon: Annotated[float, Option("--epsilon", help="Privacy loss of one report; smaller is more private.")],
     output: Annotated[Path, Option("--out", "-o", help="Where to write the reports, for example my.reports.")],
@@ -38,18 +38,25 @@ def randomize(
         str | None, Option("--person", help="Column that says whose position a row is; each person sends one report.")
     ] = None,
     unit: Annotated[
-        str | None, Option("--unit", help="visit: every row is a report, and a person's reports add up.")
+        str | None,
+        Option("--unit", help="visit (or trip): every row (or journey) is a report, and a person's reports add up."),
     ] = None,
-    lon_column: common.LonColumn = "lon",
-    lat_column: common.LatColumn = "lat",
-    x_column: common.XColumn = "x",
-    y_column: common.YColumn = "y",
-    only: common.Only = None,
-    format: common.Format = None,
-    encoding: common.Encoding = "utf-8",
-    separator: common.Separator = None,
-    decimal: common.Decimal = "point",
-    layer: common.Layer = None,
+    time: Annotated[
+        str | None, Option("--time", help="Column of times: report journeys, not positions; with --trip or --pause.")
+    ] = None,
+    trip: Annotated[str | None, Option("--trip", help="Column that says which journey a row is part of.")] = None,
+    pause: Annotated[
+        float | None, Option("--pause", help="A journey ends where nothing was recorded for so many seconds.")
+    ] = None,
+    squares: Annotated[
+        int | None,
+        Option(
+            "--squares",
+            help="Of journeys: squares a side on which they are made up. local-journeys: 16, 32 or 64; others: any.",
+            show_default="64; others: 6",
+        ),
+    ] = None,
+    read: Reading = READING,
     mechanism: Annotated[
         str | None, Option("--mechanism", help="See `heathaze mechanisms`.", show_default=LOCAL_DEFAULT)
     ] = None,
@@ -77,11 +84,32 @@ def randomize(
 ) -> None:
     """Turn positions into private reports on the device; `heathaze estimate` makes a map from many reports.
 
+    With --time, a report is about a journey, and `heathaze estimate` makes up journeys.
+
     Example: heathaze randomize visits.parquet --lon -74.10 -73.78 --lat 40.58 40.90 --size 64 --person user_id
     --epsilon 3.5 --out nyc.reports
     """
     from heathaze.ingest.positions import positions
 
+    if time is not None:
+        if file is None or again or memory is not None or far or radius is not None or people is not None:
+            raise InvalidInput(
+                "Reports about journeys (--time) need a file, and have no --memory, --again, --far, --radius and "
+                "--people; leave these out."
+            )
+        if size is not None or shape is not None:
+            raise InvalidInput("Journeys have no cells; say --squares instead of --size or --shape.")
+        check_place(output, overwrite=overwrite, source=file)
+        randomize_journeys(
+            file, common.grid_from(lon, lat, x, y, None, None, projection), epsilon, output, mechanism=mechanism,
+            squares=squares, person=person, trip=trip, time=time, pause=pause, unit=unit, ledger=ledger,
+            columns=read.arguments(), json=json, quiet=quiet,
+        )  # fmt: skip
+        return
+    if trip is not None or pause is not None or squares is not None:
+        raise InvalidInput(
+            "--trip, --pause and --squares belong to journeys, which need --time COLUMN; leave them out for a map."
+        )
     grid = common.grid_from(lon, lat, x, y, size, shape, projection)
     chosen = build_local(mechanism, grid, epsilon, radius=radius, people=people)
     check_place(output, overwrite=overwrite, source=file)
@@ -89,18 +117,17 @@ def randomize(
     if again:
         if memory is None:
             raise InvalidInput("--again needs --memory FILE, the file that keeps the earlier report.")
-        _tell(Device(chosen, memory=memory).again(), output, json=json, quiet=quiet)
+        reports = Device(chosen, memory=memory).again()
+        save_reports(reports, promise(reports.mechanism, reports.unit), output, json=json, quiet=quiet)
         return
     if file is None:
         raise InvalidInput(
             "Say which positions to randomise: heathaze randomize POINTS …; or --again to repeat a report."
         )
     whose = None if on_one_device else _whose(person, unit)
-    written_as = common.file_from(format, encoding, separator, decimal, layer, only)
-    columns = {"lon": lon_column, "lat": lat_column, "x": x_column, "y": y_column, **written_as}
-    found = positions(file, chosen.grid, person=whose, **columns)
+    found = positions(file, chosen.grid, person=whose, **read.arguments())
     if not on_one_device:
-        _check_somewhere(chosen.grid, found)
+        common.check_somewhere(chosen.grid, found[:, 0], found[:, 1], several=len(found) > 1)
         reports = on_device(chosen, found, unit="visit" if whose is None else "person")
     elif len(found) != 1:
         raise InvalidInput(
@@ -110,7 +137,7 @@ def randomize(
     else:
         budget = None if ledger is None else open_existing(ledger)
         reports = Device(chosen, ledger=budget, memory=memory).randomize(found[0], far=far)
-    _tell(reports, output, json=json, quiet=quiet)
+    save_reports(reports, promise(reports.mechanism, reports.unit), output, json=json, quiet=quiet)
 
 
 def _whose(person: str | None, unit: str | None) -> str | None:
@@ -120,30 +147,3 @@ def _whose(person: str | None, unit: str | None) -> str | None:
     if unit == "visit" and person is not None:
         raise InvalidInput("--unit visit makes every row a report, --person one row of each person; leave one out.")
     return common.person_from(person, unit)
-
-
-def _check_somewhere(grid: Grid, found: Floats) -> None:
-    """Warn if most positions lie outside the map, and refuse if all do: the bounds are probably wrong.
-
-    A file of one position is never refused, because the error would reveal that the position lies outside.
-    """
-    inside = grid.cell_of(found[:, 0], found[:, 1])[2]
-    if inside.any() and not inside.mean() > 0.5:
-        err.print("More than half of the positions lie outside the map and are moved to its border; check the bounds.")
-    if not inside.any() and len(found) > 1:
-        swapped = grid.cell_of(found[:, 1], found[:, 0])[2].any()
-        hint = "longitude and latitude are probably swapped" if swapped else "check the bounds and the columns"
-        raise InvalidInput(f"No position lies inside the map, so all would be moved to its border; {hint}.")
-
-
-def _tell(reports: Reports, output: Path, *, json: bool, quiet: bool) -> None:
-    reports.save(output)
-    mechanism: Estimator = reports.mechanism
-    guarantee = promise(mechanism, reports.unit)
-    if json:
-        made = {"mechanism": type(mechanism).__name__, "parameters": mechanism.parameters()}
-        about = {"fingerprint": fingerprint(mechanism), "guarantee": guarantee.to_dict(), "written": [str(output)]}
-        say_json({"reports": len(reports), **made, **about})
-    elif not quiet:
-        out.print(str(guarantee))
-        out.print(f"wrote {output}: {len(reports):,} report{'s' if len(reports) > 1 else ''}", style="bold")

@@ -34,7 +34,7 @@ def rehearse(
         int | None, Option("--shards", help="Number of secure sums (shards) per round; planned if left out.")
     ] = None,
     dropout: Annotated[
-        float, Option("--dropout", help="Share of a shard that may drop out; in the rehearsal half as many do.")
+        float, Option("--dropout", help="Largest share of devices that may drop out; half of this share does.")
     ] = 0.1,
     colluding: Annotated[
         float, Option("--colluding", help="Share of the people asked that may collude with the server.")

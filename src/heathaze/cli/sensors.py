@@ -114,7 +114,7 @@ def protect(
 
 @app.command(no_args_is_help=True)
 def locate(
-    file: Annotated[Path, typer.Argument(metavar="READINGS", help="CSV of sensor, time, value, as protect writes it.")],
+    file: Annotated[Path, typer.Argument(metavar="READINGS", help="CSV that `heathaze sensors protect` wrote.")],
     layout: LayoutFile,
     sigma: Annotated[
         float | None,

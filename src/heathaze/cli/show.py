@@ -54,7 +54,8 @@ def show(
     axes = ("lon", "lat") if release.grid.projection.is_geographic else ("x", "y")
     settings = ", ".join(f"{key} {value}" for key, value in how.parameters.items() if value is not None)
     lines = [
-        str(release.guarantee),
+        release.guarantee.plain,
+        release.guarantee.exact,
         f"Mechanism: {how.mechanism} ({settings})",
         f"Grid: {release.grid.rows} × {release.grid.cols} cells, {axes[0]} {release.grid.x[0]} to {release.grid.x[1]}, "
         f"{axes[1]} {release.grid.y[0]} to {release.grid.y[1]}",
@@ -69,7 +70,7 @@ def show(
         lines.append(f"and {len(spots) - len(few)} more {what}; list all with --hotspots {confidence:g}")
     elif certain and not spots:
         lines.append(f"No place is twice as dense as the average with {100 * confidence:g} % confidence.")
-    for line in lines:
+    for line in filter(None, lines):
         out.print(line)
     out.print(_sketch(release.render(shape=(min(20, release.grid.rows), min(48, release.grid.cols)))))
 

@@ -9,10 +9,11 @@ from typing import Any
 from heathaze.datasets.city import city
 from heathaze.datasets.mixtures import mixture
 from heathaze.datasets.owners import market
+from heathaze.datasets.rides import rides
 from heathaze.datasets.rooms import room
 from heathaze.errors import CannotWrite
 
-__all__ = ["city", "market", "mixture", "room"]
+__all__ = ["city", "market", "mixture", "rides", "room"]
 
 
 def write_parquet(table: Mapping[str, Any], path: str | Path) -> Path:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.checks import whole
 from heathaze.domain.grid import Box
 from heathaze.errors import InvalidInput
 from heathaze.types import Floats, Integers
@@ -55,9 +56,9 @@ def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str
     >>> sorted(table), len(table["lon"])
     (['lat', 'lon', 'person', 'time'], 1000)
     """
-    if people < 10 or visits < 5 * people:
-        raise InvalidInput(f"There are {people} people and {visits} visits; give at least 10 people and 5 visits each.")
-    rng = np.random.default_rng(seed)
+    people = whole(people, "people", "synthetic people", least=10)
+    visits = whole(visits, "visits", "five visits or more for each person", least=5 * people)
+    rng = np.random.default_rng(whole(seed, "seed", least=0))
     person = _who_visits(rng, people, visits)
     centre = rng.choice(len(CENTRES), size=people, p=_DRAW)
     home = np.where(

@@ -53,7 +53,7 @@ def mixture(
     (82, 10)
     """
     _check(people, clusters, sparsity, size, spread)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole(seed, "seed", least=0))
     means = rng.uniform(0.05, 0.95, (clusters, 2))
     axes = _random_axes(rng, clusters, spread)
     points = _until_hit(rng, means, axes, size, wanted=math.ceil(sparsity * size * size))

@@ -88,7 +88,7 @@ def market(seed: int = 0, target: int = 400, each: int = 2000, *, hills: float =
     target, each = whole(target, "target", "how many households"), whole(each, "each", "how many households")
     if not 0 <= hills <= 1:
         raise InvalidInput(f"hills is {hills!r}; give a part from 0 to 1.")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole(seed, "seed", least=0))
     owners = {name: _households(rng, region, each) for name, region in _REGIONS.items()}
     high = round(hills * target)
     parts = [_households(rng, _REGIONS["hills"], high), _households(rng, _REGIONS["new_suburbs"], target - high)]

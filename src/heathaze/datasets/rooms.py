@@ -36,6 +36,9 @@ def room(seed: int = 0, sources: int = 3) -> Room:
         seed: The seed of the room; the same seed gives the same room.
         sources: The number of sources, from 0 to 5.
 
+    Returns:
+        The room: its size, the positions of sensors and sources in metres, and the strengths of the sources.
+
     Raises:
         InvalidInput: More sources than fit.
 
@@ -43,7 +46,7 @@ def room(seed: int = 0, sources: int = 3) -> Room:
     ((40, 2), (3, 2))
     """
     whole(sources, "sources", "the number of sources that fit into the room", least=0, most=MOST_SOURCES)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole(seed, "seed", least=0))
     across, up = np.meshgrid((np.arange(8) + 0.5) * SIZE[0] / 8, (np.arange(5) + 0.5) * SIZE[1] / 5)
     sensors = np.stack([across.ravel(), up.ravel()], axis=1) + rng.uniform(-0.3, 0.3, (40, 2))
     placed: list[Floats] = []

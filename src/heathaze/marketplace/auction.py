@@ -27,10 +27,18 @@ _SMALLEST_ODDS = 64
 
 @dataclass(frozen=True)
 class AskEveryone:
-    """Auction in which every owner is asked in every round. Asking does not depend on data, so it costs no privacy."""
+    """Auction in which every owner is asked in every round. Asking does not depend on data, so it costs no privacy.
+
+    >>> AskEveryone().called(1, ["coast", "hills"])
+    ('coast', 'hills')
+    """
 
     def called(self, _: int, owners: Sequence[str]) -> tuple[str, ...]:
-        """Names of the owners who are called for bids in a round: all of them."""
+        """Names of the owners who are called for bids in a round: all of them.
+
+        Args:
+            owners: Names of the owners who still have points.
+        """
         return tuple(owners)
 
     def parameters(self) -> dict[str, Any]:
@@ -99,6 +107,10 @@ class LogisticAuction:
 
     Raises:
         InvalidInput: A number is out of range.
+
+    >>> auction = LogisticAuction(epsilon=1, owners=1000)
+    >>> auction.coins(points=500, epsilon=Fraction(2), delta=Fraction(1, 10**6)).expected_asks(1000) < 30
+    True
     """
 
     epsilon: Fraction
@@ -120,7 +132,11 @@ class LogisticAuction:
         )
 
     def called(self, _: int, owners: Sequence[str]) -> tuple[str, ...]:
-        """Names of the owners who are called for bids in a round: all of them."""
+        """Names of the owners who are called for bids in a round: all of them.
+
+        Args:
+            owners: Names of the owners who still have points.
+        """
         return tuple(owners)
 
     def coins(self, points: int, epsilon: Fraction, delta: Fraction) -> Coins:
@@ -135,13 +151,25 @@ class LogisticAuction:
             points: Number of points to buy, which is the number of rounds.
             epsilon: ε of the whole purchase.
             delta: δ of the whole purchase.
+
+        Returns:
+            The coins.
         """
         worlds = math.log1p(math.exp(-float(epsilon))) + float(epsilon)
         head_start = worlds + math.log(points) - math.log(float(self.share * delta))
         return Coins(self.epsilon, Fraction(math.ceil(head_start * 1000 + 1), 1000))
 
     def event(self, points: int, epsilon: Fraction, delta: Fraction) -> PureSteps:
-        """Privacy event for a record: the coins of all other owners in all rounds; same arguments as :meth:`coins`."""
+        """Describe what a record pays for the auction: the coins of all other owners in all rounds.
+
+        Args:
+            points: Number of points to buy, which is the number of rounds.
+            epsilon: ε of the whole purchase.
+            delta: δ of the whole purchase.
+
+        Returns:
+            The privacy event.
+        """
         head_start = self.coins(points, epsilon, delta).head_start
         # The bound 1/(1 + e^a) < e^−a, times 1 + 1e-9 against rounding, and at least 1e-320, because floats underflow.
         missed = max(Fraction(points * math.exp(-float(head_start)) * (1 + 1e-9)), Fraction(1, 10**320))
@@ -174,7 +202,7 @@ class Coins:
         return min(self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))
 
     def chance(self, rank: int) -> float:
-        """Probability that the bid of this rank is asked, as a float; :meth:`asked` uses the exact probability."""
+        """Probability that the owner whose bid has this rank is asked, as a float; :meth:`asked` uses the exact one."""
         return 1 / (1 + math.exp(self.exponent(rank)))
 
     def expected_asks(self, owners: int) -> float:

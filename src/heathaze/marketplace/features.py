@@ -145,6 +145,9 @@ class Features:
         Args:
             points: One point per row.
 
+        Returns:
+            The points, one per row.
+
         Raises:
             InvalidInput: The points are not a table of finite numbers with the study's columns, or a point is too far
                 from 0. The sentence quotes no value.

@@ -221,6 +221,9 @@ class Purchase:
         notes: Sentences about what went wrong; they contain no data.
         simulated: Whether some noise came from a seed and can be repeated, as in tests and papers: noise of the
             consumer, of an owner or of the curator.
+
+    >>> Purchase(("coast",), np.array([7]), np.array([[0.5]]), offered={"coast": 3, "hills": 0}).offered["coast"]
+    3
     """
 
     owners: tuple[str, ...] = field(repr=False)

@@ -123,6 +123,9 @@ class Plan(abc.ABC):
         Args:
             hashes: Hashes of the target's points, one per row.
             randomness: Source of the noise.
+
+        Returns:
+            The noisy mean hash, one number for each feature.
         """
         return self.target_sum.of(hashes, randomness) / self.target_points
 

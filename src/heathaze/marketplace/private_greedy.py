@@ -215,7 +215,11 @@ class PrivateGreedy(Plan):
         return 0 if self.initial is None else len(self.initial)
 
     def members(self, bought: int) -> int:
-        """Public number of members of the summary after ``bought`` rounds, even if owners ran out of points."""
+        """Public number of members of the summary after ``bought`` rounds, even if owners ran out of points.
+
+        Args:
+            bought: Number of rounds so far.
+        """
         return self._seeds + bought
 
     # ── is it worth it ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -253,6 +257,9 @@ class PrivateGreedy(Plan):
             hashes: Hashes of the summary's members, one per row.
             bought: Number of rounds so far.
             randomness: Source of the noise.
+
+        Returns:
+            The noisy mean hash, one number for each feature.
 
         Raises:
             InvalidInput: The plan has no broadcasts.

@@ -33,6 +33,18 @@ class Curator(Secret, abc.ABC):
 
     Raises:
         InvalidInput: The owners or the consumer's message do not fit the plan.
+
+    >>> import numpy as np
+    >>> from heathaze.marketplace import Consumer, Features, Herding, Owner, curator_for
+    >>> plan = Herding(Features(columns=1, gamma=1.0), points=2, target_points=200, epsilon=2)
+    >>> owner = Owner(plan, np.zeros((50, 1)))
+    >>> curator = curator_for(plan, ["coast"], Consumer(plan, np.zeros((200, 1))).want())
+    >>> ahead = list(curator.begin())
+    >>> while curator.purchase is None:
+    ...     name, message = ahead.pop(0)
+    ...     ahead += curator.receive(name, owner.receive(message))
+    >>> curator.purchase.owners
+    ('coast', 'coast')
     """
 
     def __init__(self, plan: Plan, owners: Sequence[str], wanted: Wanted) -> None:
@@ -63,7 +75,11 @@ class Curator(Secret, abc.ABC):
 
     @abc.abstractmethod
     def begin(self) -> Deliveries:
-        """Begin the purchase: return the first messages to owners."""
+        """Begin the purchase: return the first messages to owners.
+
+        Returns:
+            The messages, each with the owner to whom it must be sent.
+        """
 
     def receive(self, owner: str, message: FromOwner) -> Deliveries:
         """Take one message of an owner; the last expected message ends the step.

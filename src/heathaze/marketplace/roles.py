@@ -38,6 +38,12 @@ class Consumer(Secret):
     Raises:
         InvalidInput: The target does not fit the plan, or the noise would be longer than the mean hash can be. Nothing
             was charged.
+
+    >>> import numpy as np
+    >>> from heathaze.marketplace.features import Features
+    >>> plan = Herding(Features(columns=1, gamma=1.0), points=2, target_points=200, epsilon=2)
+    >>> Consumer(plan, np.zeros((200, 1))).want().broadcast.about
+    'target'
     """
 
     def __init__(
@@ -60,6 +66,9 @@ class Consumer(Secret):
 
         The first call charges the ledger and draws the noise. Later calls return the same object, because fresh noise
         could be averaged away.
+
+        Returns:
+            The message.
 
         Raises:
             LedgerError: The ledger refuses the charge. No noise was drawn.
@@ -87,6 +96,13 @@ class Owner(Secret):
 
     Raises:
         InvalidInput: The points do not fit the plan.
+
+    >>> import numpy as np
+    >>> from heathaze.marketplace.features import Features
+    >>> plan = Herding(Features(columns=1, gamma=1.0), points=2, target_points=200, epsilon=2)
+    >>> broadcast = Consumer(plan, np.zeros((200, 1))).want().broadcast
+    >>> type(Owner(plan, np.zeros((50, 1))).receive(broadcast)).__name__
+    'Profile'
     """
 
     def __init__(
@@ -148,6 +164,13 @@ def curator_for(plan: Plan, owners: Sequence[str], wanted: Wanted, randomness: R
 
     Raises:
         InvalidInput: The owners or the consumer's message do not fit the plan.
+
+    >>> import numpy as np
+    >>> from heathaze.marketplace.features import Features
+    >>> plan = Herding(Features(columns=1, gamma=1.0), points=2, target_points=200, epsilon=2)
+    >>> curator = curator_for(plan, ["coast", "hills"], Consumer(plan, np.zeros((200, 1))).want())
+    >>> [(owner, type(message).__name__) for owner, message in curator.begin()]
+    [('coast', 'Broadcast'), ('hills', 'Broadcast')]
     """
     match plan:
         case Herding():

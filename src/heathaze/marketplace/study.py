@@ -168,6 +168,9 @@ class Study:
         Args:
             path: The file.
 
+        Returns:
+            The study.
+
         Raises:
             UnreadableData: The file cannot be read or does not describe a study.
         """

@@ -49,6 +49,15 @@ class Client(Secret):
     Raises:
         InvalidInput: The vector or a key does not fit.
         PromiseBroken: The parameters are not safe enough.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> source = Simulation(1)
+    >>> parameters = Parameters.plan(5, length=2, bits=8, dropout=0.2, corruption=0)
+    >>> operator, *people = [Identity(source) for _ in range(6)]
+    >>> directory = {index: person.public for index, person in enumerate(people)}
+    >>> client = Client(parameters, 0, people[0], directory, operator.public, [1, 2], source)
+    >>> len(client.begin()), client
+    (1, <Client>)
     """
 
     def __init__(
@@ -107,7 +116,14 @@ class Client(Secret):
         return self._why is not None
 
     def begin(self) -> tuple[bytes, ...]:
-        """Begin the secure sum: the client's first message. Every call returns the same bytes."""
+        """Begin the secure sum: the client's first message. Every call returns the same bytes.
+
+        Returns:
+            The bytes to send to the server.
+
+        Raises:
+            StoppedForGood: The client stopped before; the error says why.
+        """
         if self._why is not None:
             raise StoppedForGood(self._why)
         if not self._begun:

@@ -39,6 +39,9 @@ _WAY = struct.Struct("<32sII")
 class Identity(Secret):
     """The long-lived keys of a client or server: Ed25519 to sign, X25519 to agree on secrets with neighbours.
 
+    Args:
+        randomness: The source of the secret keys.
+
     >>> from heathaze.privacy.randomness import Simulation
     >>> identity = Identity(Simulation(1))
     >>> verifies(identity.public, identity.sign(b"hello"), b"hello"), identity
@@ -50,7 +53,17 @@ class Identity(Secret):
 
     @classmethod
     def from_bytes(cls, secret: bytes) -> Identity:
-        """Load an identity from the 64 secret bytes of :meth:`to_bytes`."""
+        """Load an identity from the 64 secret bytes of :meth:`to_bytes`.
+
+        Args:
+            secret: The secret bytes.
+
+        Returns:
+            The identity.
+
+        Raises:
+            InvalidInput: The number of bytes is not 64.
+        """
         if len(secret) != IDENTITY_BYTES:
             raise InvalidInput(f"An identity of {len(secret)} bytes, expected {IDENTITY_BYTES}; draw a new one.")
         identity = cls.__new__(cls)
@@ -68,11 +81,22 @@ class Identity(Secret):
         """64 bytes for the directory: the Ed25519 key, then the X25519 key."""
 
     def sign(self, content: bytes) -> bytes:
-        """Sign bytes with Ed25519; the signature has 64 bytes."""
+        """Sign bytes with Ed25519; the signature has 64 bytes.
+
+        Args:
+            content: The bytes to sign.
+
+        Returns:
+            The signature.
+        """
         return self._signing.sign(content)
 
     def agree(self, other: bytes) -> bytes:
-        """The secret shared with the owner of another public identity."""
+        """The secret shared with the owner of another public identity.
+
+        Args:
+            other: The other public identity.
+        """
         return _exchange(self._agreement, other[KEY_BYTES:])
 
 

@@ -254,6 +254,10 @@ class FailureBounds:
             the clients, can learn both secrets of a client with the help of its corrupt neighbours. The promise assumes
             a server that follows the protocol, so it does not depend on this number.
         unrecoverable: Bound on the probability that a client has too few surviving neighbours, so that the sum fails.
+
+    >>> bounds = Parameters.plan(1000, length=1254, bits=32, dropout=0.05, corruption=0.05).failure_bounds
+    >>> bounds.breach < 2**-40, bounds.unrecoverable < 2**-20
+    (True, True)
     """
 
     captured: float

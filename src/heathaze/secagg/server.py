@@ -36,7 +36,15 @@ _KINDS = (messages.Advertise, messages.Shares, messages.Masked, messages.Agreed,
 
 
 class Parcel(NamedTuple):
-    """A message, and the index of the client to which the message must be sent."""
+    """A message, and the index of the client to which the message must be sent.
+
+    Args:
+        recipient: Index of the client.
+        message: The bytes to send.
+
+    >>> Parcel(recipient=2, message=b"bytes for client 2").recipient
+    2
+    """
 
     recipient: int
     message: bytes
@@ -50,6 +58,11 @@ class Sum:
         values: The sum of the survivors' vectors, modulo 2^bits.
         survivors: Indices of the clients whose vectors are in the sum.
         parameters: The parameters of the round.
+
+    >>> from heathaze.secagg.run_shard import run_shard
+    >>> found = run_shard(Parameters.plan(5, length=2, bits=8, dropout=0.2, corruption=0), [[1, 60]] * 5)
+    >>> found, found.values.tolist()
+    (<Sum: 2 numbers over 5 clients>, [5, 44])
     """
 
     values: Words = field(repr=False)
@@ -71,6 +84,14 @@ class Server(Secret):
 
     Raises:
         InvalidInput: The directory lacks a client, or an identity has the wrong size.
+
+    >>> from heathaze.privacy.randomness import Simulation
+    >>> source = Simulation(1)
+    >>> parameters = Parameters.plan(5, length=2, bits=8, dropout=0.2, corruption=0)
+    >>> operator, *people = [Identity(source) for _ in range(6)]
+    >>> server = Server(parameters, operator, {index: person.public for index, person in enumerate(people)}, source)
+    >>> server.phase.name, sorted(server.waiting)
+    ('ADVERTISE', [0, 1, 2, 3, 4])
     """
 
     def __init__(

@@ -83,6 +83,12 @@ class Card:
     def from_json(cls, text: str) -> Card:
         """Read a card from its JSON text.
 
+        Args:
+            text: The text that ``to_json`` made.
+
+        Returns:
+            The card.
+
         Raises:
             Refused: The text is not a card.
         """

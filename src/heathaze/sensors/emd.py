@@ -84,6 +84,9 @@ def line_emd(
         q: The second masses.
         normalise: Whether to divide both by their sums.
 
+    Returns:
+        The distance, in the unit of the coordinates times the unit of the masses.
+
     Raises:
         InvalidInput: Coordinates and masses do not fit, or their sums differ and ``normalise`` is False.
 
@@ -112,6 +115,9 @@ def plane_emd(
         others: Coordinates of the second masses.
         q: The second masses.
         normalise: Whether to divide both by their sums.
+
+    Returns:
+        The distance, in the unit of the coordinates times the unit of the masses.
 
     Raises:
         InvalidInput: Coordinates and masses do not fit, or their sums differ and ``normalise`` is False.
@@ -153,6 +159,9 @@ def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise
         p: The first masses, one for each node, not negative, not all zero.
         q: The second masses.
         normalise: Whether to divide both by their sums.
+
+    Returns:
+        The distance, in the unit of the lengths times the unit of the masses.
 
     Raises:
         InvalidInput: The masses do not fit the network, or their sums differ and ``normalise`` is False.

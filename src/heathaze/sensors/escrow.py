@@ -48,7 +48,11 @@ class Escrow(Secret):
 
     @classmethod
     def new(cls) -> Escrow:
-        """Make an escrow with a new random master key from the operating system."""
+        """Make an escrow with a new random master key from the operating system.
+
+        Returns:
+            The escrow.
+        """
         return cls(fresh_bytes(KEY_BYTES))
 
     def to_bytes(self) -> bytes:
@@ -61,6 +65,9 @@ class Escrow(Secret):
         Args:
             card: The sensor's card, made with ``escrow=True``.
             sensor: The sensor's name.
+
+        Returns:
+            The key, 32 bytes.
 
         Raises:
             InvalidInput: The card is without escrow, or the name is not a text.

@@ -68,6 +68,9 @@ class Layout:
         Args:
             path: The file.
 
+        Returns:
+            The layout.
+
         Raises:
             UnreadableData: The file cannot be read as a layout. The sentence names the line.
             InvalidInput: The edges do not form a connected network.
@@ -142,6 +145,9 @@ class Layout:
         Args:
             name: The name of the sensor or node.
             what: The word for it in the error sentence, such as "sensor".
+
+        Returns:
+            The index, from 0.
 
         Raises:
             InvalidInput: There is no such name. The sentence does not quote a name that looks like a number, because

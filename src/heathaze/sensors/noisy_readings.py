@@ -37,6 +37,10 @@ class NoisyReadings:
         guarantee: The privacy guarantee of the noise; None for readings of unknown origin.
         simulated: Whether the noise came from a seed and can be repeated. Such readings hide nothing and cannot be
             saved.
+
+    >>> from heathaze.sensors.physics import Line
+    >>> NoisyReadings(Line(n=100, m=3, T=0.05), np.array([0.2, np.nan, 0.4]), deviation=0.1, guarantee=None)
+    <NoisyReadings: 2 of 3, noise ± 0.1, no guarantee>
     """
 
     field: Field
@@ -116,6 +120,9 @@ class NoisyReadings:
             layout: The layout of the sensors.
             deviation: Standard deviation of the noise. By default the value in the file.
             physics: Arguments of :meth:`Layout.field`: diffusivity, size and walls. By default the values in the file.
+
+        Returns:
+            The readings.
 
         Raises:
             UnreadableData: The file cannot be read.

@@ -249,6 +249,9 @@ class Readings:
             escrow: Whether sensors draw their noise from a key, so that the holder of the key can remove the noise.
             ledger: The privacy budget of these sources. It is charged before the card is returned.
 
+        Returns:
+            The card, which holds no reading and may be public.
+
         Raises:
             BudgetExceeded: The remaining budget is too small. Nothing was charged, and no card was made.
         """

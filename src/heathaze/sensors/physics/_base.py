@@ -30,11 +30,19 @@ class FieldBase(ABC):
         """The same field with only the readings of these indices, which are ascending."""
 
     def only(self, rows: npt.ArrayLike) -> Self:
-        """The same field with only these readings, given as a mask or as indices."""
+        """The same field with only these readings, given as a mask or as indices.
+
+        Args:
+            rows: The readings to keep, as a mask or as indices.
+        """
         return self._with(_kept(rows, self.shape[0], keep=True))
 
     def without(self, rows: npt.ArrayLike) -> Self:
-        """The same field without these readings, given as a mask or as indices."""
+        """The same field without these readings, given as a mask or as indices.
+
+        Args:
+            rows: The readings to leave out, as a mask or as indices.
+        """
         return self._with(_kept(rows, self.shape[0], keep=False))
 
 

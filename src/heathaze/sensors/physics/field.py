@@ -171,25 +171,61 @@ class Snapshots(FieldBase):
         return all(getattr(field, "nonnegative", False) for field in self.fields)
 
     def apply(self, strengths: Floats) -> Floats:
-        """Readings of all snapshots, one snapshot after the other."""
+        """Readings of all snapshots, one snapshot after the other.
+
+        Args:
+            strengths: Strength of each candidate source.
+
+        Returns:
+            One number for each reading.
+        """
         found = block(strengths, self.shape[1], "strengths")
         return np.concatenate([field.apply(found) for field in self.fields])
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Adjoint of the joined field: the sum over snapshots of the adjoint applied to the snapshot's readings."""
+        """Adjoint of the joined field: the sum over snapshots of the adjoint applied to the snapshot's readings.
+
+        Args:
+            readings: One number for each reading of all snapshots.
+
+        Returns:
+            One number for each candidate source.
+        """
         parts = self._parts(block(readings, self.shape[0], "readings"))
         return np.sum([field.adjoint(part) for field, part in zip(self.fields, parts, strict=True)], axis=0)  # type: ignore[no-any-return]
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """Readings of a unit source at each of some places, in all snapshots."""
+        """Readings of a unit source at each of some places, in all snapshots.
+
+        Args:
+            where: The places, as the fields of the snapshots expect them.
+
+        Returns:
+            One column of readings for each place.
+        """
         return np.concatenate([field.responses(where) for field in self.fields])
 
     def jacobian(self, where: npt.ArrayLike) -> Floats:
-        """Derivatives of all snapshots' readings by the coordinates of a unit source; for lines and plates only."""
+        """Derivatives of all snapshots' readings by the coordinates of a unit source; for lines and plates only.
+
+        Args:
+            where: Coordinates of the sources in metres.
+
+        Returns:
+            The derivatives per metre.
+        """
         return np.concatenate([field.jacobian(where) for field in self.fields])
 
     def taylor(self, middles: Floats, half: Floats) -> Taylor:
-        """Derivatives and bounds of the readings of all snapshots in boxes; for lines and plates only."""
+        """Derivatives and bounds of the readings of all snapshots in boxes; for lines and plates only.
+
+        Args:
+            middles: Middles of the boxes in metres.
+            half: Half the size of the boxes in metres.
+
+        Returns:
+            The derivatives and their bounds.
+        """
         return Taylor.stacked([field.taylor(middles, half) for field in self.fields])
 
     def _with(self, rows: Integers) -> Self:

@@ -107,14 +107,28 @@ class Graph(FieldBase):
         return len(self.sensors), self.network.nodes
 
     def apply(self, strengths: Floats) -> Floats:
-        """Readings of the graph's sensors: S · exp(−τL) · strengths."""
+        """Readings of the graph's sensors: S · exp(−τL) · strengths.
+
+        Args:
+            strengths: Strength of a source at each node.
+
+        Returns:
+            One number for each reading.
+        """
         found = block(strengths, self.shape[1], "strengths")
         if (dense := self._dense) is not None:
             return dense @ found
         return self._spread(found)[self.sensors]
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Adjoint of the graph's heat kernel: exp(−τL) · Sᵀ · readings."""
+        """Adjoint of the graph's heat kernel: exp(−τL) · Sᵀ · readings.
+
+        Args:
+            readings: One number for each reading.
+
+        Returns:
+            One number for each node.
+        """
         found = block(readings, self.shape[0], "readings")
         if (dense := self._dense) is not None:
             return dense.T @ found
@@ -123,7 +137,14 @@ class Graph(FieldBase):
         return self._spread(at_nodes)
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """Readings of a unit source at each of some nodes, shape (sensors, nodes given)."""
+        """Readings of a unit source at each of some nodes, shape (sensors, nodes given).
+
+        Args:
+            where: Indices of the nodes.
+
+        Returns:
+            One column of readings for each node.
+        """
         numbers = candidate_numbers(where, self.shape[1])
         if (dense := self._dense) is not None:
             return dense[:, numbers]
@@ -140,11 +161,21 @@ class Graph(FieldBase):
         Args:
             moves: Indices of nodes, shape (k, 2) for pairs or (k, 1) for single nodes.
             steps: Number of Lanczos steps, which is the radius of the neighbourhood that is used around each node.
+
+        Returns:
+            One bound for each row of ``moves``.
         """
         return squared_norms(self._laplacian, moves, self.tau, steps)
 
     def neighbours(self, steps: int) -> Floats:
-        """Size of each node's neighbourhood in the graph, within this number of Lanczos steps."""
+        """Size of each node's neighbourhood in the graph, within this number of Lanczos steps.
+
+        Args:
+            steps: Number of Lanczos steps.
+
+        Returns:
+            One size for each node.
+        """
         return _neighbourhood_sizes(self._laplacian, steps)
 
     @property

@@ -108,23 +108,59 @@ class Line(FieldBase):
         return self.responses(self.positions)
 
     def apply(self, strengths: Floats) -> Floats:
-        """Readings A · strengths of the line's sensors."""
+        """Readings A · strengths of the line's sensors.
+
+        Args:
+            strengths: Strength of each candidate source.
+
+        Returns:
+            One number for each reading.
+        """
         return self.matrix @ block(strengths, self.shape[1], "strengths")
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Adjoint Aᵀ · readings of the line's matrix."""
+        """Adjoint Aᵀ · readings of the line's matrix.
+
+        Args:
+            readings: One number for each reading.
+
+        Returns:
+            One number for each candidate source.
+        """
         return self.matrix.T @ block(readings, self.shape[0], "readings")
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """Readings of a unit source at each of some coordinates on the line, which have shape (k, 1)."""
+        """Readings of a unit source at each of some coordinates on the line, which have shape (k, 1).
+
+        Args:
+            where: Coordinates in metres from the start of the line.
+
+        Returns:
+            One column of readings for each coordinate.
+        """
         return np.asarray(self._axis.derivatives(coordinates(where, 1, "sources")[:, 0], 0)[0])
 
     def jacobian(self, where: npt.ArrayLike) -> Floats:
-        """Derivatives of the readings by the coordinate of a unit source on the line, shape (sensors, k, 1)."""
+        """Derivatives of the readings by the coordinate of a unit source on the line, shape (sensors, k, 1).
+
+        Args:
+            where: Coordinates in metres from the start of the line, shape (k, 1).
+
+        Returns:
+            The derivatives per metre.
+        """
         return np.asarray(self._axis.derivatives(coordinates(where, 1, "sources")[:, 0], 1)[1][:, :, None])
 
     def taylor(self, middles: Floats, half: Floats) -> Taylor:
-        """Derivatives of the readings at the middles of intervals of the line, and bounds over the intervals."""
+        """Derivatives of the readings at the middles of intervals of the line, and bounds over the intervals.
+
+        Args:
+            middles: Middles of the intervals in metres, shape (k, 1).
+            half: Half the length of the intervals in metres.
+
+        Returns:
+            The derivatives and their bounds.
+        """
         _, slopes, bends = self._axis.derivatives(middles[:, 0], 2)
         most = self._axis.envelopes(middles[:, 0], float(half[0]))
         return Taylor(slopes[:, :, None], bends[:, :, None, None], most[1], most[3])

@@ -68,17 +68,38 @@ class Linear(FieldBase):
         return "unit of edge length" if self.positions is None else "unit of the positions"
 
     def apply(self, strengths: Floats) -> Floats:
-        """Readings matrix · strengths of the custom field."""
+        """Readings matrix · strengths of the custom field.
+
+        Args:
+            strengths: Strength of each candidate source.
+
+        Returns:
+            One number for each reading.
+        """
         return np.asarray(self.matrix @ block(strengths, self.shape[1], "strengths"), dtype=np.float64)
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Adjoint matrixᵀ · readings of the custom field."""
+        """Adjoint matrixᵀ · readings of the custom field.
+
+        Args:
+            readings: One number for each reading.
+
+        Returns:
+            One number for each candidate source.
+        """
         found = block(readings, self.shape[0], "readings")
         transposed = self.matrix.H if _is_operator(self.matrix) else self.matrix.T
         return np.asarray(transposed @ found, dtype=np.float64)
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """Readings of a unit source at each of some places, given by index: the columns of the matrix."""
+        """Readings of a unit source at each of some places, given by index: the columns of the matrix.
+
+        Args:
+            where: Indices of the candidate sources.
+
+        Returns:
+            One column of readings for each of them.
+        """
         numbers = candidate_numbers(where, self.shape[1])
         if isinstance(self.matrix, np.ndarray):
             return np.asarray(self.matrix[:, numbers])

@@ -108,7 +108,14 @@ class Plate(FieldBase):
         return np.array([[0.0, 0.0], self.size])
 
     def apply(self, strengths: Floats) -> Floats:
-        """Readings M · strengths of the plate's sensors: along x for each row of candidates, then along y."""
+        """Readings M · strengths of the plate's sensors: along x for each row of candidates, then along y.
+
+        Args:
+            strengths: Strength of each candidate source.
+
+        Returns:
+            One number for each reading.
+        """
         along_x, along_y = self._grid_kernels
         found = block(strengths, self.shape[1], "strengths")
         maps = found.reshape(len(along_y[0]), len(along_x[0]), -1)  # (rows, columns, k)
@@ -118,27 +125,56 @@ class Plate(FieldBase):
         return out[:, 0] if found.ndim == 1 else out
 
     def adjoint(self, readings: Floats) -> Floats:
-        """Adjoint Mᵀ · readings of the plate's matrix."""
+        """Adjoint Mᵀ · readings of the plate's matrix.
+
+        Args:
+            readings: One number for each reading.
+
+        Returns:
+            One number for each candidate source.
+        """
         along_x, along_y = self._grid_kernels
         found = block(readings, self.shape[0], "readings")
         columns = [((along_y * column[:, None]).T @ along_x).ravel() for column in found.reshape(len(found), -1).T]
         return columns[0] if found.ndim == 1 else np.stack(columns, axis=1) if columns else np.empty((self.shape[1], 0))
 
     def responses(self, where: npt.ArrayLike) -> Floats:
-        """Readings of a unit source at each of some coordinates on the plate, which have shape (k, 2)."""
+        """Readings of a unit source at each of some coordinates on the plate, which have shape (k, 2).
+
+        Args:
+            where: Coordinates (x, y) in metres.
+
+        Returns:
+            One column of readings for each of them.
+        """
         x, y = coordinates(where, 2, "sources").T
         along_x, along_y = self.axes
         return np.asarray(along_x.derivatives(x, 0)[0] * along_y.derivatives(y, 0)[0])
 
     def jacobian(self, where: npt.ArrayLike) -> Floats:
-        """Derivatives of the readings by the coordinates of a unit source on the plate, shape (sensors, k, 2)."""
+        """Derivatives of the readings by the coordinates of a unit source on the plate, shape (sensors, k, 2).
+
+        Args:
+            where: Coordinates (x, y) in metres, shape (k, 2).
+
+        Returns:
+            The derivatives per metre.
+        """
         x, y = coordinates(where, 2, "sources").T
         along_x, along_y = self.axes
         p, q = along_x.derivatives(x, 1), along_y.derivatives(y, 1)
         return np.stack([p[1] * q[0], p[0] * q[1]], axis=-1)
 
     def taylor(self, middles: Floats, half: Floats) -> Taylor:
-        """Derivatives of the readings at the middles of boxes of the plate, and bounds over the boxes."""
+        """Derivatives of the readings at the middles of boxes of the plate, and bounds over the boxes.
+
+        Args:
+            middles: Middles of the boxes in metres, shape (k, 2).
+            half: Half the width and half the height of the boxes in metres.
+
+        Returns:
+            The derivatives and their bounds.
+        """
         along_x, along_y = self.axes
         p, q = along_x.derivatives(middles[:, 0], 2), along_y.derivatives(middles[:, 1], 2)
         mixed = p[1] * q[1]

@@ -117,7 +117,12 @@ class _Units:
         return self.strength / self.reading
 
     def back(self, solved: Solved, sums: bool) -> Solved:
-        """Convert a solution to the caller's units; ``sums`` means that the objective is a sum, not a residual."""
+        """Convert a solution of the scaled problem to the units of the readings and strengths.
+
+        Args:
+            solved: The solution of the scaled problem.
+            sums: Whether the sum of strengths was minimised; if not, the distance from the readings was.
+        """
         worth = self.strength / self.reading if sums else 1.0
         return Solved(solved.strengths * self.strength, solved.multipliers * worth, solved.steps)
 
