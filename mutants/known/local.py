@@ -13,9 +13,9 @@ HASHES = "src/heathaze/local/local_hashing.py"
 MIXTURE = "src/heathaze/local/mixture.py"
 WAVE = "src/heathaze/local/square_wave.py"
 MECHANISM = "src/heathaze/local/mechanism.py"
-DOOR = "src/heathaze/privacy/door.py"
 DEVICE = "src/heathaze/local/device.py"
 REPORTS = "src/heathaze/local/reports.py"
+RANDOMNESS = "src/heathaze/privacy/randomness.py"
 TALLY = "src/heathaze/local/tally.py"
 DRAWN = "src/heathaze/inference/drawn_maps.py"
 
@@ -205,9 +205,9 @@ BUGS = (
     Bug(
         "own-key-makes-reports",
         "Only bits from the operating system make reports that can be sent.",
-        DOOR,
-        "        return type(self.randomness) is not SecureRandomness\n",
-        "        return self.randomness.simulated\n",
+        RANDOMNESS,
+        "        return type(self) is not SecureRandomness\n",
+        "        return type(self) is Simulation\n",
         "tests/local/test_device.py::test_only_the_secure_source_is_not_simulated",
     ),
     Bug(

@@ -312,7 +312,7 @@ def run_survey(
     if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
         raise InvalidInput(f"dropout is {dropout!r}; give a probability from 0 to below 1.")
     source = SecureRandomness() if randomness is None else randomness
-    survey = replace(survey, simulated=survey.simulated or type(source) is not SecureRandomness)
+    survey = replace(survey, simulated=survey.simulated or source.simulated)
     order = np.argsort(source.words(len(devices)), kind="stable")
     while (question := survey.ask()) is not None:
         if question.number > 1:

@@ -24,7 +24,7 @@ from heathaze.marketplace.features import Features
 from heathaze.marketplace.messages import Ask, Bid, Broadcast, CallForBids, FromOwner, Offer, ToOwner, Unusable, Wanted
 from heathaze.marketplace.private_greedy import PrivateGreedy
 from heathaze.marketplace.protocol import Curator, Deliveries
-from heathaze.privacy.randomness import Randomness, Secret, SecureRandomness
+from heathaze.privacy.randomness import Randomness, Secret
 from heathaze.types import Floats, Integers
 
 
@@ -189,7 +189,7 @@ class PrivateGreedyCurator(Curator):
         if isinstance(self._auction, LogisticAuction):
             self._coins = self._auction.coins(plan.points, plan.epsilon, plan.delta)
         self._randomness = randomness
-        self._simulated |= type(randomness) is not SecureRandomness
+        self._simulated |= randomness.simulated
         self._round = 0
         self._called: tuple[str, ...] = ()
         self._bids: dict[str, Bid] = {}

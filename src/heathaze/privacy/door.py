@@ -36,11 +36,8 @@ class Receipt:
 
     @property
     def simulated(self) -> bool:
-        """Whether the noise can be repeated. A result with such noise must not be saved as a release.
-
-        Only random bits from the operating system cannot be repeated.
-        """
-        return type(self.randomness) is not SecureRandomness
+        """Whether the noise can be repeated. A result with such noise must not be saved as a release."""
+        return self.randomness.simulated
 
     def provenance(
         self, mechanism: str, parameters: Mapping[str, Any], *, weight: str, at_most: int | None
