@@ -42,7 +42,7 @@ BUGS = (
         "own-key-makes-a-release",
         "Only bits from the operating system make a release that can be saved.",
         DOOR,
-        "return type(self.randomness) is not SecureRandomness",
+        "return self.randomness.simulated",
         "return False",
         "tests/contract/test_attacks.py::test_a_key_of_ones_own_makes_no_release",
     ),

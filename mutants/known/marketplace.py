@@ -255,7 +255,7 @@ BUGS = (
         "simulated-summary-not-marked",
         "A purchase whose curator simulated the noise of the summary is marked as simulated.",
         GREEDY_PARTIES,
-        "        self._simulated |= type(randomness) is not SecureRandomness\n",
+        "        self._simulated |= randomness.simulated\n",
         "",
         "tests/marketplace/test_herding.py::test_a_purchase_by_messages_is_marked_if_any_of_its_noise_is_simulated",
     ),

@@ -54,7 +54,7 @@ class Unit(enum.Enum):
     def described(self) -> str:
         """The protected unit in words, for the sentence of a guarantee."""
         return {
-            Unit.PERSON: "one person, with all of their visits",
+            Unit.PERSON: "one person, with all of their data",
             Unit.PERSON_DAY: "one day of one person, with all visits of that day (a person's days add up)",
             Unit.VISIT: "one single visit (a person's visits add up)",
             Unit.TRIP: "one single journey (a person's journeys add up)",
