@@ -79,9 +79,10 @@ slow: $(DEV) qgis
 	$(BIN)/pytest -n 2 --dist loadgroup -m slow
 	$(BIN)/python -m mutants
 
-# The bugs and how they are judged: mutants/. Two at a time, in copies of this tree.
+# The bugs and how they are judged: mutants/. Two at a time, in copies of this tree. `make mutants SAMPLE=60` runs 60
+# of them, others for each commit.
 mutants: $(DEV)
-	$(BIN)/python -m mutants
+	$(BIN)/python -m mutants $(if $(SAMPLE),--sample $(SAMPLE) --seed `git rev-parse HEAD`)
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import queue
 import signal
 import sys
@@ -22,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check all or some known bugs; return 0 if every bug was caught."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="run only these bugs")
+    parser.add_argument("--sample", type=int, metavar="NUMBER", help="run only this many bugs, chosen by --seed")
+    parser.add_argument("--seed", default="", metavar="TEXT", help="another text chooses another sample")
     parser.add_argument("--list", action="store_true", help="list the bugs without running tests")
     parser.add_argument("--jobs", type=int, default=2, help="number of bugs that are run at a time (default: 2)")
     options = parser.parse_args(arguments)
@@ -30,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if unknown := sorted(set(options.only) - {bug.name for bug in BUGS}):
             parser.error(f"there is no bug {', '.join(unknown)}; --list shows all")
         bugs = [bug for bug in BUGS if bug.name in options.only]
+    if options.sample is not None:
+        if options.sample < 1:
+            parser.error(f"--sample is {options.sample}; give a number of bugs, at least 1")
+        bugs = sample(bugs, options.sample, options.seed)
     if options.list:
         for bug in bugs:
             print(f"{bug.name}\n    breaks: {bug.promise}\n    in:     {bug.file}\n    caught: {', '.join(bug.ids)}")
@@ -38,6 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # When this process is terminated, it also ends the tests that it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))
     return _run(bugs, max(1, min(options.jobs, len(bugs))))
+
+
+def sample(bugs: Sequence[Bug], number: int, seed: str) -> list[Bug]:
+    """Choose some bugs, in their order; every seed chooses others, and the same seed always the same."""
+
+    def place(bug: Bug) -> bytes:
+        return hashlib.sha256(f"{seed}\n{bug.name}".encode()).digest()
+
+    chosen = set(sorted(map(place, bugs))[:number])
+    return [bug for bug in bugs if place(bug) in chosen]
 
 
 def _run(bugs: Sequence[Bug], jobs: int) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mutants.__main__ import sample
 from mutants.bug import Bug, DoesNotApply
 from mutants.known import BUGS
 from mutants.runner import ROOT, Ran, judged
@@ -54,6 +55,14 @@ def test_a_text_that_is_gone_or_there_twice_is_refused(tmp_path: Path) -> None:
             bug.patched(tmp_path)
     (tmp_path / "a.py").write_text("an old line", encoding="utf-8")
     assert bug.patched(tmp_path) == "an new line"
+
+
+def test_a_sample_is_the_same_for_a_seed_and_reaches_every_bug() -> None:
+    assert sample(BUGS, 60, "a") == sample(BUGS, 60, "a") != sample(BUGS, 60, "b")
+    assert len(sample(BUGS, 60, "a")) == 60
+    reached = {bug.name for seed in range(60) for bug in sample(BUGS, 60, str(seed))}
+    assert reached == {bug.name for bug in BUGS}
+    assert sample(BUGS, 10_000, "a") == list(BUGS)
 
 
 @pytest.mark.parametrize(
