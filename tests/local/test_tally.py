@@ -177,7 +177,7 @@ def test_ids_that_never_occur_are_refused() -> None:
     assert not MECHANISM.transition_matrix()[:, corners].any()
     for corner in corners:
         made_up = Reports(MECHANISM, np.array([[50], [corner]]))
-        with pytest.raises(InvalidInput, match="never reports; the report is damaged or made up"):
+        with pytest.raises(InvalidInput, match="never reports; the report is damaged or forged"):
             Tally.of(made_up)
         refuses(Tally.of(some(MECHANISM)), made_up, "never reports")
 

@@ -213,7 +213,7 @@ def test_lost_repeated_and_made_up_messages_are_refused() -> None:
     few = messages[messages[:, 0] < decoys._starts[1]][:9000]
     with pytest.raises(InvalidInput, match="Level 2 has 9000 messages"):
         estimate(Mixed(decoys, few, 10_000))
-    with pytest.raises(InvalidInput, match="lost, repeated or made up"):
+    with pytest.raises(InvalidInput, match="lost, repeated or forged"):
         estimate(Mixed(decoys, np.concatenate([messages] * 3), 10_000))
     for wrong in (np.full((1, 1), decoys.limit), np.full((1, 1), -1), np.zeros((1, 2)), np.zeros(1)):
         with pytest.raises(InvalidInput):

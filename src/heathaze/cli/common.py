@@ -77,9 +77,13 @@ WeightColumn = Annotated[
 Title = Annotated[str, Option("--title", help="Title of a picture or page.", show_default="what is counted")]
 JourneysTitle = Annotated[str, Option("--title", help="Title of a picture or page.", show_default="Made-up journeys")]
 Subtitle = Annotated[str, Option("--subtitle", help="Text below the title.", show_default="how many")]
-Source = Annotated[str, Option("--source", help="Where the data come from, for the text below a picture.")]
-Style = Annotated[str, Option("--style", help="Of pictures: squares, glow (for slides), pair or report (for print).")]
-Theme = Annotated[str | None, Option("--theme", help="Of pictures: light or dark.", show_default="light; glow: dark")]
+Source = Annotated[str, Option("--source", help="Source of the data, printed below a picture.")]
+Style = Annotated[
+    str, Option("--style", help="Style of pictures: squares, glow (for slides), pair or report (for print).")
+]
+Theme = Annotated[
+    str | None, Option("--theme", help="Colours of pictures: light or dark.", show_default="light; glow: dark")
+]
 Dpi = Annotated[int, Option("--dpi", help="Dots per inch of a .png.")]
 Backdrop = Annotated[
     list[Path] | None,

@@ -81,7 +81,7 @@ def publish(
     person: common.Person = None,
     unit: common.Unit = None,
     at_most: Annotated[
-        int | None, Option("--at-most", help="Keep at most this many distinct cells of a person.", show_default="all")
+        int | None, Option("--at-most", help="Keep at most this many different cells per person.", show_default="all")
     ] = None,
     weight: Annotated[
         str,

@@ -285,7 +285,8 @@ class DrawnPosterior:
         """Compute the centre and the standard deviation of some amounts from their values in the drawn maps.
 
         If the drawn maps differ from the estimate by more than the estimate itself, their mean is a better centre. The
-        drawn maps are maps of probabilities. The true positions of people add the variance of a count.
+        drawn maps are maps of probabilities; the number of people in a square varies about its probability, like a
+        binomial count, and this variance is added.
 
         Args:
             drawn: The values of the drawn maps, one row for each map.

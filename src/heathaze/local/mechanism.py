@@ -257,7 +257,7 @@ class WindowMechanism(LocalMechanism, abc.ABC):
         counts = np.bincount(ids, minlength=self.outcomes)
         if counts.sum() != counts[self.window.outputs].sum():
             raise InvalidInput(
-                "A report names a cell that this mechanism never reports; the report is damaged or made up."
+                "A report names a cell that this mechanism never reports; the report is damaged or forged."
             )
         return counts
 

@@ -131,7 +131,7 @@ class Mixture(LocalMechanism):
         ids = reports[:, 0]
         discs, hashed = ids[ids < self.disc.outcomes], ids[ids >= self.disc.outcomes] - self.disc.outcomes
         if (self.hashing == 1 and discs.size) or (self.hashing == 0 and hashed.size):
-            raise InvalidInput("A report is of a kind that this mixture never makes; the report is damaged or made up.")
+            raise InvalidInput("A report is of a kind that this mixture never makes; the report is damaged or forged.")
         return discs[:, None], np.column_stack(np.divmod(hashed, self.hash.buckets))
 
     def tally(self, reports: Integers) -> Integers:

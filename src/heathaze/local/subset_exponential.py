@@ -140,9 +140,7 @@ class SubsetExponential(LocalMechanism):
         """
         check_below(reports, self.limit)
         if (np.diff(reports, axis=1) <= 0).any():
-            raise InvalidInput(
-                "The cells of a report are not sorted or not distinct; the report is damaged or made up."
-            )
+            raise InvalidInput("The cells of a report are not sorted or not distinct; the report is damaged or forged.")
         return np.bincount(reports.ravel(), minlength=self.outcomes)
 
     def channel(self) -> Channel:

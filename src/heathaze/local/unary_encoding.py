@@ -110,7 +110,7 @@ class UnaryEncoding(LocalMechanism):
             counts += np.unpackbits(here, axis=1).sum(axis=0, dtype=np.int64)
         if counts[self.outcomes :].any():
             raise InvalidInput(
-                "A report has a bit set for a cell that does not exist; the report is damaged or made up."
+                "A report has a bit set for a cell that does not exist; the report is damaged or forged."
             )
         return counts[: self.outcomes]
 

@@ -46,9 +46,9 @@ def transport(f: Floats, guess: Floats, metric: Metric, tolerance: float, blur: 
 
     The program starts with the pairs of least reduced cost under the guessed potential. Pairs whose reduced cost under
     the dual solution is negative are added, and the program is solved again. The bounds do not trust the solver.
-    Negative masses of its plan are set to zero, and mass that the plan then does not move costs D, the largest distance
-    on the map. Its dual solution u, v is made feasible for all pairs: v(y) = min over x of d(x, y) − u(x), where d is
-    the distance.
+    Negative masses of the solver's plan are set to zero. Mass that the plan then does not move costs D, the largest
+    distance on the map. The dual solution u, v of the solver is made feasible for all pairs:
+    v(y) = min over x of d(x, y) − u(x), where d is the distance.
 
     Args:
         f: The surplus of each cell; negative where mass is missing.

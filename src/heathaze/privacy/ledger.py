@@ -290,7 +290,7 @@ class Ledger(Budget):
             InvalidInput: There is no such file and no total, or a value is out of range.
             LedgerMismatch: The file was begun with another total or delta, or has another format.
             LedgerCorrupt: The file is not a ledger, or was damaged or edited.
-            CannotWrite: The ledger cannot be begun there.
+            CannotWrite: The ledger cannot be created there.
         """
         file = Path(path)
         wanted_total = None if total is None else parse_epsilon(total, "total")
@@ -474,8 +474,8 @@ def _begin(path: Path, total: Fraction, delta: Fraction) -> None:
     except OSError as error:
         reason = error.strerror or "the disk refused"
         raise CannotWrite(
-            f"The ledger {path} cannot be begun ({reason}); choose a directory on a local disk that exists and can be "
-            "written to."
+            f"The ledger {path} cannot be created ({reason}); choose a directory on a local disk that exists and can "
+            "be written to."
         ) from None
     finally:
         with contextlib.suppress(OSError):

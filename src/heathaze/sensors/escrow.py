@@ -40,7 +40,7 @@ class Escrow(Secret):
 
     def __init__(self, master: bytes) -> None:
         if type(master) is not bytes or len(master) != KEY_BYTES:
-            raise InvalidInput(f"The master key of an escrow must have {KEY_BYTES} bytes; Escrow.new() draws one.")
+            raise InvalidInput(f"The master key of an escrow must have {KEY_BYTES} bytes; Escrow.new() generates one.")
         self._master = master
 
     def __repr__(self) -> str:

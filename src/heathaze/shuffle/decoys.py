@@ -191,7 +191,7 @@ class Decoys:
             if not people * math.floor(decoys) <= sent <= people * math.ceil(decoys):
                 raise InvalidInput(
                     f"Level {level} has {people + sent} messages, which {people} people do not send; messages were "
-                    "lost, repeated or made up. Nothing was decoded."
+                    "lost, repeated or forged. Nothing was decoded."
                 )
             # Decoys at a node: mean T/K and variance T/K · (1 − 1/K).
             expected = sent / len(nodes)

@@ -45,7 +45,7 @@ class Mixed:
                 f"array of shape {messages.shape}; give one row for each message."
             )
         if messages.size and not (messages.min() >= 0 and messages.max() < self.mechanism.limit):
-            raise InvalidInput("A message holds a number that this mechanism never sends; it is damaged or made up.")
+            raise InvalidInput("A message holds a number that this mechanism never sends; it is damaged or forged.")
         check_batch(self.mechanism, self.people)
         messages = messages[np.lexsort(messages.T[::-1])]
         messages.flags.writeable = False

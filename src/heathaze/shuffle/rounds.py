@@ -80,7 +80,9 @@ class Rounds(Secret):
         return NoisyLevels(self._protocol, tuple(self._rounds), tuple(self._sums), self._people, self._simulated)
 
     def open(self, batch: Batch) -> None:
-        """Open the batch of the current round, all or nothing, and choose the nodes of the next round.
+        """Decrypt and add up the batch of the current round, and choose the nodes of the next round.
+
+        If one message is refused, nothing of the batch is used.
 
         Args:
             batch: The batch that the shuffler passed on.

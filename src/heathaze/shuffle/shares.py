@@ -214,7 +214,7 @@ class Round:
         if len(found) > self.elements or (found != people * plan.messages).any():
             raise InvalidInput(
                 f"A group element does not have the {plan.messages} messages of each of {people} people; messages were "
-                "lost, repeated or made up. Nothing was decoded."
+                "lost, repeated or forged. Nothing was decoded."
             )
         totals = [0] * self.elements
         digits = np.zeros((self.elements, plan.packed), dtype=np.int64)
@@ -223,7 +223,7 @@ class Round:
             totals[element] = max(totals[element], value)
             digits[element] += _unpacked(value, plan.modulus, plan.packed)
         if max(totals) >= plan.modulus**plan.packed:
-            raise InvalidInput("A message is no element of the group; it is damaged or made up. Nothing was decoded.")
+            raise InvalidInput("A message is no element of the group; it is damaged or forged. Nothing was decoded.")
         return self.centred(digits.ravel()[: len(self.nodes)])
 
     def centred(self, sums: Integers) -> Integers:

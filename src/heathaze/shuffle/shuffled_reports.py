@@ -40,8 +40,8 @@ LARGEST_LOCAL = 16.0
 def informative_discs(grid: Grid, epsilon: Number) -> DiskArea:
     """Discs of the radius with which a report is most informative.
 
-    The default radius of :class:`DiskArea` is smaller. It suits the ε of reports without a shuffler, and is too small
-    for the large ε that a shuffler allows: with a larger disc, less of ε is left for one report, and the map is better.
+    The default radius of :class:`DiskArea` is smaller, and suits the small ε of reports without a shuffler. A shuffler
+    allows a larger ε for each report. This ε is a little smaller with a larger disc, but the map is better.
     """
     return DiskArea(grid, epsilon, radius=informative_radius(grid, epsilon))
 
@@ -185,7 +185,7 @@ class ShuffledReports:
         if len(messages) != people:
             raise InvalidInput(
                 f"There are {len(messages)} reports of {people} people, and each person sends one; reports were lost, "
-                "repeated or made up. Nothing was decoded."
+                "repeated or forged. Nothing was decoded."
             )
         return estimate_from_reports(Reports(self.mechanism, messages), polish=POLISH).estimate
 

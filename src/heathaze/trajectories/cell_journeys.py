@@ -141,7 +141,7 @@ def check_unary(part: UnaryEncoding, reports: Integers) -> None:
     """
     spare = 8 * part.numbers - part.grid.cells
     if (reports[:, -1] & ((1 << spare) - 1)).any():
-        raise InvalidInput("A report has a bit set for a class that does not exist; it is damaged or made up.")
+        raise InvalidInput("A report has a bit set for a class that does not exist; it is damaged or forged.")
 
 
 def shares(part: UnaryEncoding, reports: Integers) -> Floats:

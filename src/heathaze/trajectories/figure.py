@@ -42,7 +42,7 @@ def draw(made: MadeUp, path: str | Path, truth: Lines | None = None, *, title: s
             is made to be passed on, so it never shows them. A picture of journeys that were made with simulated
             randomness says so, and has no promise.
         title: The title of the picture or page; if empty, "Made-up journeys".
-        source: Where the true journeys come from, for the text below a picture or in a page.
+        source: The source of the true journeys, printed below a picture or in a page.
 
     Returns:
         The path.

@@ -121,7 +121,10 @@ def block(values: npt.ArrayLike, length: int, what: str) -> Floats:
     """Check the factor of a product with a field: a vector of the right length, or a matrix of such columns."""
     found = np.asarray(values, dtype=np.float64)
     if found.ndim not in (1, 2) or found.shape[0] != length:
-        raise InvalidInput(f"The {what} have the shape {found.shape}; give {length} numbers, or columns of {length}.")
+        raise InvalidInput(
+            f"The {what} have the shape {found.shape}; give a vector of {length} numbers, or a matrix with "
+            f"{length} rows."
+        )
     return found
 
 
