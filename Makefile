@@ -55,7 +55,7 @@ test: $(DEV) browser
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	COVERAGE_CORE=`$(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")'` $(BIN)/pytest -n 2 --dist loadgroup -m "not slow" $(COV)
+	COVERAGE_CORE=`$(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")'` $(BIN)/pytest -n 2 --dist loadgroup -m "not slow" --durations=20 $(COV)
 
 check: $(DEV) browser
 	$(BIN)/ruff format --check $(CODE)

@@ -36,7 +36,7 @@ BUGS = (
     Bug(
         "tiles-name-any-policy",
         "The address of tiles adds one server to the policy of a page, and no other permission.",
-        "src/heathaze/maps/mosaic.py",
+        "src/heathaze/maps/sheet.py",
         "if self.tiles and (known is None or not all(",
         "if self.tiles and (not all(",
         "tests/maps/test_page.py::test_tiles_widen_the_policy_by_one_server",

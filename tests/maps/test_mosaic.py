@@ -18,10 +18,6 @@ from heathaze.errors import InvalidInput
 from heathaze.maps.backdrop import COLOURS, Backdrop, Shape
 from heathaze.maps.figure import new_figure, save_figure
 from heathaze.maps.mosaic import (
-    PAPER,
-    Look,
-    Sheet,
-    Words,
     _ground_texts,
     _legend_texts,
     _sizes,
@@ -31,6 +27,7 @@ from heathaze.maps.mosaic import (
     draw_squares,
     legend_length,
 )
+from heathaze.maps.sheet import PAPER, Look, Sheet, Words
 from heathaze.maps.squares import HATCHING, RAMPS, UNKNOWN, WHITE, Squares, ramp
 from tests.maps.mosaics import island
 

@@ -20,8 +20,8 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import deinterleave
 from heathaze.errors import InvalidInput
 from heathaze.maps.backdrop import Backdrop, Label, Shape
-from heathaze.maps.mosaic import Look
 from heathaze.maps.page import render_page
+from heathaze.maps.sheet import Look
 from heathaze.maps.squares import WHITE, Squares, side_lengths
 from tests.maps.mosaics import island, mosaic
 

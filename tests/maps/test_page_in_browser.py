@@ -23,7 +23,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import node_extent
 from heathaze.maps.backdrop import COLOURS, Backdrop, Shape
 from heathaze.maps.backdrop_files import read_backdrop
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 from heathaze.maps.squares import RAMPS, UNKNOWN, WHITE, Squares, number
 from heathaze.release.formats.metadata import Contents
 from heathaze.release.formats.pictures import write

@@ -11,8 +11,8 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from heathaze.domain.grid import Grid
-from heathaze.maps.mosaic import PAPER, Look, Words
 from heathaze.maps.pair import BLUES, NEAR, draw_pair, nearness
+from heathaze.maps.sheet import PAPER, Look, Words
 from heathaze.maps.squares import UNKNOWN, WHITE, Squares, ramp
 
 GRID = Grid.over(lon=(9.9, 10.1), lat=(53.5, 53.62), size=4)

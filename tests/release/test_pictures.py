@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from heathaze.domain.grid import Grid
-from heathaze.maps.mosaic import Sheet
+from heathaze.maps.sheet import Sheet
 from heathaze.privacy.guarantee import Guarantee, Unit
 from heathaze.release.formats.cells import counted
 from heathaze.release.formats.pictures import facts, shown

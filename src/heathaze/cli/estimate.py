@@ -26,7 +26,7 @@ from heathaze.errors import InvalidInput, UnreadableData
 from heathaze.local.estimate import estimate as from_reports
 from heathaze.local.tally import Tally
 from heathaze.maps.backdrop_files import read_backdrop
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 
 
 def estimate(

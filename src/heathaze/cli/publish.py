@@ -29,8 +29,8 @@ from heathaze.cli.mechanisms import DEFAULT, build
 from heathaze.cli.reading import READING, Reading, reads_file
 from heathaze.errors import CannotWrite
 from heathaze.maps.backdrop_files import read_backdrop
-from heathaze.maps.mosaic import Look
 from heathaze.maps.page import check_tiles
+from heathaze.maps.sheet import Look
 from heathaze.privacy.guarantee import Unit
 from heathaze.privacy.ledger import Ledger
 from heathaze.release.release import Release

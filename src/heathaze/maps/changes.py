@@ -14,8 +14,9 @@ import numpy as np
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import node_extent
 from heathaze.maps.backdrop import draw_backdrop
-from heathaze.maps.mosaic import FAINT, PAPER, Look, WideSheet, Words, draw_classes, draw_mosaic, legend_length
+from heathaze.maps.mosaic import draw_classes, draw_mosaic, legend_length
 from heathaze.maps.shade import degrees
+from heathaze.maps.sheet import FAINT, PAPER, Look, WideSheet, Words
 from heathaze.maps.squares import Squares, how_sure, number, side_lengths
 from heathaze.types import Booleans, Floats, Integers
 

@@ -7,17 +7,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from heathaze.maps.mosaic import (
-    PAPER,
-    Look,
-    WideSheet,
-    Words,
-    draw_classes,
-    draw_mosaic,
-    draw_swatch,
-    legend_length,
-    wrapped,
-)
+from heathaze.maps.mosaic import draw_classes, draw_mosaic, draw_swatch, legend_length
+from heathaze.maps.sheet import PAPER, Look, WideSheet, Words, wrapped
 from heathaze.maps.squares import HATCHING, OTHER_MAPS, UNKNOWN, WHITE, Squares, how_sure
 from heathaze.types import Integers
 

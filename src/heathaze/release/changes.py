@@ -27,7 +27,7 @@ from heathaze.files import csv_text, replacing
 from heathaze.maps.backdrop import Backdrop, built_in_land
 from heathaze.maps.backdrop_files import read_backdrop
 from heathaze.maps.changes import Changes, draw_changes
-from heathaze.maps.mosaic import Look, Words
+from heathaze.maps.sheet import Look, Words
 from heathaze.maps.squares import Squares
 from heathaze.privacy.guarantee import cost_together
 from heathaze.release.formats.cells import counted, has_deviations

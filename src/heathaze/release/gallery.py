@@ -25,8 +25,9 @@ from heathaze.files import replacing
 from heathaze.maps.backdrop import Backdrop, built_in_land
 from heathaze.maps.backdrop_files import NotOnTheMap, read_backdrop
 from heathaze.maps.figure import new_figure, save_figure
-from heathaze.maps.mosaic import Look, draw_mosaic
+from heathaze.maps.mosaic import draw_mosaic
 from heathaze.maps.shade import height_over_width
+from heathaze.maps.sheet import Look
 from heathaze.maps.squares import WHITE, Squares
 from heathaze.privacy.guarantee import cost_together
 from heathaze.release.formats.cells import counted, has_deviations

@@ -20,7 +20,7 @@ from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.inference.posterior import Posterior
 from heathaze.maps.backdrop import Backdrop
 from heathaze.maps.backdrop_files import read_backdrop
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 from heathaze.maps.squares import Squares
 from heathaze.privacy.guarantee import Guarantee
 from heathaze.privacy.provenance import Provenance

@@ -12,7 +12,7 @@ from heathaze.domain.grid import Grid
 from heathaze.domain.lines import Lines
 from heathaze.errors import InvalidInput, UnknownFormat
 from heathaze.files import replacing
-from heathaze.maps.mosaic import Look, WideSheet, Words
+from heathaze.maps.sheet import Look, WideSheet, Words
 from heathaze.trajectories.made_up import MadeUp
 from heathaze.trajectories.page import RESEMBLE, write_page
 

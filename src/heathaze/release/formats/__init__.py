@@ -25,7 +25,7 @@ from typing import Protocol, cast
 
 from heathaze.errors import HeathazeError, MissingExtra, UnknownFormat, UnreadableData
 from heathaze.files import replacing
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 from heathaze.release.formats.metadata import Contents
 
 _MODULES = {

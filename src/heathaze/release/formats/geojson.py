@@ -12,7 +12,7 @@ import math
 from pathlib import Path
 
 from heathaze.errors import UnreadableData
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import counted, has_deviations, rectangles_of
 

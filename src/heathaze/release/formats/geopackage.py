@@ -11,7 +11,7 @@ import sqlite3
 import struct
 from pathlib import Path
 
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import counted, polygons, rectangles_of
 

@@ -24,7 +24,7 @@ from heathaze.domain.density import MAX_DENSE_CELLS, Density
 from heathaze.domain.grid import Grid
 from heathaze.domain.projection import Projection
 from heathaze.errors import UnreadableData
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import counted, has_deviations
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from heathaze.domain.density import Density, TreeDensity
 from heathaze.errors import UnreadableData
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats._posterior import LONGEST_TEXT
 from heathaze.release.formats.cells import deviations_of

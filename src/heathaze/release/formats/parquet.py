@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from heathaze.domain.grid import Grid
 from heathaze.errors import UnreadableData
-from heathaze.maps.mosaic import Look
+from heathaze.maps.sheet import Look
 from heathaze.release.formats import metadata
 from heathaze.release.formats.cells import counted, has_deviations, polygons, rectangles_of
 

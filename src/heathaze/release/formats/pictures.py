@@ -21,10 +21,11 @@ from heathaze.domain.density import Density
 from heathaze.domain.grid import Grid
 from heathaze.inference.estimate import Estimate
 from heathaze.maps.backdrop import built_in_land
-from heathaze.maps.mosaic import Look, Words, draw_glow, draw_squares
+from heathaze.maps.mosaic import draw_glow, draw_squares
 from heathaze.maps.page import render_page
 from heathaze.maps.pair import draw_pair
 from heathaze.maps.shade import sigmas
+from heathaze.maps.sheet import Look, Words
 from heathaze.maps.squares import Squares, number
 from heathaze.privacy.guarantee import Guarantee, Trust, Unit
 from heathaze.privacy.provenance import Provenance
