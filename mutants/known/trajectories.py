@@ -18,6 +18,22 @@ NEIGHBOURS = TESTS + "test_one_person_adds_at_most_the_mass_to_each_table"
 
 BUGS = (
     Bug(
+        "cells-beyond-the-border",
+        "A journey outside the map visits cells of the map, so its report is as random as any other.",
+        "src/heathaze/domain/lines.py",
+        "np.floor(down[start] * (1 - part) + down[end] * part).astype(np.int64), shape[0] - 1)",
+        "np.floor(down[start] * (1 - part) + down[end] * part).astype(np.int64), shape[0])",
+        "tests/trajectories/test_local_traces.py::test_journeys_along_and_beyond_the_borders_are_reported_like_others",
+    ),
+    Bug(
+        "a-cell-that-does-not-exist-is-reported",
+        "A mechanism refuses a true cell that it cannot hide among others.",
+        "src/heathaze/local/_window.py",
+        "if cells.size and (cells.min() < 0 or cells.max() >= number):",
+        "if cells.size and cells.min() < 0:",
+        "tests/trajectories/test_local_traces.py::test_a_cell_that_does_not_exist_is_never_randomised",
+    ),
+    Bug(
         "unit-per-trip-while-claiming-person",
         "A person's mass is divided over all of their journeys.",
         FACTS,

@@ -24,6 +24,22 @@ def test_a_point_outside_visits_the_nearest_cell() -> None:
     assert Lines.from_points([[(-5.0, 99.0)]]).visits(PLANE)[1].tolist() == [56]
 
 
+@pytest.mark.parametrize("side", [*range(1, 33), 48, 100, 127])
+def test_a_line_along_a_border_visits_the_cells_of_that_border(side: int) -> None:
+    """Between two points at the border, rounding led to cells beyond it on most maps."""
+    grid = Grid.plane(x=(0, side), y=(0, side), size=side)
+    for beyond in (0.0, 0.3):
+        low, high, far = -beyond, side + beyond, np.arange(side)
+        borders = {
+            "south": ([(0, high), (side, high)], (side - 1) * side + far),
+            "north": ([(0, low), (side, low)], far),
+            "east": ([(high, 0), (high, side)], far * side + side - 1),
+            "west": ([(low, 0), (low, side)], far * side),
+        }
+        for points, wanted in borders.values():
+            assert Lines.from_points([points]).visits(grid)[1].tolist() == wanted.tolist()
+
+
 def test_lengths_are_metres_on_the_globe() -> None:
     globe = Grid.over(lon=(9, 11), lat=(52, 54), size=16)
     lines = Lines.from_points([[(10, 52.5), (10, 53.5)], [(9.5, 53), (10.5, 53), (9.5, 53)]])

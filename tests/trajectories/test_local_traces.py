@@ -10,7 +10,7 @@ import pytest
 
 import heathaze as hz
 from heathaze.domain.lines import Lines
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.accountant import compose
 from heathaze.testing.statistics import chi_square
 from heathaze.trajectories.cell_journeys import MOST_SQUARES, Visits, most_visits
@@ -188,6 +188,30 @@ def test_the_size_of_a_report_does_not_depend_on_the_journey(mechanism: LdpTrace
         assert report.shape == (1, mechanism.numbers)
         assert 0 <= report.min() <= report.max() < mechanism.limit
         mechanism.estimate(report)
+
+
+@pytest.mark.parametrize("squares", [3, 5, 6, 7, 10])
+@pytest.mark.parametrize("kind", [LdpTrace, PivotTrace])
+def test_journeys_along_and_beyond_the_borders_are_reported_like_others(kind: type, squares: int) -> None:
+    """Outside, the nearest cell counts; a cell beyond the last one would be reported without noise, or not at all."""
+    grid, side = hz.Grid.plane(x=(0, squares), y=(0, squares), size=squares), squares
+    mechanism = kind(grid, 1, squares=squares, **({"pivots": 4} if kind is PivotTrace else {"moves": 4}))
+    rows = [[(0, y), (side, y)] for y in (-0.5, 0, side, side + 0.5)]
+    lines = Lines.from_points([*rows, *[[(y, x) for x, y in points] for points in rows]] * 20)
+    reports = hz.trajectories.randomize(mechanism, lines, randomness=hz.Simulation(1))
+    mechanism.check(mechanism.draw(lines, hz.Simulation(2)))
+    assert len(reports) == len(lines)
+
+
+def test_a_cell_that_does_not_exist_is_never_randomised() -> None:
+    """No mechanism could hide it. The error does not name it, because it is secret."""
+    moved, hashing = MovedCell((6, 6), Fraction(1)), hz.local.LocalHashing(PLANE, 1)
+    encoding, disc = hz.local.UnaryEncoding(PLANE, 1), hz.local.DiskArea(PLANE, 1)
+    for mechanism, cells in ((moved, 36), (hashing, 64), (encoding, 64), (disc, 64)):
+        for wrong in (-1, cells, cells + 77):
+            with pytest.raises(PromiseBroken, match="a cell that does not exist") as error:
+                mechanism.draw(np.array([0, wrong]), hz.Simulation(1))
+            assert not any(letter.isdigit() for letter in str(error.value))
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=IDS)

@@ -211,23 +211,24 @@ class Lines:
         # Blocks of points bound the memory: a point on the other side of the map has hundreds of steps.
         firsts = np.unique(np.searchsorted(np.cumsum(steps), np.arange(0, int(steps.sum()), _BLOCK), "right"))
         parts = [
-            _follow(across, down, owner, steps, int(first), int(last), grid.cols)
+            _follow(across, down, owner, steps, int(first), int(last), grid.shape)
             for first, last in zip(firsts, [*firsts[1:], len(owner)], strict=True)
         ]
         return _without_repeats(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _follow(
-    across: Floats, down: Floats, owner: Integers, steps: Integers, first: int, last: int, cols: int
+    across: Floats, down: Floats, owner: Integers, steps: Integers, first: int, last: int, shape: tuple[int, int]
 ) -> tuple[Integers, Integers]:
     """Follow the lines that begin at the points from ``first`` to ``last`` − 1, each in its number of steps."""
     counts = steps[first:last]
     start = np.repeat(np.arange(first, last), counts)
     part = (np.arange(len(start)) - np.repeat(np.cumsum(counts) - counts, counts)) / steps[start]
     end = np.minimum(start + 1, len(owner) - 1)
-    row = np.floor(down[start] * (1 - part) + down[end] * part).astype(np.int64)
-    col = np.floor(across[start] * (1 - part) + across[end] * part).astype(np.int64)
-    return _without_repeats(owner[start], row * cols + col)
+    # Between two points at the border, rounding can lead one cell beyond it.
+    row = np.minimum(np.floor(down[start] * (1 - part) + down[end] * part).astype(np.int64), shape[0] - 1)
+    col = np.minimum(np.floor(across[start] * (1 - part) + across[end] * part).astype(np.int64), shape[1] - 1)
+    return _without_repeats(owner[start], row * shape[1] + col)
 
 
 def _without_repeats(whose: Integers, cell: Integers) -> tuple[Integers, Integers]:

@@ -31,6 +31,22 @@ MAX_MATRIX = 2**26
 """The largest number of entries of a transition matrix; 2^26 entries take 512 MB."""
 
 
+def check_true_cells(cells: Integers, number: int) -> None:
+    """Refuse to randomise a true cell that does not exist, because no mechanism hides it among the cells that do.
+
+    The error names no cell, since true cells are secret.
+
+    Args:
+        cells: Indices of true cells.
+        number: The number of cells.
+
+    Raises:
+        PromiseBroken: A cell is negative, or not below the number of cells.
+    """
+    if cells.size and (cells.min() < 0 or cells.max() >= number):
+        raise PromiseBroken("A position lies in a cell that does not exist. Nothing was reported; please report this.")
+
+
 @dataclass(frozen=True, eq=False)
 class Window:
     """The whole-number weights of the cells around a true cell, and the grid on which the true cell lies.
@@ -97,6 +113,7 @@ class Window:
         Returns:
             The index of one output in the frame for each true cell.
         """
+        check_true_cells(cells, self.shape[0] * self.shape[1])
         ticket = randomness.below(self.total, len(cells)).astype(np.int64)
         everywhere = self.low * self.outputs.size
         ids = self.outputs[np.minimum(ticket // self.low, self.outputs.size - 1)]

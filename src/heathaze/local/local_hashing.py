@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heathaze.errors import TooLarge
-from heathaze.local._window import MAX_MATRIX
+from heathaze.local._window import MAX_MATRIX, check_true_cells
 from heathaze.local.channels import Channel, membership_channel
 from heathaze.local.mechanism import LocalMechanism, check_below
 from heathaze.local.weights import finest_low, floor_exp, largest_exponent
@@ -80,6 +80,7 @@ class LocalHashing(LocalMechanism):
         Returns:
             One row for each report: its seed and its bucket.
         """
+        check_true_cells(cells, self.grid.cells)
         low, high = self.weights
         seeds = randomness.below(SEEDS, len(cells))
         ticket = randomness.below(low * (self.buckets - 1) + high, len(cells)).astype(np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 from heathaze.checks import assign, whole
 from heathaze.domain.grid import Grid
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.local._window import MAX_MATRIX
+from heathaze.local._window import MAX_MATRIX, check_true_cells
 from heathaze.local.channels import Channel, Convolution
 from heathaze.local.geo_indistinguishability import Decay, adjacency_by_length, decay, parse_cutoff, smallest_distance
 from heathaze.local.mechanism import LocalMechanism, check_below
@@ -95,6 +95,7 @@ class SubsetExponential(LocalMechanism):
         Returns:
             One row for each report: the indices of its cells, in ascending order.
         """
+        check_true_cells(cells, self.grid.cells)
         first = self._members(cells, randomness)
         others = randomness.below(self.grid.cells, len(cells) * (self.size - 1)).astype(np.int64)
         return _made_distinct(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heathaze.errors import InvalidInput, TooLarge
-from heathaze.local._window import MAX_MATRIX
+from heathaze.local._window import MAX_MATRIX, check_true_cells
 from heathaze.local.channels import Channel, membership_channel
 from heathaze.local.mechanism import LocalMechanism, check_below, report_blocks
 from heathaze.local.weights import floor_exp
@@ -71,6 +71,7 @@ class UnaryEncoding(LocalMechanism):
         Returns:
             One row of bytes for each report.
         """
+        check_true_cells(cells, self.grid.cells)
         reports = np.empty((len(cells), self.numbers), dtype=np.int64)
         block = report_blocks(len(cells), self.grid.cells)
         for start in block:

@@ -20,6 +20,7 @@ from heathaze.checks import assign, whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.lines import Lines
 from heathaze.errors import InvalidInput
+from heathaze.local._window import check_true_cells
 from heathaze.local.mechanism import check_below, report_blocks
 from heathaze.local.randomized_response import RandomizedResponse
 from heathaze.local.unary_encoding import UnaryEncoding
@@ -277,6 +278,7 @@ class MovedCell:
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
         """Draw the moved cell of each true cell, exactly by the whole-number weights."""
+        check_true_cells(cells, len(self.weights))
         ticket = randomness.below(TOTAL, len(cells)).astype(np.int64)
         moved = np.searchsorted(self._ladder, cells * TOTAL + ticket, "right") - cells * len(self.weights)
         return np.asarray(moved)
