@@ -31,6 +31,7 @@ from heathaze.privacy import ledger as ledger_module
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import (
     Composition,
+    DecoyCounts,
     DiscreteGaussian,
     DiscreteLaplace,
     Event,
@@ -39,7 +40,7 @@ from heathaze.privacy.events import (
     RandomizedReport,
 )
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
-from heathaze.privacy.ledger import Entry, Ledger
+from heathaze.privacy.ledger import Budget, Entry, Ledger
 from heathaze.privacy.loss import Number, PrivacyLoss, exact
 
 DELTA = Fraction(1, 10**6)
@@ -298,6 +299,46 @@ def test_a_pure_ledger_takes_no_delta(ledger: Ledger) -> None:
     with pytest.raises(BudgetExceeded, match=r"has δ = 1e-06, and the ledger .* allows δ = 0; nothing was charged"):
         pay_gaussian(ledger, 10)
     assert ledger.entries() == []
+
+
+# ── shuffled messages ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+STUDY = DecoyCounts(people=2000, nodes=4, decoys=Fraction(1, 10))
+
+
+def mixed(epsilon: Fraction, delta: Fraction) -> Guarantee:
+    loss = PrivacyLoss(epsilon, delta)
+    return Guarantee(loss, Unit.PERSON, Adjacency.REPLACE, Trust.SHUFFLER, people=2000)
+
+
+def pay_study(budget: Budget, epsilon: float, delta: Fraction = DELTA) -> Entry:
+    return budget.charge(mixed(Fraction(epsilon), delta), STUDY)
+
+
+def test_studies_with_a_shuffler_add_up(path: Path) -> None:
+    """Their joint loss at one δ is smaller, but an attacker may choose the second study in view of the first."""
+    for budget in (Ledger.open(path, total=10, delta=2.5e-6), Budget(10, delta=2.5e-6)):
+        pay_study(budget, 1)
+        pay_study(budget, 1)
+        assert compose([STUDY], DELTA).epsilon < 1 < compose([STUDY] * 2, DELTA).epsilon < 2 == budget.spent
+        with pytest.raises(BudgetExceeded, match=r"has δ = 1e-06, and the .* has δ = 5e-07 left of 2.5e-06; nothing"):
+            pay_study(budget, 1.5)
+        assert len(budget.entries()) == 2
+
+
+def test_gaussian_noise_beside_a_study_is_accounted_at_the_delta_that_is_left() -> None:
+    noise = DiscreteGaussian(1, Fraction(10))
+    budget, full = Budget(5, delta=2e-6), Budget(5, delta=1e-6)
+    pay_study(budget, 1.5)
+    budget.charge(mixed(Fraction(1), DELTA), noise)
+    assert budget.spent == Fraction(3, 2) + compose([noise], DELTA).epsilon
+    with pytest.raises(BudgetExceeded, match="The δ of studies with a shuffler add up"):
+        pay_study(budget, 1.5)  # no δ would be left for the Gaussian noise
+    pay_study(full, 1.5)
+    with pytest.raises(BudgetExceeded, match="has δ = 0 left of 1e-06"):
+        full.charge(mixed(Fraction(1), DELTA), noise)
+    assert (len(budget.entries()), len(full.entries())) == (2, 1)
 
 
 # ── opening ─────────────────────────────────────────────────────────────────────────────────────────────────────────

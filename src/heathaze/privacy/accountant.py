@@ -33,6 +33,9 @@ from heathaze.privacy.split_and_mix_loss import distance_to_uniform
 def compose(events: Sequence[Event], delta: Fraction = Fraction(0)) -> PrivacyLoss:
     """Compute the privacy loss of all events together.
 
+    Events with shuffled messages must all be fixed before the first of them, as the levels of a tree are. If a study is
+    chosen in view of an earlier one, their ε and δ add up; a ledger adds them.
+
     Args:
         events: The events on the same data.
         delta: The δ at which Gaussian noise, :class:`PureSteps` and shuffled messages are accounted, above 0 and below

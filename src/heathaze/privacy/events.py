@@ -499,6 +499,11 @@ def needs_delta(event: Event) -> bool:
     return any(isinstance(part, Concentrated | Shuffled) for part in flatten(event))
 
 
+def is_shuffled(event: Event) -> bool:
+    """Return whether an event has messages that a shuffler mixes."""
+    return any(isinstance(part, Shuffled) for part in flatten(event))
+
+
 # ── in files ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _KINDS: dict[str, type[Elementary]] = {

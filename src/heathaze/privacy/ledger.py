@@ -39,7 +39,7 @@ from heathaze.errors import (
 )
 from heathaze.files import flush
 from heathaze.privacy.accountant import compose
-from heathaze.privacy.events import DiscreteLaplace, Event, event_from_dict, event_to_dict, needs_delta
+from heathaze.privacy.events import DiscreteLaplace, Event, event_from_dict, event_to_dict, is_shuffled, needs_delta
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Unit
 from heathaze.privacy.loss import Number, decimal, decimal_down, parse_delta, parse_epsilon, warn_if_weak
 from heathaze.privacy.randomness import fresh_bytes
@@ -84,19 +84,21 @@ class Budget:
 
     Args:
         total: The ε that may be spent in all, from 1e-6 to 1000.
+        delta: The δ that may be spent: 0 for pure ε only, or from 2^-80 up to below 1.
 
     Raises:
-        InvalidInput: The total is not a usable ε.
+        InvalidInput: The total is not a usable ε, or delta is not a usable δ.
 
     >>> Budget(2).remaining
     Fraction(2, 1)
     """
 
     total: Fraction
-    delta: Fraction = Fraction(0)
+    delta: Fraction
 
-    def __init__(self, total: Number) -> None:
+    def __init__(self, total: Number, delta: Number = 0) -> None:
         self.total = parse_epsilon(total, "budget")
+        self.delta = parse_delta(delta)
         self._entries: list[Entry] = []
         self._lock = threading.Lock()
 
@@ -174,13 +176,8 @@ class Budget:
             raise AlreadyCharged(f"T{self.name[1:]} was charged for {once.strip()!r} before; nothing was charged.")
         if entries:
             self._check_same_unit(entries[0].guarantee, guarantee)
-        if guarantee.loss.delta > self.delta:
-            raise BudgetExceeded(
-                f"This charge has δ = {decimal(guarantee.loss.delta)}, and {self.name} allows "
-                f"δ = {decimal(self.delta)}; nothing was charged. Take a δ that is no larger, or a ledger that was "
-                "begun with a larger delta."
-            )
         before = [(entry.guarantee, entry.event) for entry in entries]
+        self._check_delta(before, guarantee, event)
         spent = _cost(before, self.delta)
         after = _cost([*before, (guarantee, event)], self.delta)
         if after > self.total:
@@ -189,6 +186,19 @@ class Budget:
                 f"This charge costs ε = {decimal(max(after - spent, Fraction(0)))}, and {self.name} has "
                 f"ε = {decimal_down(max(left, Fraction(0)))} left of {decimal(self.total)}; nothing was charged. "
                 + ("Take a smaller epsilon." if left > 0 else "The budget of this data is spent for good.")
+            )
+
+    def _check_delta(self, before: Sequence[tuple[Guarantee, Event]], guarantee: Guarantee, event: Event) -> None:
+        spent = _spent_delta(before)
+        left = self.delta - spent - _spent_delta([(guarantee, event)])
+        others = any(needs_delta(one) and not is_shuffled(one) for _, one in [*before, (guarantee, event)])
+        if guarantee.loss.delta > self.delta - spent or (others and left <= 0 < self.delta):
+            allowed = f"allows δ = {decimal(self.delta)}"
+            if spent:
+                allowed = f"has δ = {decimal_down(max(self.delta - spent, Fraction(0)))} left of {decimal(self.delta)}"
+            raise BudgetExceeded(
+                f"This charge has δ = {decimal(guarantee.loss.delta)}, and {self.name} {allowed}; nothing was charged. "
+                "Take a smaller δ, or a ledger with a larger delta. (The δ of studies with a shuffler add up.)"
             )
 
     def _check_same_unit(self, first: Guarantee, now: Guarantee) -> None:
@@ -239,13 +249,24 @@ def check_declared(guarantee: Guarantee, event: Event) -> None:
 
 
 def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fraction:
-    """Compute the ε of all charges together: the sum of the declared ε, or the composition if an event needs a δ."""
-    pure = [guarantee.loss.epsilon for guarantee, event in charges if not needs_delta(event)]
-    gaussian = [event for _, event in charges if needs_delta(event)]
+    """Compute the ε of all charges together: the declared ε add up, but Gaussian noise is composed.
+
+    Charges with shuffled messages count with their declared ε and δ, which add up. Their joint loss at one δ is
+    smaller, but it holds only if all studies are fixed before the first, and a later study may be chosen in view of
+    earlier results.
+    """
+    added = [guarantee.loss.epsilon for guarantee, event in charges if is_shuffled(event) or not needs_delta(event)]
+    gaussian = [event for _, event in charges if needs_delta(event) and not is_shuffled(event)]
     if not gaussian:
-        return sum(pure, Fraction(0))
-    # A pure charge counts with its declared ε, which may be more than its event costs: as Laplace noise of scale 1/ε.
-    return compose([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in pure if epsilon)], delta).epsilon
+        return sum(added, Fraction(0))
+    # Another charge counts with its declared ε, which may be more than its event costs: as Laplace noise of scale 1/ε.
+    left = delta - _spent_delta(charges)
+    return compose([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in added if epsilon)], left).epsilon
+
+
+def _spent_delta(charges: Sequence[tuple[Guarantee, Event]]) -> Fraction:
+    """Add up the δ of charges with shuffled messages. Gaussian charges share what is left of δ."""
+    return sum((guarantee.loss.delta for guarantee, event in charges if is_shuffled(event)), Fraction(0))
 
 
 class Ledger(Budget):
@@ -313,8 +334,9 @@ class Ledger(Budget):
     def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
         """Pay for a release before it is made. The charge is written completely or not at all, and on disk on return.
 
-        The declared ε of all charges are added in exact rationals. If any event has Gaussian noise, the composed loss
-        of all events at the ledger's δ counts instead. Only :func:`heathaze.privacy.door.pay` calls this method.
+        The declared ε of all charges are added in exact rationals. Events with Gaussian noise count with their composed
+        loss at the ledger's δ instead. The δ of studies with a shuffler are added too. Only
+        :func:`heathaze.privacy.door.pay` calls this method.
 
         Args:
             guarantee: The guarantee of the release.
