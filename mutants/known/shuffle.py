@@ -20,6 +20,23 @@ REPORTS = "tests/shuffle/test_shuffled_reports.py::"
 PARTIES = "tests/shuffle/test_parties.py::"
 
 BUGS = (
+    Bug(
+        "interval-for-the-noise-of-one-draw",
+        "Sums of a batch of any allowed size fit their interval.",
+        "src/heathaze/shuffle/split_and_mix.py",
+        "below = _noise_below(wrong / size, scale, most / people)",
+        "below = _noise_below(wrong / size, scale, 1.0)",
+        "tests/shuffle/test_split_and_mix.py::test_the_noise_of_a_larger_batch_fits_its_interval",
+    ),
+    Bug(
+        "a-batch-that-cannot-be-decoded-is-mixed",
+        "Messages that were paid for are not lost in a batch that cannot be decoded.",
+        "src/heathaze/shuffle/shuffler.py",
+        "and len(self) >= study.mechanism.most_people:",
+        "and len(self) > study.mechanism.most_people:",
+        "tests/shuffle/test_split_and_mix.py::"
+        "test_a_batch_of_more_people_than_fit_is_refused_before_anything_is_opened",
+    ),
     # ── accounting ──────────────────────────────────────────────────────────────────────────────────────────────────
     Bug(
         "decoy-loss-rounded-down",

@@ -14,9 +14,12 @@ import pytest
 import heathaze as hz
 from heathaze.central import Pyramid
 from heathaze.errors import AlreadyCharged, InvalidInput, PromiseBroken, SensitivityExceeded, UnexpectedMessage
+from heathaze.inference.estimate import Estimate
+from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.privacy.accountant import compose
 from heathaze.privacy.events import Composition, MixedShares, flatten
 from heathaze.privacy.guarantee import Unit
+from heathaze.privacy.noise_shares import noise_share
 from heathaze.privacy.split_and_mix_loss import distance_to_uniform
 from heathaze.release.formats.metadata import _check_promise
 from heathaze.shuffle import (
@@ -26,6 +29,7 @@ from heathaze.shuffle import (
     Shuffler,
     SplitAndMix,
     estimate_rounds,
+    simulate,
     simulate_rounds,
 )
 from heathaze.shuffle.mechanism import cells_of
@@ -86,7 +90,7 @@ def test_places_of_one_person_become_whole_parts() -> None:
 def test_nodes_of_a_round_follow_from_noisy_sums_alone() -> None:
     protocol = SplitAndMix(hz.Grid.plane(x=(0, 4), y=(0, 4), size=8), 9, people=6, delta=0.01, parts=4, w=4)
     found = simulate_rounds(protocol, PLACES * 2, [0, 1, 2, 3, 4, 5] * 2, randomness=hz.Simulation(3))
-    assert found.people == 6
+    assert found.people == (6, 6, 6)
     assert [len(asked.nodes) for asked in found.rounds] == [4, 16, 16]
     kept = np.argsort(-found.sums[1], kind="stable")[: protocol.w]
     parents = np.array(found.rounds[1].nodes)[kept].tolist()
@@ -325,7 +329,7 @@ def test_messages_that_nobody_sends_are_refused() -> None:
     for bad in (too_large, moved):
         with pytest.raises(InvalidInput, match="Nothing was decoded"):
             asked.decode(bad, 6)
-    with pytest.raises(InvalidInput, match="do not fit"):
+    with pytest.raises(UnexpectedMessage, match="at most 7, whose sums fit"):
         asked.decode(messages, FEW.most + 1)
 
 
@@ -357,9 +361,69 @@ def test_all_rounds_are_paid_once_and_a_second_survey_again(tmp_path: Path) -> N
     assert ledger.spent == 2 * spent
 
 
+def test_a_batch_of_more_people_than_fit_is_refused_before_anything_is_opened() -> None:
+    """Such a batch could not be decoded, and its people have paid and do not answer again."""
+    with pytest.raises(InvalidInput, match="needs 8 people, 2 colluders among them, and sums of more than 7 do not"):
+        Rounds(FEW, colluders=2)
+    rounds = Rounds(FEW)
+    shuffler = Shuffler(rounds.study)
+    for _ in range(FEW.most):
+        shuffler.accept(Participant(rounds.study, [PLACES[0]]).answer(rounds.study))
+    with pytest.raises(UnexpectedMessage, match="at most 7 in a batch"):
+        shuffler.accept(Participant(rounds.study, [PLACES[0]]).answer(rounds.study))
+    batch = shuffler.mix()
+    crowd = dataclasses.replace(batch, people=8, sealed=batch.sealed + batch.sealed[: len(batch.sealed) // 7])
+    with pytest.raises(UnexpectedMessage, match="whose sums fit"):
+        rounds.open(crowd)
+    rounds.open(batch)
+    with pytest.raises(UnexpectedMessage, match="messages of 8 people"):
+        simulate_rounds(FEW, PLACES[:1] * 8)
+
+
+@pytest.mark.parametrize("factor", [1, 3, 10])
+def test_the_noise_of_a_larger_batch_fits_its_interval(factor: int) -> None:
+    """A batch of N people has the noise of N / people discrete Laplace draws, which is wider than one draw."""
+    people, parts = 40, 2
+    protocol = SplitAndMix(GRID, 1, people=people, delta=0.01, parts=parts, w=4, most=factor * people)
+    for plan in protocol.plans:
+        noise = noise_share(plan.scale, Fraction(factor), 200_000, hz.Simulation(1))
+        above = plan.modulus - plan.below - 1 - parts * protocol.most
+        allowed = 200_000 * 1e-3 / (2 * len(protocol.plans))  # of the mean, for all nodes of the level together
+        assert (noise < -plan.below).sum() * plan.nodes <= allowed + 6 * np.sqrt(allowed * plan.nodes)
+        assert (noise > above).sum() <= allowed + 6 * np.sqrt(allowed)
+
+
+def test_rounds_with_fewer_people_count_as_much_as_the_first() -> None:
+    """People drop out between rounds; their counts are scaled, so that children add up to their parents."""
+    found = simulate_rounds(SplitAndMix(GRID, 9, people=100, delta=0.01, parts=1), PLACES[:4] * 25)
+    half = dataclasses.replace(
+        found,
+        sums=tuple(sums * 2 // (1 + (k == 0)) for k, sums in enumerate(found.sums)),
+        people=tuple(people * 2 // (1 + (k == 0)) for k, people in enumerate(found.people)),
+    )
+    for paper in (True, False):
+        same, scaled = (estimate_rounds(one, paper=paper).density.dense().values for one in (found, half))
+        assert scaled == pytest.approx(same, abs=1e-9 if paper else 0.02)
+
+
+def test_the_posterior_knows_that_more_people_add_more_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    scales = []
+
+    def seen(counts: NoisyCounts) -> Estimate:
+        scales.append(counts.scales[-1])
+        return infer(counts)
+
+    infer = Estimate.infer
+    monkeypatch.setattr(Estimate, "infer", seen)
+    for people in (100, 400):
+        protocol = SplitAndMix(GRID, 2, people=100, delta=0.01, parts=1, most=400)
+        estimate_rounds(simulate_rounds(protocol, PLACES[:4] * (people // 4)))
+    assert scales[1] == 2 * scales[0]
+
+
 def test_a_protocol_with_ten_colluders_is_not_one_with_one(tmp_path: Path) -> None:
     ledger = hz.Ledger.open(tmp_path / "own.ledger", total=9, delta=0.9)
-    cheap = SplitAndMix(GRID, 4, people=6, delta=0.01, parts=1, w=4)
+    cheap = SplitAndMix(GRID, 4, people=6, delta=0.01, parts=1, w=4, most=20)
     for colluders in (10, 1):
         Participant(Rounds(cheap, colluders=colluders, key=bytes(range(32))).study, [PLACES[0]], ledger=ledger)
     assert len(ledger.entries()) == 2
@@ -369,6 +433,9 @@ def test_wrong_arguments_are_refused() -> None:
     for call in (
         lambda: SplitAndMix(GRID, 1, people=1),
         lambda: SplitAndMix(GRID, 1, people=100, gamma=0.0),
+        lambda: SplitAndMix(GRID, 1, people=100, gamma="a"),  # type: ignore[arg-type]
+        lambda: SplitAndMix(GRID, 1, people=100, parts=2**20, most=2**40),  # sums beyond 64 bits
+        lambda: simulate(FEW, PLACES),  # type: ignore[arg-type]
         lambda: SplitAndMix(GRID, 1, people=100, most=99),
         lambda: simulate_rounds(FEW, PLACES, [0.5] * 6),
         lambda: Participant(Rounds(FEW).study, [(math.nan, 0.0)]),

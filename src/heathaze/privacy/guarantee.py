@@ -203,7 +203,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         # A local report holds one position, so it protects this position only, not a whole unit.
-        protected = "" if self.trust is Trust.LOCAL else f"Protected: {self.unit.described}. {self._unprotected()}"
+        protected = "" if self.trust is Trust.LOCAL else f"Protected: {self._protected()}. {self._unprotected()}"
         physics = ", if the readings follow the stated physics" if self.adjacency is Adjacency.EARTH_MOVER else ""
         return (
             f"{self._change()} by at most a factor of {self._factor()}. {protected}This holds whatever else is known"
@@ -318,6 +318,10 @@ class Guarantee:
     @property
     def _within(self) -> str:
         return "" if self.reach is None else f" within {self.reach}"
+
+    def _protected(self) -> str:
+        # Whoever submits to two studies, or under two names, is not protected as a whole.
+        return "what one person submits" if self.trust is Trust.SHUFFLER else self.unit.described
 
     def _composition(self) -> str:
         if self.trust is Trust.LOCAL:

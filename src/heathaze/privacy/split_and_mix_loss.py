@@ -63,7 +63,7 @@ def distance_to_uniform(people: int, order: int, messages: int) -> float:
         return 0.0  # the messages of one person are uniform, given their sum
     if r < 4:
         return 1.0  # the bound is of no use for so few messages
-    return min(1.0, math.exp(_log_excess(number, _log(group), r - 1) / 2) / 2 * (1 + 1e-9))
+    return math.exp(min(_log_excess(number, _log(group), r - 1) / 2 - math.log(2) + 1e-9, 0.0))
 
 
 def messages_needed(people: int, order: int, allowed: float) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from heathaze.checks import assign, whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import interleave, nodes_at
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, expect
 from heathaze.inference.estimate import Estimate
 from heathaze.inference.noisy_counts import NoisyCounts
 from heathaze.privacy.decoy_loss import epsilon_of_decoys
@@ -86,6 +86,7 @@ class Decoys:
     def __init__(self, grid: Grid, epsilon: Number, people: int, delta: Number = Fraction(1, 10**6)) -> None:
         loss, allowed = parse_epsilon(epsilon), parse_delta(delta, zero=False)
         warn_if_weak(loss)
+        expect(Grid, grid, "The grid")
         number = whole(people, "people", "the least number of people in a batch")
         levels = _levels(grid, number)
         nodes = tuple(len(nodes_at(grid, level)) for level in levels)
@@ -112,6 +113,11 @@ class Decoys:
     def messages(self) -> float:
         """The expected number of messages of one person."""
         return len(self.levels) + float(sum(self.decoys))
+
+    @property
+    def most_people(self) -> None:
+        """A batch may have any number of people."""
+        return
 
     @property
     def least_messages(self) -> int:

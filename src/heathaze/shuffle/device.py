@@ -66,7 +66,7 @@ class Device(Secret):
             AlreadyCharged: The ledger has paid for this study before. Nothing was charged.
         """
         study, mechanism = self.study, self.study.mechanism
-        cells = cells_of(mechanism.grid, np.atleast_2d(np.asarray(point)))
+        cells = cells_of(mechanism.grid, point)
         if len(cells) != 1:
             raise InvalidInput("A device submits one position; give x and y, or longitude and latitude.")
         _key(study.key)
@@ -116,7 +116,7 @@ class Participant(Secret):
         first = study.mechanism
         if not isinstance(first, Round) or first.index != 0:
             raise InvalidInput("The study is not the first round of a protocol; give the study of a new Rounds.")
-        cells = cells_of(first.grid, np.atleast_2d(np.asarray(points)))
+        cells = cells_of(first.grid, points)
         if not len(cells):
             raise InvalidInput("A person has no place; give at least one.")
         self._secret = _checked(secret)
@@ -219,6 +219,11 @@ def simulate(mechanism: Sender, points: npt.ArrayLike, *, randomness: Randomness
     >>> int(estimate(mixed).density.values.argmax())  # the cell in the corner of x = 0 and y = 0
     0
     """
+    if not hasattr(mechanism, "draw"):
+        raise InvalidInput(
+            f"{type(mechanism).__name__} is no mechanism of one round; give Decoys or ShuffledReports, or use "
+            "simulate_rounds for SplitAndMix."
+        )
     cells = cells_of(mechanism.grid, points)
     check_batch(mechanism, len(cells))
     receipt = pay(promise(mechanism), mechanism.event, randomness=randomness)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from heathaze.checks import whole
 from heathaze.domain.grid import Grid
-from heathaze.errors import InvalidInput, PromiseBroken
+from heathaze.errors import InvalidInput, PromiseBroken, UnexpectedMessage
 from heathaze.local.mechanism import Described, mechanism_to_dict
 from heathaze.privacy.guarantee import Adjacency, Guarantee, Trust, Unit
 from heathaze.privacy.loss import PrivacyLoss
@@ -44,6 +44,10 @@ class Sender(Promised, Protocol):
     """The device's half of a mechanism: public parameters, and how to turn a true cell into messages."""
 
     @property
+    def most_people(self) -> int | None:
+        """The most people in a batch, or None for any number."""
+
+    @property
     def numbers(self) -> int:
         """The number of integers in one message."""
 
@@ -69,6 +73,19 @@ class Sender(Promised, Protocol):
         Returns:
             One row for each message, and the index of the person who sends it.
         """
+
+
+def check_room(mechanism: Sender, people: int) -> None:
+    """Refuse a batch of more people than its mechanism can count.
+
+    Raises:
+        UnexpectedMessage: The batch is too large.
+    """
+    if mechanism.most_people is not None and people > mechanism.most_people:
+        raise UnexpectedMessage(
+            "a batch", f"messages of {people} people", f"at most {mechanism.most_people}, whose sums fit",
+            "mix smaller batches, or plan for more people (most)",
+        )  # fmt: skip
 
 
 def check_batch(mechanism: Promised, people: int) -> None:
@@ -102,7 +119,8 @@ def fingerprint(mechanism: Promised) -> str:
 def cells_of(grid: Grid, points: npt.ArrayLike) -> Integers:
     """The index of the grid cell of each position, counted row by row; the nearest cell for positions outside."""
     try:
-        positions = np.asarray(points, dtype=np.float64)
+        given = np.asarray(points)
+        positions = np.atleast_2d(given.astype(np.float64)) if given.dtype.kind in "iufO" else np.zeros(0)
     except (ValueError, TypeError, OverflowError):
         positions = np.zeros(0)
     if positions.ndim != 2 or positions.shape[1] != 2 or not np.isfinite(positions).all():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heathaze.checks import assign
+from heathaze.checks import assign, whole
 from heathaze.errors import InvalidInput
 from heathaze.shuffle.mechanism import Sender, check_batch
 from heathaze.types import Integers
@@ -38,7 +38,11 @@ class Mixed:
     simulated: bool = False
 
     def __post_init__(self) -> None:
-        messages = np.array(self.messages, dtype=np.int64)
+        given = np.asarray(self.messages)
+        if given.dtype.kind not in "iu" and given.size:
+            raise InvalidInput("Messages hold whole numbers; give an array of integers, one row for each message.")
+        messages = np.array(given, dtype=np.int64)
+        whole(self.people, "people", "people who sent the messages", least=0)
         if messages.ndim != 2 or messages.shape[1] != self.mechanism.numbers:
             raise InvalidInput(
                 f"A message of {type(self.mechanism).__name__} is a row of {self.mechanism.numbers} number(s); got an "

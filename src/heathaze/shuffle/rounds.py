@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from heathaze.central.tree_fit import Level, fit_tree, heaviest
@@ -50,7 +52,7 @@ class Rounds(Secret):
         self._protocol = protocol
         self._rounds: list[Round] = []
         self._sums: list[Integers] = []
-        self._people = 0
+        self._people: list[int] = []
         self._simulated = False
         self._ask(Round.first(protocol))
 
@@ -77,7 +79,8 @@ class Rounds(Secret):
         """
         if not self.finished:
             raise InvalidInput(f"{len(self._rounds)} of {len(self._protocol.plans)} rounds are over; open the others.")
-        return NoisyLevels(self._protocol, tuple(self._rounds), tuple(self._sums), self._people, self._simulated)
+        people = tuple(self._people)
+        return NoisyLevels(self._protocol, tuple(self._rounds), tuple(self._sums), people, self._simulated)
 
     def open(self, batch: Batch) -> None:
         """Decrypt and add up the batch of the current round, and choose the nodes of the next round.
@@ -98,7 +101,7 @@ class Rounds(Secret):
         sums = current.decode(mixed.messages, mixed.people)
         self._rounds.append(current)
         self._sums.append(sums)
-        self._people = self._people or mixed.people
+        self._people.append(mixed.people)
         self._simulated |= mixed.simulated
         self._ask(current.after(sums))
 
@@ -140,24 +143,33 @@ def estimate_rounds(found: NoisyLevels, *, paper: bool = False) -> Release:
 
 def _fitted(found: NoisyLevels) -> Estimate:
     protocol, measured = found.protocol, []
-    for asked, sums in zip(found.rounds, found.sums, strict=True):
+    for asked, sums, people in zip(found.rounds, found.sums, found.people, strict=True):
         codes = np.array(asked.nodes)
         kept = heaviest(sums, protocol.w)
-        measured.append(Level(codes[kept], sums[kept]))
+        scaled = np.rint(sums[kept] * (found.people[0] / people)).astype(np.int64)
+        measured.append(Level(codes[kept], scaled))
     fit = fit_tree(protocol.grid, protocol.top, measured)
     density = TreeDensity.from_mass(protocol.grid, fit.levels, fit.codes, fit.mass)
     return Estimate(density, total=float(fit.mass.sum(dtype=np.float64)) / protocol.parts)
 
 
 def _posterior(found: NoisyLevels) -> Estimate:
+    """Infer a map from the sums of all rounds.
+
+    People drop out between rounds, so the sums of a round are scaled to the number of people of the first. Everyone
+    adds a share of the noise, so that ``people`` shares are one discrete Laplace noise; the variance of the noise of
+    more people is larger in proportion.
+    """
     levels, codes = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
-    values, scales = [np.array([float(found.people)])], [np.array([_ROOT_SCALE])]
-    for asked, sums in zip(found.rounds, found.sums, strict=True):
+    values, scales = [np.array([float(found.people[0])])], [np.array([_ROOT_SCALE])]
+    for asked, sums, people in zip(found.rounds, found.sums, found.people, strict=True):
         if asked.plan.level == 0:
             continue  # the root is known
         levels.append(np.full(len(sums), asked.plan.level))
         codes.append(np.array(asked.nodes))
-        values.append(sums / found.protocol.parts)
-        scales.append(np.full(len(sums), float(asked.plan.scale) / found.protocol.parts))
+        part = found.people[0] / people / found.protocol.parts
+        scale = float(asked.plan.scale) * math.sqrt(people / found.protocol.people)
+        values.append(sums * part)
+        scales.append(np.full(len(sums), scale * part))
     arrays = (np.concatenate(parts) for parts in (levels, codes, values, scales))
     return Estimate.infer(NoisyCounts(found.protocol.grid, *arrays))

@@ -12,7 +12,7 @@ from heathaze.inference.estimate import Estimate
 from heathaze.privacy.provenance import Provenance
 from heathaze.privacy.randomness import Secret, fresh_bytes
 from heathaze.release.release import Release
-from heathaze.shuffle.mechanism import Sender, check_batch, promise
+from heathaze.shuffle.mechanism import Sender, check_batch, check_room, promise
 from heathaze.shuffle.mixed import Mixed
 from heathaze.shuffle.study import KEY_BYTES, Batch, Study, suite
 from heathaze.types import Integers
@@ -70,8 +70,9 @@ class Server(Secret):
             The messages.
 
         Raises:
-            UnexpectedMessage: The batch belongs to another study, repeats a message of itself or of a batch that this
-                object has opened, or its messages have another size or number than its people send.
+            UnexpectedMessage: The batch belongs to another study, has too many people, repeats a message of itself or
+                of a batch that this object has opened, or its messages have another size or number than its people
+                send.
             PromiseBroken: The batch has too few people.
             ProtocolError: A message cannot be opened. Nothing is decoded.
             InvalidInput: A message holds a number that the mechanism never sends.
@@ -85,6 +86,7 @@ class Server(Secret):
             found = f"{len(batch.sealed)} bytes in messages of {batch.size}"
             raise UnexpectedMessage("a batch", found, f"messages of {study.sealed_bytes} bytes", "drop the batch")
         check_batch(mechanism, batch.people - study.colluders)
+        check_room(mechanism, batch.people)
         least, most = (batch.people * n for n in (mechanism.least_messages, mechanism.most_messages))
         if not least <= len(batch) <= most:
             raise UnexpectedMessage("the number of messages", len(batch), f"{least} to {most}", "drop the batch")

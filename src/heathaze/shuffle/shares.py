@@ -19,7 +19,7 @@ from heathaze.privacy.door import pay
 from heathaze.privacy.events import Composition
 from heathaze.privacy.noise_shares import noise_share, share_shape, split_mass
 from heathaze.privacy.randomness import Randomness
-from heathaze.shuffle.mechanism import cells_of, check_batch, promise
+from heathaze.shuffle.mechanism import cells_of, check_batch, check_room, promise
 from heathaze.shuffle.split_and_mix import LevelPlan, SplitAndMix
 from heathaze.types import Integers
 
@@ -92,6 +92,11 @@ class Round:
     def people(self) -> int:
         """The least number of people in a batch."""
         return self.protocol.people
+
+    @property
+    def most_people(self) -> int:
+        """The most people in a batch: sums of more do not fit."""
+        return self.protocol.most
 
     @property
     def alone(self) -> None:
@@ -201,14 +206,11 @@ class Round:
             people: The number of people who sent them.
 
         Raises:
+            UnexpectedMessage: Sums of so many people do not fit.
             InvalidInput: The messages cannot come from so many people, or a value is no element of the group.
         """
         plan = self.plan
-        if people > self.protocol.most:
-            raise InvalidInput(
-                f"The batch has messages of {people} people, and sums of more than {self.protocol.most} do not fit; "
-                "nothing was decoded. Mix smaller batches, or plan for more people."
-            )
+        check_room(self, people)
         index = messages[:, 0] * 256 + messages[:, 1]
         found = np.bincount(index, minlength=self.elements)
         if len(found) > self.elements or (found != people * plan.messages).any():
@@ -218,10 +220,11 @@ class Round:
             )
         totals = [0] * self.elements
         digits = np.zeros((self.elements, plan.packed), dtype=np.int64)
-        for element, row in zip(index.tolist(), messages[:, 2:].astype(np.uint8), strict=True):
-            value = int.from_bytes(row.tobytes(), "big")
+        for element, block in zip(index.tolist(), messages[:, 2:].astype(np.uint8), strict=True):
+            value = int.from_bytes(block.tobytes(), "big")
             totals[element] = max(totals[element], value)
-            digits[element] += _unpacked(value, plan.modulus, plan.packed)
+            row = digits[element] + _unpacked(value, plan.modulus, plan.packed)
+            digits[element] = row % plan.modulus
         if max(totals) >= plan.modulus**plan.packed:
             raise InvalidInput("A message is no element of the group; it is damaged or forged. Nothing was decoded.")
         return self.centred(digits.ravel()[: len(self.nodes)])
@@ -239,7 +242,7 @@ class NoisyLevels:
         protocol: The protocol.
         rounds: The rounds, one for each level.
         sums: The noisy sums of each round, in parts.
-        people: The number of people who took part in the first round, which is public.
+        people: The number of people who took part in each round, which is public.
         simulated: Whether the noise was made with simulated randomness.
 
     >>> simulate_rounds(SplitAndMix(Grid.plane(x=(0, 8), y=(0, 8), size=8), 5, people=100), [(0.5, 0.5)] * 100)
@@ -249,11 +252,11 @@ class NoisyLevels:
     protocol: SplitAndMix
     rounds: tuple[Round, ...]
     sums: tuple[Integers, ...]
-    people: int
+    people: tuple[int, ...]
     simulated: bool = False
 
     def __repr__(self) -> str:
-        return f"<NoisyLevels: {len(self.rounds)} of {len(self.protocol.plans)} rounds of {self.people} people>"
+        return f"<NoisyLevels: {len(self.rounds)} of {len(self.protocol.plans)} rounds of {self.people[0]} people>"
 
 
 def simulate_rounds(
@@ -279,6 +282,7 @@ def simulate_rounds(
     Raises:
         InvalidInput: A position is not two finite numbers, or ``person`` does not fit.
         PromiseBroken: There are fewer people than the protocol needs.
+        UnexpectedMessage: There are more people than fit.
 
     >>> grid = Grid.plane(x=(0, 8), y=(0, 8), size=8)
     >>> found = simulate_rounds(SplitAndMix(grid, 5, people=100, parts=1), [(0.5, 0.5)] * 100)
@@ -291,8 +295,7 @@ def simulate_rounds(
         raise InvalidInput("person needs one whole number of at least 0 for each position.")
     found = np.unique(whose)
     check_batch(protocol, len(found))
-    if len(found) > protocol.most:
-        raise InvalidInput(f"There are {len(found)} people, and sums of more than {protocol.most} do not fit.")
+    check_room(Round.first(protocol), len(found))
     receipt = pay(promise(protocol), protocol.event, randomness=randomness)
     codes, parts = _all_parts(protocol, cells, whose, receipt.randomness)
     shape = len(found) * share_shape(protocol.people, 0)
@@ -311,7 +314,7 @@ def simulate_rounds(
         rounds.append(current)
         sums.append(current.centred(exact + noise))
         current = current.after(sums[-1])
-    return NoisyLevels(protocol, tuple(rounds), tuple(sums), len(found), receipt.simulated)
+    return NoisyLevels(protocol, tuple(rounds), tuple(sums), (len(found),) * len(rounds), receipt.simulated)
 
 
 def parts_of(protocol: SplitAndMix, cells: Integers, randomness: Randomness) -> tuple[Integers, Integers]:

@@ -99,9 +99,14 @@ class ShuffledReports:
 
         Returns:
             The mechanism. Its ε is the promised one, or a little smaller.
+
+        Raises:
+            InvalidInput: A value is out of range, or the kind of mechanism cannot be priced.
         """
         promised, allowed = parse_epsilon(epsilon), parse_delta(delta, zero=False)
         number = whole(people, "people", "the least number of people in a batch")
+        if promised > 500:
+            raise InvalidInput("epsilon is above 500, which promises nothing; give a smaller one.")
 
         def blanket(local: float) -> Blanket:
             return blanket_of(event_of_reports(_check(kind(grid, _exact(local))), number))
@@ -125,6 +130,11 @@ class ShuffledReports:
     def event(self) -> LocalReports:
         """The weights of one report, and the number of people."""
         return event_of_reports(_check(self.mechanism), self.people)
+
+    @property
+    def most_people(self) -> None:
+        """A batch may have any number of people."""
+        return
 
     @property
     def least_messages(self) -> int:

@@ -56,8 +56,8 @@ class Shuffler:
             submission: The messages.
 
         Raises:
-            UnexpectedMessage: The submission belongs to another study, the person has taken part before, or the number
-                or size of the messages is wrong, or a message is a copy. Nothing of it is kept.
+            UnexpectedMessage: The submission belongs to another study, the person has taken part before, the batch is
+                full, the number or size of the messages is wrong, or a message is a copy. Nothing of it is kept.
         """
         study, sealed = self.study, submission.sealed
         least, most = study.mechanism.least_messages, study.mechanism.most_messages
@@ -67,6 +67,8 @@ class Shuffler:
             raise _refused("the name", f"{len(submission.name)} bytes", f"{NAME_BYTES} bytes")
         if submission.name in self._waiting or submission.name in self._mixed:
             raise _refused("the sender", "a person who has taken part", "each person once")
+        if study.mechanism.most_people is not None and len(self) >= study.mechanism.most_people:
+            raise _refused("the number of people", "one more", f"at most {study.mechanism.most_people} in a batch")
         if not least <= len(sealed) <= most:
             raise _refused("the number of messages", len(sealed), f"{least} to {most}")
         for message in sealed:

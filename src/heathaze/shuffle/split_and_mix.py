@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from heathaze.checks import assign, whole
+from heathaze.checks import assign, positive, whole
 from heathaze.domain.grid import Grid
 from heathaze.domain.quadtree import nodes_at
-from heathaze.errors import InvalidInput
+from heathaze.errors import InvalidInput, expect
 from heathaze.privacy.events import Composition, MixedShares, NoiseShares
 from heathaze.privacy.loss import Number, parse_delta, parse_epsilon, warn_if_weak
 from heathaze.privacy.noise import laplace_scale
@@ -34,6 +34,9 @@ WRONG = 1e-3
 
 MOST_PACKED = 24
 """The most nodes in one group element that are tried."""
+
+MOST_PARTS = 2**48
+"""The most parts of all people: sums of so many, with their noise and messages, are integers of 64 bits."""
 
 OVERHEAD = 48
 """Bytes that sealing adds to a message: an encapsulated key and a tag."""
@@ -132,14 +135,21 @@ class SplitAndMix:
         warn_if_weak(loss)
         number = whole(people, "people", "the least number of people in a batch", least=2)
         at_most = -(-number * 11 // 10) if most is None else whole(most, "most", "the most people", least=number)
-        if not 0 < gamma <= 1:
-            raise InvalidInput(f"gamma is {gamma}; give a number above 0 and at most 1.")
+        decay = positive(gamma, "gamma", "the budget of a level over that of the level above, at most 1")
+        if decay > 1:
+            raise InvalidInput(f"gamma is {decay:g}; give a number above 0 and at most 1.")
+        expect(Grid, grid, "The grid")
         if loss > 500:
             raise InvalidInput("epsilon is above 500, for which no number of messages is enough; give a smaller one.")
-        assign(self, grid=grid, epsilon=loss, people=number, delta=allowed, gamma=float(gamma), most=at_most)
+        assign(self, grid=grid, epsilon=loss, people=number, delta=allowed, gamma=decay, most=at_most)
         assign(self, parts=whole(parts, "parts", "parts of one person", most=2**20))
         kept = usual_w(number) if w is None else w
         assign(self, w=whole(kept, "w", "the number of nodes to keep on each level", most=2**13))
+        if self.parts * at_most >= MOST_PARTS:
+            raise InvalidInput(
+                f"{at_most} people with {self.parts} parts each have {self.parts * at_most} parts, and sums of at most "
+                "2^48 are counted; give a smaller most, or fewer parts."
+            )
         assign(self, plans=_plans(self))
 
     plans: tuple[LevelPlan, ...] = ()
@@ -224,10 +234,11 @@ def _planned(
     plans = []
     for at, (epsilon, size) in enumerate(zip(budgets, sizes, strict=True)):
         scale = laplace_scale(2 * parts, epsilon)
-        # Pr[noise ≤ −t] ≤ exp(−t/scale) at each node. Above, one node may hold everyone; the others are far from full.
-        wrong, b = WRONG / (2 * len(sizes)), float(scale)
-        below = math.ceil(b * math.log(size / wrong))
-        above = math.ceil(b * math.log((1 + (size - 1) * math.exp(-parts * people / b)) / wrong))
+        # One node may hold everyone; the sums of the others stay far from the upper end.
+        wrong = WRONG / (2 * len(sizes))
+        below = _noise_below(wrong / size, scale, most / people)
+        full = _noise_below(wrong / 2, scale, most / people)
+        above = max(full, _noise_below(wrong / (2 * size), scale, most / people) - parts * people)
         modulus = parts * most + below + above + 1
         allowed = share * size / sum(sizes)  # of the distance to uniform messages, for this level
         guesses = []
@@ -241,6 +252,21 @@ def _planned(
         r = messages_needed(people, order, allowed / -(-size // packed))
         plans.append(LevelPlan(top + at, size, scale, below, modulus, packed, r))
     return tuple(plans)
+
+
+def _noise_below(probability: float, scale: Fraction, shape: float) -> int:
+    """Find a number that the noise of a batch exceeds with at most a probability.
+
+    ``people`` people send shares of one discrete Laplace noise, so the noise of more people is X − Y, where X and Y
+    have the negative binomial distribution with the shape (people of the batch) / ``people``. X − Y is at most X.
+    """
+    from scipy.stats import nbinom
+
+    success = -math.expm1(-float(1 / scale))
+    found = math.ceil(float(nbinom.isf(probability, shape, success)) * (1 + 1e-9)) + 1
+    if not nbinom.sf(found, shape, success) <= probability:
+        raise InvalidInput("The noise of a batch has no bound that floats can hold; give a larger epsilon.")
+    return found
 
 
 def _plans(protocol: SplitAndMix) -> tuple[LevelPlan, ...]:

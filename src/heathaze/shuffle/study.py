@@ -50,7 +50,8 @@ class Study:
             people more than the mechanism needs, because messages that the server knows hide nobody.
 
     Raises:
-        InvalidInput: The key has another length, or ``colluders`` is not a whole number.
+        InvalidInput: The key has another length, ``colluders`` is not a whole number, or a batch needs more people than
+            the mechanism can count.
 
     >>> from heathaze.domain.grid import Grid
     >>> from heathaze.shuffle import Decoys, Server
@@ -67,6 +68,12 @@ class Study:
         if type(self.key) is not bytes or len(self.key) != KEY_BYTES:
             raise InvalidInput(f"A public key of a server has {KEY_BYTES} bytes; give Server.study.key.")
         whole(self.colluders, "colluders", "people who may reveal their messages", least=0)
+        most = self.mechanism.most_people
+        if most is not None and self.least_people > most:
+            raise InvalidInput(
+                f"A batch needs {self.least_people} people, {self.colluders} colluders among them, and sums of more "
+                f"than {most} do not fit; give the protocol a larger most."
+            )
 
     @functools.cached_property
     def digest(self) -> bytes:
