@@ -8,6 +8,14 @@ COVERAGE = "tests/contract/test_coverage.py"
 
 BUGS = (
     Bug(
+        "outlines-that-follow-nothing",
+        "The interval of a district allows that its outline follows a coast.",
+        "src/heathaze/inference/posterior.py",
+        "if isinstance(box, Region) and not box.is_box:",
+        "if False:",
+        "tests/contract/test_coverage.py::test_the_interval_of_a_district_allows_that_its_outline_follows_a_coast",
+    ),
+    Bug(
         "samples-between-midpoints",
         "A sample lies between the two points of the integral between which it was drawn.",
         MESSAGES,

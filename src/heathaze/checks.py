@@ -104,7 +104,7 @@ def check_confidence(confidence: float) -> None:
         InvalidInput: The confidence is not between 0 and 1.
     """
     try:
-        inside = 0 < float(confidence) < 1
+        inside = 0 < float(confidence) < 1 and not isinstance(confidence, str)
     except (TypeError, ValueError, OverflowError):
         inside = False
     if not inside:

@@ -70,9 +70,16 @@ class Region:
             raise InvalidBounds(f"The region lies outside the map; give one within {grid.x} × {grid.y}.")
         # Web-Mercator has no poles, and a region beyond the map does not change what is inside.
         shape = shapely.intersection(shape, shapely.box(grid.x[0], grid.y[0], grid.x[1], grid.y[1]))
+        if not shape.area:
+            raise InvalidBounds(f"The region lies outside the map; give one within {grid.x} × {grid.y}.")
         placed = shapely.transform(shape, lambda xy: np.column_stack([grid.across(xy[:, 0]), grid.down(xy[:, 1])]))
         shapely.prepare(placed)
         return cls(grid, placed)
+
+    @property
+    def is_box(self) -> bool:
+        """Whether the region is a rectangle along the axes, as a box is."""
+        return bool(self.shape.area >= self.shape.envelope.area * (1 - 1e-9))
 
     def parts(self, level: int, codes: Integers) -> Floats:
         """Return the part of the area of each quadtree node that lies in the region, from 0 to 1.
@@ -107,7 +114,14 @@ class Region:
 
 
 def region_of(grid: Grid, given: Any) -> Box | Region:
-    """Return a box as it is, and anything else as a region of the grid."""
+    """Return a box as it is, and anything else as a region of the grid.
+
+    Raises:
+        InvalidInput: It is a region of another grid, or no polygon.
+        InvalidBounds: It lies outside the grid.
+    """
+    if isinstance(given, Region) and given.grid != grid:
+        raise InvalidInput("The region belongs to another grid; give its polygon, or make it with Region.on.")
     return given if isinstance(given, Box | Region) else Region.on(grid, given)
 
 

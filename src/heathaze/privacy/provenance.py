@@ -73,9 +73,19 @@ class Provenance:
         known = {name: fields[name] for name in _KINDS if name in fields}
         if set(fields) - set(known) or any(not isinstance(value, _KINDS[name]) for name, value in known.items()):
             raise InvalidInput("The provenance has fields that no release has; the file is damaged or was edited.")
-        if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", known.get("day", "")):
-            raise InvalidInput("The provenance has no day such as 2026-01-31; the file is damaged or was edited.")
+        if not _is_day(known.get("day", "")) or (known.get("at_most") or 1) < 1:
+            raise InvalidInput(
+                "The provenance has no day such as 2026-01-31, or a bound of less than one cell; the file is damaged or "
+                "was edited."
+            )
         return cls(**known)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return bool(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text)) and bool(datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 _KINDS: dict[str, Any] = {

@@ -159,7 +159,9 @@ class Release:
     def mass_in(self, region: Any, confidence: float = 0.9) -> Share:
         """Estimate the share of the mass inside a region, with an interval if the release has error bars.
 
-        The interval is that of the whole region: it is computed from drawn maps, not from intervals of cells.
+        The interval is that of the whole region: it is computed from drawn maps, not from intervals of cells. Each cell
+        counts as evenly filled. The interval of a polygon is wider than that of a box, because outlines often follow
+        coasts and streets. It is still too short if the outline was drawn around an empty place, such as a lake.
 
         Args:
             region: A Box, or a polygon in the coordinates of the grid: a shapely geometry, GeoJSON, or an object with

@@ -35,10 +35,11 @@ MOST_WHITE, AS_GOOD = 1 / 12, 0.9
 least ``AS_GOOD`` times as much as the best; see :func:`choose_first`."""
 
 CHOSEN_LOW = 2.5
-"""The upper end of the interval of all white people is this many times as far away as in drawn maps.
+"""Both ends of the interval of all white people are this many times as far away as in drawn maps.
 
-Squares become white because their noisy counts are low, so their sum tends to be underestimated. The factor was chosen
-on the data of benchmarks/squares.py, which prints how often the interval holds.
+Squares become white because their noisy counts are low, so their sum tends to be underestimated; on maps with large
+empty places the prior puts too many people there. The factor was chosen on the data of benchmarks/squares.py, which
+prints how often the interval contains the truth.
 """
 
 _LOWEST = -1000
@@ -89,7 +90,7 @@ def certain_squares(
         nodes.high[drawn],
         (nodes.people / nodes.area)[drawn] * area,
         confidence,
-        (in_white, low, in_white + CHOSEN_LOW * (high - in_white)),
+        (in_white, max(0.0, in_white - CHOSEN_LOW * (in_white - low)), in_white + CHOSEN_LOW * (high - in_white)),
     )
 
 
