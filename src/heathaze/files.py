@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import itertools
 import math
@@ -102,10 +103,9 @@ def cannot_write(paths: Sequence[Path], problem: OSError) -> CannotWrite:
         problem: The error of the operating system.
     """
     reason = (problem.strerror or "the disk refused").lower()
-    return CannotWrite(
-        f"Cannot write {', '.join(map(str, paths))}: {reason}; free some space or choose another place. Nothing was "
-        "left behind."
-    )
+    forbidden = problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    remedy = "choose another place" if forbidden else "free some space or choose another place"
+    return CannotWrite(f"Cannot write {', '.join(map(str, paths))}: {reason}; {remedy}. Nothing of it was left behind.")
 
 
 def flush(path: Path) -> None:

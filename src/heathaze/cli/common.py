@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import sys
 import time
@@ -19,6 +20,7 @@ from rich.console import Console
 from typer import Option
 
 from heathaze.errors import CannotWrite, InvalidInput, UnknownFormat, UnreadableData, WeakPrivacy
+from heathaze.files import replacing
 
 if TYPE_CHECKING:
     from heathaze.domain.grid import Grid, Interval
@@ -183,12 +185,16 @@ def load_reports(
 # ── checks of output files ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_new(path: Path, *, overwrite: bool, source: str) -> None:
+Inputs = str | Path | None
+"""An input file, a pattern of input files, or nothing."""
+
+
+def check_new(path: Path, *inputs: Inputs, overwrite: bool) -> None:
     """Refuse an output file of an unknown release type, or one that :func:`check_place` refuses."""
     from heathaze.release.formats import check_writable
 
     check_writable(path)
-    check_place(path, overwrite=overwrite, source=source)
+    check_place(path, *inputs, overwrite=overwrite)
 
 
 def check_picture(path: Path | None, *, overwrite: bool) -> None:
@@ -197,21 +203,31 @@ def check_picture(path: Path | None, *, overwrite: bool) -> None:
         return
     if path.suffix.lower() != ".png":
         raise UnknownFormat(f"Unknown picture type {path.suffix or path}; expected .png.")
-    check_new(path, overwrite=overwrite, source="")
+    check_new(path, overwrite=overwrite)
 
 
-def check_place(path: Path, *, overwrite: bool, source: str | None) -> None:
-    """Refuse an output file if its directory is missing, if the file exists already, or if it is an input file."""
-    if not path.parent.is_dir():
-        raise CannotWrite(f"Cannot write {path}: there is no directory {path.parent}; make it first.")
-    if not path.exists():
-        return
+def check_place(path: Path, *inputs: Inputs, overwrite: bool) -> None:
+    """Refuse an output file that exists, is an input file, or cannot be written; called before anything is paid.
+
+    Args:
+        path: The output file.
+        inputs: The input files of the command, which no option lets it replace: a raw file would be lost.
+        overwrite: Whether a file that exists may be replaced.
+    """
     if path.is_dir():
         raise CannotWrite(f"{path} is a directory; name a file to write.")
-    if source is not None and Path(source).exists() and path.samefile(source):
-        raise CannotWrite(f"{path} is also an input file; choose another name for the output.")
-    if not overwrite:
-        raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")
+    if path.exists():
+        if any(path.samefile(file) for given in inputs if given is not None for file in _files(given)):
+            raise CannotWrite(f"{path} is also an input file; choose another name for the output.")
+        if not overwrite:
+            raise CannotWrite(f"{path} exists already; choose another name, or add --overwrite.")
+    with replacing(path, keep=False):
+        pass
+
+
+def _files(given: str | Path) -> list[str]:
+    """List the files that an input names; a pattern may name several, and a folder is never an output file."""
+    return [str(given)] if Path(given).exists() else glob.glob(str(given), recursive=True)
 
 
 def check_somewhere(grid: Grid, x: Floats, y: Floats, *, several: bool) -> None:

@@ -46,7 +46,7 @@ def compare(
     if picture is not None:
         if picture.suffix.lower() != ".png":
             raise UnknownFormat(f"{picture} does not end in .png; compare draws .png only.")
-        check_new(picture, overwrite=False, source=truth)
+        check_new(picture, truth, overwrite=False)
     how = release.provenance
     columns = read.arguments() | {"time": time, "time_format": time_format, "time_zone": time_zone}
     columns |= {"weight": how.weight, "weight_column": weight_column, "at_most": how.at_most}

@@ -45,8 +45,7 @@ def compare_releases(
     for path in outputs or []:
         if path.suffix.lower() not in ENDINGS:
             raise UnknownFormat(f"{path} has an ending that changes are not written to; choose {', '.join(ENDINGS)}.")
-        for given in (before, after):
-            check_place(path, overwrite=overwrite, source=str(given))
+        check_place(path, before, after, *(backdrop or []), overwrite=overwrite)
     first, second = load(before), load(after)
     if before.samefile(after):
         raise InvalidInput(f"{before} is given twice, and nothing changes between a release and itself; give two.")

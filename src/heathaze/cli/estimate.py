@@ -108,9 +108,9 @@ def estimate(
     if not outputs and state is None:
         raise InvalidInput("Say where the map goes: --out nyc.html; or --state FILE to keep the tally for later.")
     for path in outputs:
-        check_new(path, overwrite=overwrite, source=str(files[0]))
+        check_new(path, *files, *(backdrop or []), overwrite=overwrite)
     if state is not None:
-        check_place(state, overwrite=True, source=None)
+        check_place(state, overwrite=True)
     with steps(3, silent=quiet or json) as begin:
         begin("Tallying reports")
         tally = Tally.load(state) if state is not None and state.exists() else None

@@ -123,7 +123,7 @@ def estimate_journeys(
             check_ending(path, reports.mechanism.grid)
         for path in [*outputs, *([] if picture is None else [picture])]:
             for file in files:
-                check_place(path, overwrite=overwrite, source=str(file))
+                check_place(path, file, overwrite=overwrite)
         begin("Estimating and making up journeys")
         made = estimate(reports, number=number)
         if made.caution:

@@ -96,10 +96,10 @@ def journeys(
         raise InvalidInput("--beside-truth draws a picture; say where: --picture FILE.png.")
     for path in output:
         check_ending(path, grid)
-        check_place(path, overwrite=overwrite, source=file)
+        check_place(path, file, ledger, overwrite=overwrite)
     if picture is not None:
         check_drawable(picture, beside_truth=beside_truth)
-        check_place(picture, overwrite=overwrite, source=file)
+        check_place(picture, file, ledger, overwrite=overwrite)
     budget = None if ledger is None else open_existing(ledger)
     with steps(3, silent=quiet or json) as begin:
         begin("Reading")

@@ -242,7 +242,7 @@ def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: b
             "that count, which are known to all and never taken from the data. --write-study study.toml writes this "
             "file, to be filled in:\n\n" + skeleton(columns)
         )
-    check_place(path, overwrite=overwrite, source=str(table.path))
+    check_place(path, table.path, overwrite=overwrite)
     write_skeleton(columns, path)
     if not quiet:
         say_written([f"{path}; fill in ranges and levels from public knowledge."])
@@ -285,7 +285,7 @@ def _check_outputs(
     if len({path.resolve() for path in paths}) < len(paths):
         raise CannotWrite("Two outputs have the same name; give each its own.")
     for path, source in itertools.product(paths, filter(None, sources)):
-        check_place(path, overwrite=overwrite, source=str(source))
+        check_place(path, source, overwrite=overwrite)
     return paths
 
 

@@ -144,7 +144,7 @@ def publish(
     Look(**look)
     check_tiles(tiles, grid)
     for path in output:
-        check_new(path, overwrite=overwrite, source=file)
+        check_new(path, file, ledger, *(backdrop or []), overwrite=overwrite)
     budget = None if ledger is None else open_existing(ledger)
 
     with_plan = with_plan and not quiet

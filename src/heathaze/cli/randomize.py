@@ -99,7 +99,7 @@ def randomize(
             )
         if size is not None or shape is not None:
             raise InvalidInput("Journeys have no cells; say --squares instead of --size or --shape.")
-        check_place(output, overwrite=overwrite, source=file)
+        check_place(output, file, ledger, memory, overwrite=overwrite)
         randomize_journeys(
             file, common.grid_from(lon, lat, x, y, None, None, projection), epsilon, output, mechanism=mechanism,
             squares=squares, person=person, trip=trip, time=time, pause=pause, unit=unit, ledger=ledger,
@@ -112,7 +112,7 @@ def randomize(
         )
     grid = common.grid_from(lon, lat, x, y, size, shape, projection)
     chosen = build_local(mechanism, grid, epsilon, radius=radius, people=people)
-    check_place(output, overwrite=overwrite, source=file)
+    check_place(output, file, ledger, memory, overwrite=overwrite)
     on_one_device = ledger is not None or memory is not None
     if again:
         if memory is None:

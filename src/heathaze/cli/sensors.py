@@ -83,8 +83,7 @@ def protect(
     from heathaze.sensors.noisy_readings import read_header
     from heathaze.sensors.readings import Readings
 
-    for source in (file, layout, ledger):
-        check_place(output, overwrite=overwrite, source=None if source is None else str(source))
+    check_place(output, file, layout, ledger, overwrite=overwrite)
     plan, raw = Layout.read(layout), RawReadings.read(file)
     if read_header(file) is not None:
         raise InvalidInput(f"{file} is protected already; more noise hides nothing more. Give the raw readings.")

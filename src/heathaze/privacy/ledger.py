@@ -426,6 +426,8 @@ class Ledger(Budget):
                 f"The ledger {self.path} is no longer there; put it back, because a new one would not know what was "
                 "spent."
             )
+        if self.path.is_dir():
+            raise LedgerError(f"The ledger {self.path} is a directory; name a file.")
         _check_one_name(self.path)
         with _sqlite_errors(self.path), contextlib.closing(_connect(self.path, "rw")) as connection:
             connection.execute(f"BEGIN {kind}")
