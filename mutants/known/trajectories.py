@@ -18,6 +18,14 @@ NEIGHBOURS = TESTS + "test_one_person_adds_at_most_the_mass_to_each_table"
 
 BUGS = (
     Bug(
+        "reports-in-the-order-of-people",
+        "The order of the reports about journeys does not say whose they are.",
+        DEVICE,
+        "JourneyReports(mechanism, reports[order], unit",
+        "JourneyReports(mechanism, reports, unit",
+        REPORT_TESTS + "test_reports_are_not_in_the_order_of_the_people",
+    ),
+    Bug(
         "cells-beyond-the-border",
         "A journey outside the map visits cells of the map, so its report is as random as any other.",
         "src/heathaze/domain/lines.py",

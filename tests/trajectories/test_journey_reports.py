@@ -303,3 +303,48 @@ def test_wrong_bounds_are_noticed_before_all_journeys_move_to_the_border(
     assert ended.value.code == 1
     assert "No position lies inside the map" in capsys.readouterr().err.replace("\n", " ")
     assert not Path("far.reports").exists()
+
+
+def test_reports_are_not_in_the_order_of_the_people() -> None:
+    """Person k is in the north for k < 500, and in the south otherwise; the order of reports says nothing about it.
+
+    A bit of a northern cell is set in half of the reports of the north, and in a twelfth of the others.
+    """
+    lines = Lines.from_points([[(8, 2 if k < 500 else 14)] for k in range(1000)])
+    reports = randomize(LdpTrace(PLANE, 10, squares=2), lines, np.arange(1000), randomness=hz.Simulation(1))
+    north = np.unpackbits(reports.values[:, 1].astype(np.uint8)).reshape(1000, 8)[:, :2].any(axis=1)
+    first, second = north[:500].sum(), north[500:].sum()
+    assert first + second > 250
+    assert abs(int(first) - int(second)) < 75  # five standard deviations; 195 in the order of the people
+
+
+def test_one_person_elsewhere_reports_each_trip_as_others_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal would reveal that the person is elsewhere."""
+    from heathaze.cli.main import app
+
+    rows = ["who,ride,t,x,y", *(f"anna,{ride},{t},{90 + t},95" for ride in (1, 2) for t in (1, 2))]
+    (tmp_path / "away.csv").write_text("\n".join(rows) + "\n")
+    words = [
+        "--x",
+        "0",
+        "16",
+        "--y",
+        "0",
+        "16",
+        "--time",
+        "t",
+        "--trip",
+        "ride",
+        "--person",
+        "who",
+        "--unit",
+        "trip",
+        "--epsilon",
+        "2",
+    ]
+    with pytest.raises(SystemExit) as stop:
+        app(
+            ["randomize", str(tmp_path / "away.csv"), *words, "--epsilon", "2", "--out", str(tmp_path / "away.reports")]
+        )
+    assert stop.value.code in (0, None)
+    assert len(read_reports(tmp_path / "away.reports")) == 2

@@ -329,3 +329,14 @@ def test_a_planted_commute_is_hidden_with_the_person_as_unit_only() -> None:
     assert hidden < (math.e - 1) / (math.e + 1)
     assert hidden < 1.36 * math.sqrt(2 / runs)  # what chance alone exceeds one time in twenty; the seeds are fixed
     assert advantage(Unit.TRIP, runs) > 0.9
+
+
+def test_few_people_are_said_wherever_their_journeys_go(secret, made, tmp_path: Path) -> None:
+    """60 people at ε = 2 are fewer than the 250 that are needed."""
+    assert "most of where these journeys go is noise" in made.caution
+    draw(made, tmp_path / "few.html")
+    assert "is noise" in (tmp_path / "few.html").read_text(encoding="utf-8")
+    first = json.loads(made.save(tmp_path / "few.geojsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert "is noise" in json.dumps(first)
+    enough = hz.trajectories.publish(hz.trajectories.JourneyTrees(GRID, 10, squares=16), secret, number=5)
+    assert enough.caution == ""

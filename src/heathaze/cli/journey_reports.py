@@ -62,7 +62,7 @@ def randomize_journeys(
     read: dict[str, Any] = {"trip": trip, "time": time, "pause": pause, "outside": True, **columns}
     if ledger is None:
         secret = read_journeys(file, grid, person=person, unit=unit or "person", **read)
-        check_somewhere(grid, secret.lines.x, secret.lines.y, several=secret.units > 1)
+        check_somewhere(grid, secret.lines.x, secret.lines.y, several=unit != "trip" and secret.units > 1)
         reports = randomize(chosen, secret.lines, secret.owner if (unit or "person") == "person" else None)
     else:
         # The file is that of one person's device, and all journeys in it are this person's.

@@ -106,8 +106,9 @@ def journeys(
         secret = read_journeys(file, grid, person=person, trip=trip, time=time, pause=pause, unit=unit, **columns)
         begin("Paying, drawing noise and making up journeys")
         made = publish(mechanism, secret, number=number, speed=speed, ledger=budget, label=label)
-        if made.caution_about_hours:
-            err.print(made.caution_about_hours)
+        for caution in (made.caution, made.caution_about_hours):
+            if caution:
+                err.print(caution)
         begin("Writing")
         written = [made.save(path) for path in output]
         if picture is not None:
@@ -115,7 +116,7 @@ def journeys(
             written.append(draw(made, picture, truth=truth, title=title, source=source))
     if json:
         fields = {"journeys": len(made.lines), "guarantee": made.guarantee.to_dict()}
-        fields["caution_about_hours"] = made.caution_about_hours
+        fields |= {"caution": made.caution, "caution_about_hours": made.caution_about_hours}
         say_json(fields | {"provenance": made.provenance.to_dict(), "written": [str(path) for path in written]})
         return
     if quiet:

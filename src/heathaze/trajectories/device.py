@@ -88,7 +88,7 @@ def randomize(
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers; its reports cannot be saved.
 
     Returns:
-        The reports, in the order of the persons or of the journeys.
+        The reports, in random order.
 
     Raises:
         InvalidInput: There is no journey, or not one owner for each, or an owner that is not a whole number.
@@ -119,7 +119,10 @@ def _reports(
     warn_if_weak(mechanism.epsilon)
     receipt = pay(promise(mechanism, unit), mechanism.event, ledger=ledger, randomness=randomness)
     drawn = journeys if unit is Unit.TRIP else journeys.take(_one_each(owner, receipt.randomness))
-    return JourneyReports(mechanism, mechanism.draw(drawn, receipt.randomness), unit, receipt.simulated)
+    reports = mechanism.draw(drawn, receipt.randomness)
+    # Reports in the order of the persons would say whose each of them is.
+    order = np.argsort(receipt.randomness.words(len(reports)), kind="stable")
+    return JourneyReports(mechanism, reports[order], unit, receipt.simulated)
 
 
 def _numbered(owner: Integers) -> Integers:

@@ -45,6 +45,9 @@ SHARES = {
 }
 """The shares of ε of count, visits, pairs and shapes, without hours; and of hours too, with them. They add up to 1."""
 
+ENOUGH = 500
+"""With fewer units than this, divided by ε, a reader is warned of noise."""
+
 STAND_OUT = 4
 """From so many standard deviations of the noise an average hour on, hours are more signal than noise."""
 
@@ -146,6 +149,26 @@ class JourneyTrees:
             pair_mass=_masses(Estimate.infer(found), levels, codes),
             shapes=shape,
             hours=begun,
+        )
+
+    def caution(self, count: float) -> str:
+        """Return a warning that the units are few for this ε; empty if they are enough.
+
+        Args:
+            count: The noisy number of units. Public.
+
+        >>> trees = JourneyTrees(Grid.plane(x=(0, 1), y=(0, 1), size=256), epsilon=2)
+        >>> trees.caution(200.0)[:62]
+        'About 200 units are few for ε = 2, and 250 or more are needed:'
+        >>> trees.caution(300.0)
+        ''
+        """
+        enough = ENOUGH / float(self.epsilon)
+        if count >= enough:
+            return ""
+        return (
+            f"About {max(0.0, count):,.0f} units are few for ε = {decimal(self.epsilon)}, and {enough:,.0f} or more "
+            "are needed: most of where these journeys go is noise; rely on the rough extent of the places at most."
         )
 
     def caution_about_hours(self, count: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from heathaze.checks import positive
 from heathaze.domain.grid import Grid
@@ -47,9 +48,9 @@ class MadeUp:
         begins: The made-up time at which each journey begins, in seconds since midnight; None if hours were not
             measured.
         speed: The public speed of all made-up journeys, in metres (or units of a plane) per second.
-        caution: What a reader must know about places, ways and lengths; empty if there is nothing to say. Pictures
-            and pages show it.
-        caution_about_hours: The same about the hours at which journeys begin. Pages show it.
+        caution: What a reader must know about places, ways and lengths; empty if there is nothing to say. Pictures,
+            pages and files show it.
+        caution_about_hours: The same about the hours at which journeys begin. Pages and files show it.
 
     >>> from heathaze.trajectories import LocalJourneys, estimate, randomize
     >>> mechanism = LocalJourneys(Grid.plane(x=(0, 8), y=(0, 8), size=8), epsilon=2, squares=16)
@@ -114,6 +115,8 @@ class MadeUp:
             SimulatedRelease: The journeys were made with simulated randomness.
         """
         self.refuse_if_simulated()
-        about = {"guarantee": self.guarantee.to_dict(), "provenance": self.provenance.to_dict()}
+        about: dict[str, Any] = {"guarantee": self.guarantee.to_dict(), "provenance": self.provenance.to_dict()}
+        if cautions := [text for text in (self.caution, self.caution_about_hours) if text]:
+            about["caution"] = " ".join(cautions)
         seconds = None if self.begins is None else self.seconds()
         return journey_files.write(self.lines, self.grid, about, str(self.guarantee), Path(path), seconds)

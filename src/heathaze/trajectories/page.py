@@ -29,7 +29,7 @@ MOST_POINTS = 100
 TAIL = 300
 """The last part of the way of a journey under way that is shown, in seconds."""
 
-RESEMBLE = "Together they resemble the true ones."
+RESEMBLE = "As a whole they resemble the true ones; a single line away from the others may be noise."
 """What readers are told about journeys that call for no caution."""
 
 _STEPS = 2**14

@@ -82,5 +82,5 @@ def publish(
     lines = model.sample(wanted, receipt.randomness)
     begins = model.departures(wanted, receipt.randomness)
     provenance = receipt.provenance(type(mechanism).__name__, parameters, weight="share", at_most=None)
-    doubt = mechanism.caution_about_hours(model.count)
-    return MadeUp(mechanism.grid, lines, model, guarantee, provenance, begins, speed, caution_about_hours=doubt)
+    doubts = mechanism.caution(model.count), mechanism.caution_about_hours(model.count)
+    return MadeUp(mechanism.grid, lines, model, guarantee, provenance, begins, speed, *doubts)
