@@ -33,6 +33,7 @@ def compare(
     picture: Annotated[
         Path | None, Option("--out", "-o", help="Also draw truth and release side by side (.png): not private.")
     ] = None,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace an output file that exists.")] = False,
     engine: common.Engine = "duckdb",
     json: Json = False,
 ) -> None:
@@ -46,7 +47,7 @@ def compare(
     if picture is not None:
         if picture.suffix.lower() != ".png":
             raise UnknownFormat(f"{picture} does not end in .png; compare draws .png only.")
-        check_new(picture, truth, overwrite=False)
+        check_new(picture, truth, overwrite=overwrite)
     how = release.provenance
     columns = read.arguments() | {"time": time, "time_format": time_format, "time_zone": time_zone}
     columns |= {"weight": how.weight, "weight_column": weight_column, "at_most": how.at_most}

@@ -244,6 +244,7 @@ def _tell(
     if quiet:
         return
     say_guarantee(release.guarantee)
+    out.print(f"About {max(0.0, release.total):,.0f} {units} lie in the map.")
     say_ledger(budget)
     say_written(written)
     if expected is not None:

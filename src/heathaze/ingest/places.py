@@ -337,7 +337,8 @@ def _check_degrees(path: str, crs: str) -> None:
     if crs.upper() not in _DEGREES:
         raise UnreadableData(
             f"{path!r} has coordinates in {crs}, and the map is in degrees; convert the file to EPSG:4326 (ogr2ogr "
-            "-t_srs EPSG:4326), or give the map's box in the file's own units (--x, --y)."
+            "-t_srs EPSG:4326), or give the map's box in the file's own units (--x, --y), whose y is drawn "
+            "downwards."
         )
 
 

@@ -341,7 +341,7 @@ def _draw_legend(sheet: Sheet, squares: Squares) -> None:
     top += 0.22
     samples = _sizes(squares, sheet.width, sheet.height)
     sheet.text(left, top, "Size of a square", size=9.5, weight="bold")
-    words = "As small as the data allow. A colour is the mean\nof a square; who is where inside is unknown."
+    words = "As small as the data allow. The mean density may\nbe one class off; who is where inside is unknown."
     if not squares.has_error_bars:
         words = f"{NO_ERROR_BARS[:1].upper()}{NO_ERROR_BARS[1:]}, so a square\nmay have the colour of a wrong class."
     sheet.text(left, top + 0.2, words, **small)

@@ -48,7 +48,7 @@ def draw_pair(squares: Squares, words: Words, look: Look, path: Path | BinaryIO,
         kind: ``"png"``, ``"svg"`` or ``"pdf"``.
     """
     theme, blues = look.paper, BLUES[look.paper]
-    headings = ("Map", f"How near is each number to the truth, {how_sure(squares.confidence)}?")
+    headings = ("Map", f"How near to the truth, {how_sure(squares.confidence)}?")
     height = 0.3 + max(legend_length(squares, look.backdrop), 0.4 + 0.32 * (len(blues) + 2))
     sheet = WideSheet(squares.grid, words, look, headings, height, _SIDE)
     left, right = sheet.maps

@@ -66,6 +66,7 @@ def draw_sources(
     from matplotlib.figure import Figure
 
     panels = 2 if truth else 1
+    title += "   NOT PRIVATE: with the true sources" if truth else ""
     lines = textwrap.wrap(caption, 72 * panels + 6)
     width, height = 4.35, 4.35 * _ratio(field)
     below = 0.9 + 0.155 * len(lines)
