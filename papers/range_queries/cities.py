@@ -246,6 +246,11 @@ def _before(point: Point, config: Mapping[str, Any]) -> float:
     return float(config["before"]["emd"][f"{point.source}, {point.x:g}"])
 
 
+def _over_before(results: Results, point: Point, config: Mapping[str, Any]) -> float:
+    """EMD over that of before, on the releases that were measured before."""
+    return float(results.of(point, DEFAULT, EMD)[: config["cities"]["compared"]].mean()) / _before(point, config)
+
+
 def _claims(results: Results, config: Mapping[str, Any]) -> Iterator[Claim]:
     wanted, open_ = config["cities"]["wanted"], set(config["open"]["claims"])
 
@@ -288,7 +293,7 @@ def _claims(results: Results, config: Mapping[str, Any]) -> Iterator[Claim]:
             text,
             held[least] >= wanted["each"],
         )
-        ratios = {point: results.mean(point, DEFAULT, EMD) / _before(point, config) for point in cities}
+        ratios = {point: _over_before(results, point, config) for point in cities}
         worst, mean = (
             max(cities, key=lambda point: ratios[point]),
             float(np.exp(np.mean(np.log(list(ratios.values()))))),
@@ -326,7 +331,7 @@ def _cities(results: Results, config: Mapping[str, Any]) -> Iterator[Sequence[st
             f"{real:.0f} of {named:.0f}",
             f"{emd:.4f} ± {results.error(point, DEFAULT, EMD):.4f}",
             f"{old:.4f}",
-            f"{emd / old:.2f}",
+            f"{_over_before(results, point, config):.2f}",
         )
 
 

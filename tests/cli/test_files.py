@@ -147,3 +147,10 @@ def test_a_look_at_tracks_and_trips_proposes_who_is_protected(heathaze: Heathaze
         assert command[command.index("--person") + 1] == column
         words = [word for word in command[1:] if word not in ("WEST", "EAST", "SOUTH", "NORTH", "--lon", "--lat")]
         assert heathaze(*words, *NEW_YORK, "--overwrite").code == 0
+
+
+def test_a_look_sees_latitudes_and_coordinates_that_cannot_be(heathaze: Heathaze) -> None:
+    Path("swapped.csv").write_text("person,lon,lat\na,37.7,-122.4\nb,37.8,-122.3\n")
+    assert "longitude and latitude are probably exchanged" in heathaze("look", "swapped.csv").out
+    Path("metres.csv").write_text("person,lon,lat\na,585000,4510000\nb,585100,4510100\n")
+    assert "give the box in the units of the file (--x, --y)" in heathaze("look", "metres.csv").out

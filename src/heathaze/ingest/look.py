@@ -7,6 +7,7 @@ declared dialect never depends on rows that nobody has seen.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import itertools
@@ -23,6 +24,7 @@ from heathaze.errors import UnreadableData
 from heathaze.ingest.columns import Columns
 from heathaze.ingest.places import rows_of
 from heathaze.ingest.source import SEPARATORS, Dialect, Files, Format, existing, format_of, opened
+from heathaze.types import Floats
 
 BEGINNING = 2**18
 """The number of bytes of a text file that are looked at."""
@@ -125,7 +127,12 @@ def _guessed(kind: Format, options: dict[str, str], names: Sequence[str], rows: 
         notes.append(note)
     if {"lon", "lat"} <= roles.keys() and {roles["lon"], roles["lat"]} <= set(names):
         across, down = (list(names).index(roles[role]) for role in ("lon", "lat"))
-        if _some_exchanged([(row[across], row[down]) for row in rows]):
+        places = _places([(row[across], row[down]) for row in rows])
+        if (np.abs(places[:, 1]) > 90).any() and not (np.abs(places) > 180).any():
+            notes.append("Some latitudes are above 90 degrees; longitude and latitude are probably exchanged.")
+        elif (np.abs(places) > 180).any():
+            notes.append("Some places are no degrees; give the box in the units of the file (--x, --y).")
+        elif _some_exchanged(places):
             notes.append(
                 "Some of these rows seem to have longitude and latitude exchanged; correct them, because publish does "
                 "not count rows outside the map."
@@ -144,19 +151,22 @@ def _guessed(kind: Format, options: dict[str, str], names: Sequence[str], rows: 
     return Look(kind.value, options, roles, tuple(names), tuple(notes))
 
 
-def _some_exchanged(pairs: Sequence[tuple[Any, Any]]) -> bool:
-    """Guess whether some, but not most, places are much nearer to the middle of all if x and y are exchanged."""
+def _places(pairs: Sequence[tuple[Any, Any]]) -> Floats:
+    """Read pairs of coordinates, and leave out rows without a position."""
     places = []
     for pair in pairs:
-        try:
+        with contextlib.suppress(ValueError):
             places.append([float(str(value).strip().replace(",", ".")) for value in pair])
-        except ValueError:
-            continue  # a row without a position
-    if not places:
+    return np.array(places, dtype=np.float64).reshape(-1, 2)
+
+
+def _some_exchanged(places: Floats) -> bool:
+    """Guess whether some, but not most, places are much nearer to the middle of all if x and y are exchanged."""
+    if not len(places):
         return False
-    at = np.array(places)
-    middle = np.median(at, axis=0)
-    return bool((4 * np.abs(at[:, ::-1] - middle).sum(axis=1) < np.abs(at - middle).sum(axis=1)).any())
+    middle = np.median(places, axis=0)
+    exchanged = np.abs(places[:, ::-1] - middle).sum(axis=1)
+    return bool((4 * exchanged < np.abs(places - middle).sum(axis=1)).any())
 
 
 def _text_rows(path: str, kind: Format, options: dict[str, str]) -> tuple[list[str], list[list[str]]]:

@@ -137,7 +137,7 @@ def draw_mosaic(
     _hatch(axes, x0[here], x1[here], y0[here], y1[here], width, height, HATCHING[theme][1])
     if look.backdrop is not None:
         draw_backdrop(axes, look.backdrop, theme)
-    if other is None and (k := squares.densest) is not None:
+    if other is None and (k := squares.densest) is not None and squares.levels[k] > 0:
         _label_densest(axes, float(x0[k]), float(x1[k]), float(y0[k]), float(y1[k]), theme)
 
 

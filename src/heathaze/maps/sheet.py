@@ -44,6 +44,8 @@ COLUMN = 2.75
 
 _WIDEST, _TALLEST, _SHORTEST = 6.6, 6.6, 1.2
 _MARGIN, _GAP, _APART_WIDE = 0.45, 0.4, 0.3
+_WIDE_ENOUGH = 9.4
+"""The least width of a report, whose table and facts stand side by side."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class _Texts:
         """Wrap the texts to a width."""
         source = f"{words.made} Source: {look.source}" if look.source else words.made
         return cls(
-            wrapped(look.title or words.title, inches, 17),
+            wrapped(look.title or words.title, inches, 19),  # bold letters are wider than others of size 17
             wrapped(look.subtitle or words.subtitle, inches, 11),
             wrapped(words.promise, inches, 9.5),
             [*wrapped(words.guarantee, inches, 7.5), *wrapped(source, inches, 7.5)],
@@ -168,6 +170,7 @@ class Sheet:
         self.width, self.height = map_size(grid)
         self.theme, self.look = look.paper, look
         wide = 2 * _MARGIN + self.width + _GAP + COLUMN
+        wide = max(wide, _WIDE_ENOUGH) if table else wide
         room = wide - 2 * _MARGIN
         texts = _Texts.of(words, look, room)
         top = 0.3 + texts.above + 0.2
@@ -297,6 +300,7 @@ def wrapped(text: str, inches: float, points: float) -> list[str]:
     >>> wrapped("made of six or more short words", 1.35, 7)
     ['made of six or more', 'short words']
     """
+    text = re.sub(r"([εδ]) = (?=\S)", "\\1\u00a0=\u00a0", re.sub(r"(?<=\d) (?=(m|km|%)\b)", "\u00a0", text))
     widest = max(20, int(inches * 72 / (points * 0.52)))
     lines = textwrap.wrap(text, widest, break_on_hyphens=False)
     for width in range(widest - 1, widest * 3 // 4, -1):

@@ -116,7 +116,8 @@ class MadeUp:
         """
         self.refuse_if_simulated()
         about: dict[str, Any] = {"guarantee": self.guarantee.to_dict(), "provenance": self.provenance.to_dict()}
-        if cautions := [text for text in (self.caution, self.caution_about_hours) if text]:
-            about["caution"] = " ".join(cautions)
+        cautions = " ".join(text for text in (self.caution, self.caution_about_hours) if text)
+        about |= {"caution": cautions} if cautions else {}
         seconds = None if self.begins is None else self.seconds()
-        return journey_files.write(self.lines, self.grid, about, str(self.guarantee), Path(path), seconds)
+        sentence = f"{self.guarantee} {cautions}".strip()
+        return journey_files.write(self.lines, self.grid, about, sentence, Path(path), seconds)
