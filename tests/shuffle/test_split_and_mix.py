@@ -395,7 +395,8 @@ def test_the_noise_of_a_larger_batch_fits_its_interval(factor: int) -> None:
 
 def test_rounds_with_fewer_people_count_as_much_as_the_first() -> None:
     """People drop out between rounds; their counts are scaled, so that children add up to their parents."""
-    found = simulate_rounds(SplitAndMix(GRID, 9, people=100, delta=0.01, parts=1), PLACES[:4] * 25)
+    protocol = SplitAndMix(GRID, 9, people=100, delta=0.01, parts=1)
+    found = simulate_rounds(protocol, PLACES[:4] * 25, randomness=hz.Simulation(4))
     half = dataclasses.replace(
         found,
         sums=tuple(sums * 2 // (1 + (k == 0)) for k, sums in enumerate(found.sums)),
@@ -417,7 +418,7 @@ def test_the_posterior_knows_that_more_people_add_more_noise(monkeypatch: pytest
     monkeypatch.setattr(Estimate, "infer", seen)
     for people in (100, 400):
         protocol = SplitAndMix(GRID, 2, people=100, delta=0.01, parts=1, most=400)
-        estimate_rounds(simulate_rounds(protocol, PLACES[:4] * (people // 4)))
+        estimate_rounds(simulate_rounds(protocol, PLACES[:4] * (people // 4), randomness=hz.Simulation(4)))
     assert scales[1] == 2 * scales[0]
 
 
