@@ -229,6 +229,7 @@ def _card(one: _Shown) -> str:
     sentences = words(_contents(one.release))
     picture, squares = base64.b64encode(_thumbnail(one)).decode(), one.squares
     scale = f"White: {squares.name(WHITE)} {squares.unit}. Darkest: {squares.name(len(squares.classes) - 1)}."
+    scale += " Its page may have other classes: compare the numbers."
     links = ", ".join(
         f'<a href="{html.escape(_address(path))}">{_MEDIA[path.suffix.lower()][0]}'
         f"<span> ({max(1, path.stat().st_size // 1000):,} kB)</span></a>"
