@@ -12,7 +12,7 @@
     │   ├── SensitivityExceeded   one unit has more mass than the noise is calibrated for
     │   └── SimulatedRelease      a release with simulated randomness is not private and must not be saved
     ├── ProtocolError         a secure sum cannot continue
-    │   ├── UnexpectedMessage     a message is garbled, foreign, of another version or out of turn, and was not used
+    │   ├── UnexpectedMessage     a message is garbled, out of turn or of another round; it was not used
     │   ├── StoppedForGood        a client saw a violation of the protocol and sends nothing more
     │   └── ShardAborted          the server gave up the sum of a shard and learned nothing
     └── LedgerError           a ledger cannot be used
@@ -111,7 +111,7 @@ class ProtocolError(HeathazeError):
 
 
 class UnexpectedMessage(ProtocolError):
-    """A message is garbled, foreign, of another version or out of turn. The receiver did not use the message.
+    """A message is garbled, out of turn, or of another round or version. The receiver did not use the message.
 
     Args:
         what: The part of the message that is wrong, which begins the error sentence.

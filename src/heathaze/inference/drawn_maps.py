@@ -123,7 +123,7 @@ class DrawnPosterior:
 
     @functools.cached_property
     def squares(self) -> tuple[Integers, Integers, Floats, Floats]:
-        """Level, code, mean and standard deviation (in reports) of every square of the drawn maps."""
+        """Level, code, mean and standard deviation (in reports) of every square, over maps of the posterior."""
         last = self.levels[-1]
         return np.full(len(last.codes), len(self.levels) - 1), last.codes, last.mean, last.deviation
 

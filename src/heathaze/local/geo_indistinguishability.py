@@ -144,8 +144,8 @@ def parse_cutoff(grid: Grid, epsilon: Fraction, cutoff: Number | None, *, margin
 def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
     """The default cutoff: the shortest multiple of 1/(8ε) with a share of at most :data:`LARGEST_BASE` spread evenly.
 
-    The cutoff is at most as long as the longer side of the map and :data:`MAX_CUTOFF` cells. It is also short enough
-    for a tally of all outputs.
+    The cutoff is at most as long as the longer side of the map and :data:`MAX_CUTOFF` cells. It is also so short that
+    a tally can count every possible output.
     """
     step = smallest_distance(grid)
     longer_side = max(side * length for side, length in zip(grid.shape, cell_lengths(grid), strict=True))

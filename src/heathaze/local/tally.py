@@ -203,7 +203,7 @@ def _from_chunk(source: Path, fields: Mapping[str, Any], body: bytes) -> Tally:
 
 
 def _possible(mechanism: Estimator, counts: Integers, reports: int) -> bool:
-    """Whether so many reports of a mechanism can have these counts."""
+    """Whether these counts are possible for this number of reports of the mechanism."""
     if isinstance(mechanism, WindowMechanism):  # a report adds 1 to one outcome, and that outcome must be possible
         return int(counts[mechanism.window.outputs].sum()) == reports
     if isinstance(

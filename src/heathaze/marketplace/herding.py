@@ -173,9 +173,9 @@ def denoise(values: Floats, deviation: float, hashes: Floats) -> Floats:
     """Remove noise from the target's noisy mean hash with an owner's own hashes as prior (a Wiener filter).
 
     Let m and C be the mean and the covariance of the owner's hashes, g̃ the noisy mean hash, and s the standard
-    deviation of its noise. The prior of the target's mean hash is N(m, τC). The posterior mean is m + τC (τC + s²)⁻¹
-    (g̃ − m), with the value of τ that maximises the likelihood of g̃. Most of the noise lies in directions in which the
-    data do not vary, and the filter removes this part.
+    deviation of its noise. A normal prior N(m, τC) of the target's true mean hash is assumed. The posterior mean is
+    m + τC (τC + s²)⁻¹ (g̃ − m), with the value of τ that maximises the likelihood of g̃. Most of the noise lies in
+    directions in which the data do not vary, and the filter removes this part.
 
     The filter uses only the owner's records and public numbers. Its result influences only the owner's offer.
 

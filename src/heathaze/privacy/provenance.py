@@ -75,8 +75,8 @@ class Provenance:
             raise InvalidInput("The provenance has fields that no release has; the file is damaged or was edited.")
         if not _is_day(known.get("day", "")) or (known.get("at_most") or 1) < 1:
             raise InvalidInput(
-                "The provenance has no day such as 2026-01-31, or a bound of less than one cell; the file is damaged "
-                "or was edited."
+                "The provenance lacks a day such as 2026-01-31, or allows a person less than one cell; the file is "
+                "damaged or was edited."
             )
         return cls(**known)
 
