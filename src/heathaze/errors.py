@@ -17,7 +17,7 @@
     │   └── ShardAborted          the server gave up the sum of a shard and learned nothing
     └── LedgerError           a ledger cannot be used
         ├── BudgetExceeded    the charge would exceed the budget; nothing was charged
-        ├── AlreadyCharged    a charge that is allowed once was made before; nothing was charged
+        ├── AlreadyCharged    a charge that is allowed only once was made before; nothing was charged
         ├── LedgerMismatch    the ledger has another total, δ, unit, adjacency, reach or format
         └── LedgerCorrupt     the file is damaged or was edited
 
@@ -143,7 +143,7 @@ class BudgetExceeded(LedgerError):
 
 
 class AlreadyCharged(LedgerError):
-    """A charge that is allowed once was made before; nothing was charged."""
+    """A charge that is allowed only once was made before; nothing was charged."""
 
 
 class LedgerMismatch(LedgerError):

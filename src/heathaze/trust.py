@@ -1,8 +1,8 @@
 """The price of trust: the same people, the same ε and the same adjacency, in every model of trust.
 
-All maps protect one person's position against replacement by any other, with a public number of people. Replacing a
-person is removing one and adding another, so mechanisms that are stated for adding or removing a person, or for
-replacing a person's vector by zeros, run at ε/2. A local report is stated for replacement already.
+In all models, neighbouring datasets differ in the position of one person, and the number of people is public. To
+replace a person is to remove one and to add another. So mechanisms whose guarantee is for adding or removing a person,
+or for replacing a person's vector by zeros, run at ε/2. The guarantees of the others are for replacement already.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TRUSTED = {
 """Whom people have to trust in each model."""
 
 BLOCKS = 8
-"""Intervals are judged on the squares of a division of the map into this many by this many."""
+"""Intervals are compared with the truth on squares: the map is divided into this many rows and columns of squares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +98,8 @@ def compare_trust(
         people: The number of people, from 100 to 200,000; each has one place.
         size: The number of cells along a side, 8 to 256.
         delta: δ of the models with a shuffler; the others have none.
-        cities: The number of synthetic cities, 1 to 100. One city is one draw of the noise, and differences between two
-            models may then be noise.
+        cities: The number of synthetic cities, 1 to 100. With one city, the noise of each model is drawn once, and
+            differences between two models may be chance.
         models: Which models to compare.
         progress: Called with the name of each model before it runs.
 

@@ -1,4 +1,4 @@
-"""The central model: a trusted curator holds the raw data and adds noise once, before anything leaves."""
+"""The central model: a trusted curator holds the raw data and adds noise once, before anything is published."""
 
 from heathaze.central.adaptive_grid import AdaptiveGrid
 from heathaze.central.adaptive_tree import AdaptiveTree

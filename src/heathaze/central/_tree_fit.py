@@ -75,7 +75,7 @@ def _append(slopes: Integers, lengths: Integers, start: int, end: int, slope: in
 def _append_with_count(
     slopes: Integers, lengths: Integers, start: int, end: int, slope: int, length: int, weight: int, before: int
 ) -> tuple[int, int]:
-    """Append a segment of the children's function with the slope of the node's own term 2^h |c − x| added.
+    """Append a segment of the children's function, and add to it the slope of the node's own term 2^h |c − x|.
 
     ``before`` is the distance from the start of the segment to c. A segment that contains c becomes two segments.
     """
@@ -88,7 +88,7 @@ def _append_with_count(
 
 @nb.njit(cache=True)
 def _divide_evenly(mass: int, room: Integers, given: Integers) -> int:
-    """Divide mass evenly among children whose next segments have the same slope; return the mass that finds no room.
+    """Divide mass evenly among children whose next segments have equal slopes; return the mass that does not fit in.
 
     ``given[c]`` becomes the share of child c, at most ``room[c]``. A remainder of fewer units than children goes to the
     first children that have room, one unit each.

@@ -38,13 +38,13 @@ ALPHA = Fraction(1, 2)
 """The share of the budget for counts that the coarse blocks get (the paper's α); the parts get the rest."""
 
 LEAST_BLOCKS = 10
-"""The least number of coarse blocks along a side of the map, unless the side has fewer cells."""
+"""The least number of coarse blocks along a side of the map, before the blocks are rounded to whole cells."""
 
 COARSENING = 4
-"""UniformGrid would have this many times as many blocks along a side as the coarse grid."""
+"""UniformGrid's number of blocks along a side, divided by that of the coarse grid."""
 
 UNITS_A_PART = UNITS_A_BLOCK / 2
-"""The paper's c2 = c/2. Parts may be smaller than UniformGrid's blocks, since the block's count lowers their error."""
+"""The paper's c2 = c/2. Parts may be smaller than UniformGrid's blocks, since the coarse count lowers their error."""
 
 
 @dataclass(frozen=True, init=False)

@@ -16,7 +16,7 @@ mass of one unit, the coarse count without the sharp one costs B/T. Both togethe
 the data.
 
 The number w is irrational. The code rounds w down to a multiple of 2^-52, so that the coin for Z is exact. A smaller w
-is safe: X + Z is then a mixture of noise of scale T, and of noise of scale T plus independent noise.
+is safe: X + Z is then a mixture of two noises, one of scale T, and one of scale T with independent noise added.
 
 The proofs are in ``adaptive_tree.md``.
 """
@@ -59,11 +59,11 @@ VISIBLE_ABOVE = 1.5
 """A level is expected to be visible if its nodes differ by at least this many times their noise."""
 
 STRIDE = 2 / 3
-"""One step goes down this share of the levels that are expected to be visible, since far predictions are poor."""
+"""One step goes down this share of the levels that are expected to be visible, since deep predictions are poor."""
 
 TO_THE_CELLS = 0.5
-"""A step goes down to single cells if all levels but this part of one are expected to be visible. Counts of a level in
-between would take budget from the cells and add little to their sums."""
+"""A step goes down to single cells if all levels down to the cells, except for this part of a level, are expected to be
+visible. Counts of levels in between would take budget from the cells and add little to sums of cells."""
 
 HEADROOM = 0.5
 """Budget is kept for this many levels beyond those expected to be visible, since some places are denser than others."""
@@ -72,7 +72,7 @@ GROWTH = 1.5
 """Each level gets this many times the budget of the level above it."""
 
 LONGEST_STRIDE = 2
-"""The most levels that one step goes down. Longer steps leave out coarse levels, whose counts large regions need."""
+"""The most levels that one step goes down. Longer steps would skip coarse levels, which large regions need."""
 
 MOST_NODES = 2**19
 """The most nodes of a tree. A map of more nodes could not be inferred in the memory of a laptop."""
@@ -280,7 +280,7 @@ class _Search:
         above: _Measured | None = None,
         parent: Integers | None = None,
     ) -> None:
-        """Take coarse counts of some nodes for ``spend`` of their ``left`` parts; sharp counts would cost all parts."""
+        """Take coarse counts of nodes, each for ``spend`` of its ``left`` parts; sharp counts would cost all parts."""
         self.measured += len(codes)
         seen = release_gradually(self.counts.at(level, codes), self._scale(spend), self._scale(left), self.randomness)
         estimate = seen.coarse / self.counts.bound

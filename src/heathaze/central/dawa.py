@@ -35,10 +35,10 @@ TOTAL_SHARE = Fraction(1, 30)
 """The share of ε that counts all units; the buckets get the rest."""
 
 SPLIT = Fraction(2, 5)
-"""The probability that a node is split if the data do not matter. Below 1/2, empty regions have few buckets."""
+"""The probability that a node is split if all cells are equal. A value below 1/2 gives empty regions few buckets."""
 
 FIRST_BLOCKS = 6
-"""So many times the whole curve is halved in any case, into 64 blocks."""
+"""The number of tree levels that are always split: the whole curve is halved six times, into 64 blocks."""
 
 MOST_CELLS = 2**20
 """The most cells of a grid: the coins of all nodes are thrown one by one."""
@@ -47,13 +47,13 @@ UNITS = 16
 """Energies are integers in units of 2^−16 of a mass of 1, so that rounding them costs next to no privacy."""
 
 _LARGEST = 2**45
-"""Deviations are cut off here, so that energies fit into 64 bits. Ten million people come close to it."""
+"""Larger deviations are cut off at this value, so that energies fit into 64 bits. Ten million people come near."""
 
 _ALWAYS = -(2**62)
 """Stands for the energy difference of a node that is always split."""
 
 _LEAST_RATE = Fraction(1, 2**49)
-"""With a smaller rate, the rounding error of a logarithm in floats would be above half a unit."""
+"""The smallest rate. With a smaller one, the error of a logarithm in floats would exceed half a unit of energy."""
 
 
 @dataclass(frozen=True, init=False)
@@ -233,7 +233,7 @@ def split_exponents(uneven: list[Integers], rate: Fraction | None, first: int = 
 
     Args:
         uneven: Deviation of each node, by height.
-        rate: The rate of the choice; None for no noise, where the smaller energy wins.
+        rate: The rate of the choice; None for no noise, and then the smaller energy is always chosen.
         first: The number of levels from the root that are always split.
 
     Returns:

@@ -2,7 +2,7 @@
 
 Setting negative counts to zero adds mass: noise of mean zero becomes noise of positive mean. Subtracting one constant
 from all counts before they are set to zero would keep the total, but would move people from full regions into empty
-ones, because every count loses the same mass and empty regions have the most counts above the constant.
+ones: full regions lose the constant in every cell, and empty regions keep the noise that exceeds the constant.
 
 Here the counts are added up to the nodes of a quadtree. Beginning with the root, the four children of a node are
 replaced by the closest non-negative numbers that sum to the node's mass (Euclidean projection). Sums over large regions
@@ -66,7 +66,7 @@ def nonnegative_leaves(leaves: Leaves) -> dict[int, Floats]:
             found[level] = kept[isleaf]
         if level < deepest:
             below, counts, _ = layers[deepest - level - 1]
-            # Both lists are ascending, so the parents of the nodes below stand in the order of the nodes that have any.
+            # Codes are ascending on both levels, so the parent of each node of the finer level is found by its code.
             parent = np.searchsorted(codes, below >> 2)
             kept = _shrink(counts, parent, below & 3, kept)
     return found
@@ -90,7 +90,7 @@ def _shrink(counts: Floats, parent: Integers, quadrant: Integers, mass: Floats) 
     """Find the non-negative numbers closest to the counts that sum to the mass of their parent: max(count − t, 0).
 
     The mass of a parent is at most the sum of its children's positive counts, so its t is at least 0. At most four
-    rounds find t: it is (Σ counts − mass) / number over the children whose count is above the t of the round before.
+    rounds find t. Each round sets t = (Σ counts − mass) / number, over the children whose count exceeds the last t.
     """
     families = np.zeros((len(mass), 4))
     families[parent, quadrant] = counts

@@ -28,7 +28,7 @@ LOG_4 = Fraction(1_386_294_362, 10**9)
 """ln 4, rounded up; a node has 4 children (the paper's β)."""
 
 _SCALE_BITS = 40
-"""The number of binary digits of a scale. With so many, rounding up wastes less than a millionth of the budget."""
+"""The number of binary digits of a scale. With 40 digits, rounding up wastes less than a millionth of the budget."""
 
 
 @dataclass(frozen=True, init=False)

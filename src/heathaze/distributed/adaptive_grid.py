@@ -139,7 +139,7 @@ class AdaptiveGrid:
         return Estimate(density, people_in(values.sum(), rounds[-1].people))
 
     def reconciled(self, rounds: Sequence[Round]) -> Floats:
-        """Reconcile the counts of the pieces with the counts of their blocks, in people of the second round.
+        """Reconcile the counts of the pieces with those of their blocks, scaled to the people of the second round.
 
         A block of k pieces has two estimates: its own count, of variance σ1², and the sum of its pieces, of variance
         k σ2². The best estimate is the mean of both, weighted by inverse variances. The difference between this mean

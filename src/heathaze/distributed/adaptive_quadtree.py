@@ -40,9 +40,9 @@ from heathaze.release.release import Release
 from heathaze.types import Floats, Integers
 
 _CROWDED = 4.0
-"""A square is split because of an earlier map if that map has this many times the people that split a region.
+"""A square is split if, by an earlier map, it has this many times the people above which a region is split.
 
-With 2 in place of 4, a right earlier map made some maps worse, because it made too many regions.
+With 2 in place of 4, correct earlier maps made some results worse, because they made too many regions.
 """
 
 
@@ -60,8 +60,9 @@ class AdaptiveQuadtree:
         mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place, for
             example 10,000 if people have several places.
         start: Regions of the first round; if left out, all squares of one level (see ``first_share``).
-        split_above: A region is split if it holds more people than this many standard deviations of the noise of the
-            next round. At 8, each quarter holds two standard deviations of people on average. The paper has 2.
+        split_above: A region is split if its count exceeds this many standard deviations of the noise of a round that
+            spends the whole remaining budget. At 8, the quarters of a split region have counts above two standard
+            deviations on average. The paper has 2.
         early_noise: Standard deviation of the noise of an early round, as a share of the people per region. The paper
             has 0.1.
         reserve: A round is the last one if its cost times this number exceeds the remaining budget.
@@ -160,12 +161,12 @@ class AdaptiveQuadtree:
         before = partition_of(rounds[-1]) if rounds else None
         partition = self._first(cohort) if before is None else self._next(rounds[-1], cohort, left)
         scheduled = self._schedule(len(partition), cohort)
-        # Without more regions, another round could only measure again, or merge.
+        # Without more regions, another round could only measure the same regions again, or merge some of them.
         as_fine = before is not None and len(partition) <= len(before)
         too_little = self.reserve * float(scheduled) > left or left - scheduled < SMALLEST_EPSILON
         final = as_fine or too_little or len(rounds) + 1 >= self.max_rounds
         if self.earlier is not None and len(rounds) == 1:
-            # Budget and end do not depend on the earlier map, so that a wrong map cannot end the survey.
+            # The budget and the last round do not depend on the earlier map, so that a wrong map cannot end the survey.
             partition = self._with_earlier(partition, rounds[0], cohort, left)
         part = Part(Regions(partition), left if final or self.disjoint else scheduled)
         return NextQuestion((part,), final, self.mass, self.flagged)
@@ -217,7 +218,7 @@ class AdaptiveQuadtree:
     def _shape(self, cohort: Cohort) -> float:
         """Total shape of the noise of one region's count, over all shards.
 
-        With a flag, a count is the sum of two numbers.
+        With a flag, a count is the sum of two noisy numbers.
         """
         return float(cohort.people * cohort.shape) * (2 if self.flagged else 1)
 
@@ -241,8 +242,8 @@ class AdaptiveQuadtree:
         before = partition_of(last)
         # Counts are scaled up to all people who were asked.
         counts = last.counts() * (cohort.people / last.people)
-        # A region of more than 4^k · upper people is split k + 1 times: if its people are spread evenly, the smallest
-        # squares but one still hold more than upper.
+        # A region of more than 4^k · upper people is split k + 1 times: if its people are spread evenly, each of
+        # its squares after k splits still holds more than upper.
         fourfold = np.log(np.maximum(counts, 1e-300) / max(upper, 1e-300)) / math.log(4)
         times = np.clip(np.ceil(fourfold), 0, self.levels_at_once).astype(np.int64)
         times = np.minimum(times, self.grid.depth - before.levels[before.regions])

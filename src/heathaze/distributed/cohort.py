@@ -62,8 +62,8 @@ class Cohort:
     shard, so the standard deviation is 8 % larger than with a curator. The shape is 1.20 for ten shards of 10,000
     people, and 1.26 for ten shards of 1,000.
 
-    The server draws the shards and is trusted to draw them at random. The proof needs that who colludes does not depend
-    on the draw.
+    The server draws the shards and is trusted to draw them at random. The proof assumes that the draw does
+    not depend on who colludes.
 
     Args:
         people: Number of people who are asked: a multiple of ``shards``, and at least 3 for each shard.
@@ -186,7 +186,7 @@ def planned_shards(people: int) -> int:
     """Plan the number of shards of a cohort from its size: the fewest shards of at most 100,000 people.
 
     The noise of the sum of all shards grows with the square root of their number. Fewer shards therefore always have
-    less noise; what they cost is communication. A device sends and receives keys and shares for each neighbour, and the
+    less noise, but cost more communication. A device sends and receives keys and shares for each neighbour, and the
     number of neighbours hardly grows with the shard (42 in a shard of 10,000 people and 46 in one of 100,000, for 10 %
     dropout and 5 % colluders). But a device also receives one bit for each person of its shard.
 
@@ -223,7 +223,7 @@ def rational(text: Any) -> Fraction:
     The text comes from a server. ``Fraction`` would also accept 1e999999999 and compute for years.
 
     Raises:
-        InvalidInput: The text is not written like that.
+        InvalidInput: The text does not have this form.
     """
     if not isinstance(text, str) or not re.fullmatch(r"[0-9]{1,20}(/[0-9]{1,20})?", text):
         raise InvalidInput(f"A rational is written as {str(text)[:20]!r}; expected digits, as 1 or 1/10.")

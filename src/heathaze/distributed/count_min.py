@@ -44,9 +44,9 @@ class CountMin:
             depth.
         level: The finest level; the level of the cells if left out.
         split_above: A square is replaced by its quarters if its count exceeds this many standard deviations of the
-            quarters' noise. At 8, each quarter holds two standard deviations of people on average.
-        least: Take the smallest entry of a square over all rows, which is best without noise. Otherwise take the mean
-            of the entries, minus the average contribution of other squares.
+            quarters' noise. At 8, the quarters have counts above two standard deviations on average.
+        least: Whether to take the smallest entry of a square over all rows, which is best without noise. If False, the
+            mean of the entries is taken, minus the average contribution of other squares.
         seed: Chooses the hash functions. It is public and chosen before any data is seen.
         mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
 
@@ -135,7 +135,7 @@ class CountMin:
         rows = totals[self.sketch.named(level, codes)]
         if self.least:
             return np.asarray(rows.min(axis=1))
-        # An entry v counts the x people of the square and 1/width of the others: E[v] = x + (n − x)/width of n people.
+        # An entry v counts the x people of the square and 1/width of the others: E[v] = x + (n − x)/width for n people.
         first = self._levels.index(level) * self.depth * self.width
         everyone = totals[first : first + self.depth * self.width].sum() / self.depth
         return np.asarray((rows.mean(axis=1) - everyone / self.width) / (1 - 1 / self.width))

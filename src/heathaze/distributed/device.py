@@ -40,7 +40,7 @@ class Device(Secret):
 
     - a round that it answered before, because the server could compare the two sums;
     - a round earlier than the latest round that it answered, and any round after the final one;
-    - another grid, mass or flag within one survey;
+    - a grid, mass or flag that differs from an earlier question of the same survey;
     - a second round of a survey that promised to ask no person twice;
     - a sum over fewer honest people than ``crowd``;
     - a question that costs more than the remaining budget.
@@ -213,7 +213,7 @@ class Device(Secret):
             raise PromiseBroken(f"Round {before.number} was announced as the last; no other is answered.")
 
     def _last(self, survey: str) -> _Answered | None:
-        """The latest round of a survey that this device answered, or another device that used the same ledger."""
+        """The latest round of a survey that was answered by this device, or by another one with the same ledger."""
         notes = [_Answered.read(entry.note) for entry in self._ledger.entries()]
         rounds = [found for found in notes if found is not None and found.survey == survey]
         return max(rounds, key=lambda found: found.number, default=None)

@@ -172,7 +172,7 @@ class Hierarchical(EveryLevel):
         epsilon: Privacy loss of one person over all levels.
         level: The finest level; the level of the cells if left out.
         split_above: A square is replaced by its quarters if its count exceeds this many standard deviations of the
-            quarters' noise. At 8, each quarter holds two standard deviations of people on average.
+            quarters' noise. At 8, the quarters have counts above two standard deviations on average.
         mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
 
     Raises:
@@ -207,7 +207,7 @@ class SpatialDecomposition(EveryLevel):
         epsilon: Privacy loss of one person over all levels.
         level: The finest level; the level of the cells if left out.
         split_above: A square is replaced by its quarters if its count exceeds this many standard deviations of the
-            quarters' noise. At 8, each quarter holds two standard deviations of people on average.
+            quarters' noise. At 8, the quarters have counts above two standard deviations on average.
         mass: Integer weight of one person, 1 to 2^30, divided over their places; 1 if each person has one place.
 
     Raises:

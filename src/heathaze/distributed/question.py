@@ -210,7 +210,7 @@ class Question:
             cohort.shard,
             self.length,
             self.bits,
-            # The shares are whole numbers of people, so that question and secure sum round alike.
+            # These shares stand for whole numbers of people, so that the secure sum computes the same numbers.
             dropout=(cohort.shard - cohort.threshold) / cohort.shard,
             corruption=cohort.colluders / cohort.shard,
             survivors_at_least=cohort.threshold,

@@ -184,7 +184,7 @@ class _View:
 
 
 def _trials(views: Sequence[_View]) -> list[tuple[list[_View], Callable[[Floats], float]]]:
-    """Two trials to learn the prior: fit all earlier rounds and half of the last regions, and score the other half."""
+    """Two trials to learn the prior: fit all earlier rounds and half of the last one, and score the other half."""
     *before, last = views
     coin = Simulation(0).words(len(last.values)) & np.uint64(1) == 0
 

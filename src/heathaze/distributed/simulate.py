@@ -373,7 +373,7 @@ def best_level(population: Population, truth: npt.ArrayLike, people: Integers | 
     This function is for comparison in papers and tests. It reads places and the truth, so its result is not a release.
 
     Args:
-        population: The people and their places. A person with several places has an equal share of 1 in each.
+        population: The people and their places. A person with k places counts 1/k at each of them.
         truth: The density to compare with: one number for each cell.
         people: Indices of the people to use; all people if left out.
 

@@ -2,8 +2,8 @@
 
 There are two classes with the same methods. :class:`Density` holds one number per cell. :class:`TreeDensity` holds a
 few squares of a quadtree, each with a mass that is spread evenly over its cells. The memory of a tree density grows
-with the number of squares and not with the number of cells, so it suits a grid of 2^20 cells a side. It is rendered for
-a window or at a coarser size.
+with the number of squares and not with the number of cells, so it suits a grid of 2^20 cells a side. A tree
+density is rendered for a window or at a coarser size.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class Density:
         return self
 
     def mass_in(self, region: Box | Region) -> float:
-        """Return the share of the mass inside a region, from 0 to 1. A cell on its border counts in proportion.
+        """Return the share of the mass inside a region, from 0 to 1.
+
+        A cell that the border of the region cuts counts by the part of its area that lies inside.
 
         Args:
             region: A box in the coordinates of the grid, or a region of the grid.

@@ -114,7 +114,7 @@ class Lines:
         """Return the points in metres (or units of a plane) right of and below the grid's corner at row and column 0.
 
         Args:
-            grid: The frame. Distances are those in its middle.
+            grid: The frame. On the globe, metres are measured in its middle.
         """
         height, width = grid.cell_size
         return grid.across(self.x) * width, grid.down(self.y) * height
@@ -208,7 +208,7 @@ class Lines:
         longest = np.maximum(np.abs(np.diff(across)), np.abs(np.diff(down)))
         steps = np.ones(len(owner), np.int64)
         steps[:-1] = np.where(owner[1:] == owner[:-1], np.maximum(1, np.ceil(STEPS_A_CELL * longest)), 1)
-        # Blocks of points bound the memory: a point on the other side of the map has hundreds of steps.
+        # Points are processed in blocks to limit memory: a line across the map may have hundreds of steps.
         firsts = np.unique(np.searchsorted(np.cumsum(steps), np.arange(0, int(steps.sum()), _BLOCK), "right"))
         parts = [
             _follow(across, down, owner, steps, int(first), int(last), grid.shape)
@@ -225,7 +225,7 @@ def _follow(
     start = np.repeat(np.arange(first, last), counts)
     part = (np.arange(len(start)) - np.repeat(np.cumsum(counts) - counts, counts)) / steps[start]
     end = np.minimum(start + 1, len(owner) - 1)
-    # Between two points at the border, rounding can lead one cell beyond it.
+    # Between two points at the border of the map, rounding can lead to a cell beyond the border.
     row = np.minimum(np.floor(down[start] * (1 - part) + down[end] * part).astype(np.int64), shape[0] - 1)
     col = np.minimum(np.floor(across[start] * (1 - part) + across[end] * part).astype(np.int64), shape[1] - 1)
     return _without_repeats(owner[start], row * shape[1] + col)

@@ -3,7 +3,7 @@
 Each cell belongs to the deepest node of the set that contains the cell. The region of a node is therefore its square
 without the squares of deeper nodes in the set. The set may contain only some children of a node, or a grandchild
 without the child between. The set always contains the root, so every cell belongs to a region. A node whose square is
-covered by deeper nodes has no region and no entry in sums. Such a node stays in the set, so that it gets cells again
+covered by deeper nodes has no region and no entry in sums. The set keeps such a node, so that it gets cells again
 when a deeper node is removed. Partitions are public: they are chosen from noisy numbers, never from data.
 """
 
@@ -225,7 +225,7 @@ class Partition:
         A node of the finest level is never split, and the root is never removed.
 
         Args:
-            split: For each region, how many times to split it: 0 for never, 1 into quarters, 2 into their quarters.
+            split: For each region, how many times to split it: 0 for never, 1 into quarters, 2 into sixteenths.
             collapse: For each region, whether to merge it into the node above.
 
         >>> whole = Partition.whole_level(Grid.plane(x=(0, 8), y=(0, 8), size=8), 0)
@@ -245,7 +245,7 @@ class Partition:
             above, names, times = above[real], names[real], times[real]
             levels.append(above)
             codes.append(names)
-            # A quarter that is a node already has cells of its own, and only its own count may split it.
+            # A quarter that was a node before has a count of its own. Only that count decides whether it is split.
             new = ~np.isin(_keys(above, names), _keys(self.levels, self.codes))
             above, names, times = above[new], names[new], times[new]
         return Partition(self.grid, *np.unique(np.stack([np.concatenate(levels), np.concatenate(codes)]), axis=1))

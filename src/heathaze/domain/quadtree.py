@@ -24,7 +24,7 @@ _MASKS = {
     2: 0x3333_3333_3333_3333,
     1: 0x5555_5555_5555_5555,
 }
-"""Masks of n bits that are kept, n bits that are not, and so on, by n."""
+"""For each n, the mask that keeps n bits, drops the next n bits, and so on."""
 
 
 def interleave(row: npt.ArrayLike, col: npt.ArrayLike) -> Integers:

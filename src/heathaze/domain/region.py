@@ -38,8 +38,8 @@ class Region:
                 Feature (or a FeatureCollection, whose polygons are joined), or an object with ``__geo_interface__``.
 
         Raises:
-            InvalidInput: It is not a polygon, or its border crosses itself.
-            InvalidBounds: It lies outside the grid.
+            InvalidInput: The value is not a polygon, or its border crosses itself.
+            InvalidBounds: The polygon lies outside the grid.
             MissingExtra: shapely is not installed.
 
         >>> grid = Grid.plane(x=(0, 4), y=(0, 4), size=4)
@@ -68,7 +68,7 @@ class Region:
         west, south, east, north = shape.bounds
         if east <= grid.x[0] or west >= grid.x[1] or north <= grid.y[0] or south >= grid.y[1]:
             raise InvalidBounds(f"The region lies outside the map; give one within {grid.x} × {grid.y}.")
-        # Web-Mercator has no poles, and a region beyond the map does not change what is inside.
+        # Clip the polygon to the map before it is projected, because Web-Mercator has no poles.
         shape = shapely.intersection(shape, shapely.box(grid.x[0], grid.y[0], grid.x[1], grid.y[1]))
         if not shape.area:
             raise InvalidBounds(f"The region lies outside the map; give one within {grid.x} × {grid.y}.")
@@ -117,8 +117,8 @@ def region_of(grid: Grid, given: Any) -> Box | Region:
     """Return a box as it is, and anything else as a region of the grid.
 
     Raises:
-        InvalidInput: It is a region of another grid, or no polygon.
-        InvalidBounds: It lies outside the grid.
+        InvalidInput: The value is a region of another grid, or not a polygon.
+        InvalidBounds: The region lies outside the grid.
     """
     if isinstance(given, Region) and given.grid != grid:
         raise InvalidInput("The region belongs to another grid; give its polygon, or make it with Region.on.")

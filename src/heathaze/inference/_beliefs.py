@@ -30,7 +30,7 @@ _STEPS, _LAST_STEPS = 4, 2
 """The steps of learning with the first surface, and with the second."""
 
 _LUMP_DEVIATION = 0.7
-"""Prior deviation of the logarithm of the lump: a person is at one place, unless the counts say otherwise."""
+"""Prior standard deviation of the logarithm of the lump. Its prior mean is 0: each person is at one place."""
 
 _WORTH_A_THREAD = 256
 """The least number of nodes for a thread: they take about 4 ms, and the start of a thread takes 0.1 ms."""
@@ -89,7 +89,7 @@ class Beliefs:
         for step in range(steps):
             used, gradient = np.zeros((len(halvings), len(prior.SLABS) + 1)), np.zeros(len(halvings))
             self.settle(used, gradient)
-            # If a few people are divided, all slabs predict the same.
+            # Halvings of only a few people are left out, because all slabs predict the same for them.
             informed = np.flatnonzero(halvings & (self.first > 3 * self.prior.lump))
             facts = (self.group[informed], self.surface_odds[informed], used[informed], gradient[informed])
             self.learned = prior.improve(self.prior, *facts, over_relax=step < steps - 1)
@@ -212,7 +212,7 @@ class Beliefs:
         return np.stack(found), priors
 
     def _common_changes(self) -> tuple[Floats, Floats]:
-        """Find mean and deviation of changes of the whole prior: a parabola through the evidence along each axis."""
+        """Find mean and deviation of changes of the whole prior, by fitting a parabola to the evidence on each axis."""
         kept = self.prior
 
         def value(axis: int, change: float) -> float:
@@ -278,7 +278,7 @@ class Beliefs:
         return part, where
 
     def _better_surface(self, learned: prior.SharePrior) -> Floats:
-        """Compute the surface's log-odds from posterior means, for which the deepest counts are not taken apart."""
+        """Compute the surface's log-odds from posterior means of a tree whose last halvings are left out."""
         tree = self.tree
         part, where = self._part(None, tree.depth - 1)
         coarse = self if part is tree else Beliefs(part, self.surface_odds[where], tree.depth)

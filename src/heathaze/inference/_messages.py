@@ -120,7 +120,7 @@ def _collect(
 
     They are 0, the ``least`` mass of a half that is not empty, the stored masses of the half with the sharper message
     merged with the fixed distances from the centre, x − ``least``, and x. Their logits minus the centre are written to
-    ``ls``; a logit that is costly to compute is left as NaN. Returned is the number of values.
+    ``ls``; a logit that is costly to compute is left as NaN. The function returns the number of values.
     """
     ys[0] = 0.0
     ys[1], ls[1] = least, math.log(least / (x - least)) - mu
@@ -175,7 +175,8 @@ def _divide(
     its logit minus the centre, 2 the weight of the slabs beyond it, 3 its log-likelihood, 4 its likelihood as a part of
     the largest, 5 the posterior weight between the y before and this one, 6 the mean likelihood there. The first and
     the last column are the two spikes, and 5 holds their whole weight. Row 7 holds the sharpness of the slabs, and 8
-    the mass of the other half. Returned are the number of columns and the logarithm of the integral.
+    the mass of the other half. The function returns the number of columns and the
+    logarithm of the integral.
     """
     ys, ls, tails, heights, likelihoods = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4]
     between, means, sharps, others = scratch[5], scratch[6], scratch[7], scratch[8]

@@ -164,8 +164,8 @@ class DrawnPosterior:
     def interval(self, box: Box | Region, share: float, confidence: float) -> tuple[float, float]:
         """Compute an interval for the share of the mass that lies in a box.
 
-        If the box cuts measured regions that are at least as large, their whole mass may lie on either side, so the
-        interval is extended by this mass.
+        If the box cuts measured regions that are at least as large as the box, their whole mass may lie inside or
+        outside of the box. The interval is extended by this mass.
 
         Args:
             box: The box, in the grid's coordinates, or a region of the grid.
@@ -181,10 +181,10 @@ class DrawnPosterior:
     def _ends(self, mean: Floats, deviation: Floats, shown: Floats, confidence: float) -> tuple[Floats, Floats]:
         """Compute intervals of amounts between 0 and the total; each interval contains the shown amount.
 
-        Where the maps have nobody, a few people may be: even an exact count of zero would be likely up to a mean of
-        −log(1 − confidence) people.
+        The upper end for at most half of the total is at least −log(1 − confidence) people, because a few people may be
+        where the maps have nobody: a Poisson number with this mean is 0 with probability 1 − confidence.
         """
-        # For an amount near the total, the interval is computed for the small rest, which is as uncertain.
+        # For more than half of the total, the interval is computed for the rest (the total minus the amount).
         rest = mean > self.total / 2
         low, high = interval(np.maximum(np.where(rest, self.total - mean, mean), 0), deviation, confidence)
         high = np.where(rest, high, np.maximum(high, -math.log1p(-confidence)))
@@ -284,7 +284,7 @@ class DrawnPosterior:
     def _believed(self, drawn: Floats, estimate: Floats, whole: float) -> tuple[Floats, Floats]:
         """Compute the centre and the standard deviation of some amounts from their values in the drawn maps.
 
-        If the drawn maps differ from the estimate by more than the estimate itself, their mean is a better centre. The
+        If the drawn maps differ from the estimate by more than its own size, their mean is a better centre. The
         drawn maps are maps of probabilities; the number of people in a square varies about its probability, like a
         binomial count, and this variance is added.
 

@@ -1,4 +1,4 @@
-"""Noisy counts of quadtree nodes, and the binary tree on which a map is inferred from them. All of it is public.
+"""Noisy counts of quadtree nodes, and the binary tree on which a map is inferred from them. Both are public.
 
 **Tree of halvings.** A node of the quadtree divides its mass among four children by three halvings. The first separates
 north from south, and the other two separate west from east in the northern and in the southern half. Each of these two

@@ -38,12 +38,12 @@ INTERVAL_WIDENING = 1.16
 """Intervals are widened by this factor, for the same reason (papers/range_queries shows coverage and widths)."""
 
 NODE_WIDENING = 1.1
-"""Intervals of single nodes come from their marginal distributions, which are wider than those of drawn maps: the
-widening 1.1 gives them about the same widths."""
+"""Intervals of single nodes are widened by this factor. They come from marginal distributions, which are wider than
+those of drawn maps, so they need a smaller factor to get about the same widths."""
 
 OUTLINE = 0.4
-"""The part of the mass in squares that an outline cuts which counts as the deviation of its region. It was fixed on
-districts of New York and San Francisco (docs/decisions/0024)."""
+"""If the outline of a region cuts squares, this part of their mass counts as deviation of the region. The value was
+fixed on districts of New York and San Francisco (docs/decisions/0024)."""
 
 DRAWS = 128
 """The number of samples from which an interval is computed; the error of its ends is about a tenth of its width."""
@@ -55,7 +55,7 @@ _MOST_CUT = 4096
 """If a box cuts more squares than this, they are divided by area: the errors of so many squares cancel out."""
 
 _BY_CHANCE = 0.005
-"""The probability that a map of nobody has a count that stands out."""
+"""The largest probability that some count stands out although there are no people at all (see ``stands_out``)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +131,12 @@ class Posterior:
     def interval(self, box: Box | Region, share: float, confidence: float) -> tuple[float, float]:
         """Compute an interval for the share of the mass that lies in a box.
 
-        Neither end is nearer to the share than the standard deviation of the noise of one count in the box: where the
-        prior takes a place for empty, a few people may be there.
+        Neither end is nearer to the share than the standard deviation of the noise of one count in the box, because a
+        few people may be in a place that is empty according to the prior.
 
-        The outline of a region often follows what is on the ground, such as a coast or a street. Then the mass of the
-        squares that it cuts lies on one side, and the prior does not know on which. So the interval of a region is
-        widened by a part of this mass (:data:`OUTLINE`).
+        The outline of a region often follows what is on the ground, such as a coast or a street. Then the
+        whole mass of a square that the outline cuts lies on one side of the outline, and the prior does not know on
+        which side. So the interval of a region is widened by a part of this mass (:data:`OUTLINE`).
 
         Args:
             box: The box or region.
@@ -196,7 +196,7 @@ class Posterior:
             known += float(people[there].sum())
             drawn += masses[:, part.place[level][at[there]]].sum(axis=1)
             noise = max(noise, float(self._node_noise[level][here].max(initial=0.0)))
-        if known <= 0:  # None of these nodes is in a drawn map. Their intervals are added up, as if all erred alike.
+        if known <= 0:  # None of these nodes is in a drawn map. Add up their intervals, as if all errors were equal.
             ends = [
                 (low[here].sum(), high[here].sum())
                 for here, (low, high) in zip(nodes, self.intervals(confidence), strict=True)
@@ -229,7 +229,7 @@ class Posterior:
     def _noise_in(self, box: Box | Region) -> float:
         """Find the largest scale of noise, in people, of the counted leaves in a box, in proportion to their area.
 
-        If the noise outside the box is smaller, it counts instead: a box with the whole map has a share of 1.
+        If the noise outside the box is smaller, the result is that noise: for a box with the whole map it is 0.
         """
         assert self._beliefs is not None
         tree, inside, outside = self._beliefs.tree, 0.0, 0.0
@@ -280,7 +280,7 @@ class Posterior:
             part = part_inside(self.grid, level, codes, box)
             cut = (part > 0) & (part < 1)
             if level == self.grid.depth or level + 1 == len(self.levels) or cut.sum() > _MOST_CUT:
-                # Inside a cell, or among very many squares, mass counts by area.
+                # Single cells, and squares that are too many to divide, count by the part of their area inside the box.
                 inside += mass @ part
                 codes, mass = codes[:0], mass[:, :0]
                 continue

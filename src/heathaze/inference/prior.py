@@ -24,13 +24,15 @@ Let b be the log-odds of the halves of a node under this surface. The centre is
 
     μ = slope · clip(b, ±5) + shift,
 
-with one slope for each level, and one shift for each group, which is a level and a direction. A slope above 1 says that
-the map has more contrast than the surface; a shift says that one side tends to hold more.
+with one slope for each level, and one shift for each group. A group is a level and a direction (north–south or
+west–east). A slope above 1 says that the map has more contrast than the surface; a shift says that one side tends to
+hold more.
 
 **Learning.** Weights, slopes and shifts are learned by a few steps of the EM algorithm and of Fisher scoring
-(:func:`improve`), and the lump by comparing the evidence. A group is pulled towards neighbouring levels and the other
-direction. The typical values at the top of this file were chosen on public maps: check-ins, taxis, accidents, crimes.
-No number was chosen by looking at private data.
+(:func:`improve`), and the lump by comparing the evidence. The weights of a group are pulled towards those of
+neighbouring levels and of the other direction; slopes and shifts are pulled towards those of neighbouring levels. The
+typical values at the top of this file were chosen on public maps: check-ins, taxis, accidents, crimes. No number was
+chosen by looking at private data.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ empty half and one with few people, so a few steps of the EM algorithm give too 
 fixed on public data (docs/decisions/0024)."""
 
 EMPTIER_DRAWN = 0.5, 1.5
-"""Mean and deviation of the same exponent in drawn parameters, because the right value differs between maps."""
+"""Mean and deviation of this exponent (see EMPTIER) in drawn parameters, since its best value differs between maps."""
 
 TEMPERATURE = 4.0
 """Parameters are drawn as if they had been learned from this many times fewer halvings, because neighbouring halvings
@@ -261,7 +263,7 @@ def halve(
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """A prior with what its parameters were learned from.
+    """A learned prior, and how much the counts said about its parameters.
 
     Attributes:
         prior: The prior.

@@ -6,9 +6,10 @@
     Survivors      ──► Agreed        confirms to its neighbours the set of survivors that the server announced
     Agreement      ──► Revealed      if enough neighbours confirm the same set: shares of survivors' seeds and lost keys
 
-The left column is the message that the client receives, and the right column is its answer. Bytes that are not from
-this server, for this client and under these parameters are refused and change nothing. An authentic message that breaks
-the rules stops the client for good: the client deletes its secrets and never answers again.
+The left column is the message that the client receives, and the right column is its answer. A client accepts
+only messages from this server to this client under these parameters. It refuses all other bytes, which change nothing.
+An authentic message that breaks the rules stops the client for good: the client deletes its secrets and never answers
+again.
 """
 
 from __future__ import annotations

@@ -128,10 +128,10 @@ _ROWS: dict[type[Message], struct.Struct] = {
     Forwarded: struct.Struct(f"<I{SEALED_BYTES}s"),
     Agreement: struct.Struct(f"<I{TAG_BYTES}s"),
 }
-"""The kinds that are a list of rows, each an index and some bytes."""
+"""The kinds of messages that consist of rows; each row is an index and some bytes."""
 
 _PIECES: dict[type[Message], int] = {Shares: SEALED_BYTES, Agreed: TAG_BYTES}
-"""The kinds that are 32 bytes and a list of pieces, with the size of a piece."""
+"""The kinds of messages that consist of 32 bytes and a list of pieces, with the size of a piece."""
 
 
 def encode(message: Message, parameters: Parameters) -> bytes:

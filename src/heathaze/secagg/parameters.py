@@ -25,7 +25,7 @@ PURPOSE_BYTES = 32
 MOST_CLIENTS = 2**20
 MOST_NUMBERS = 2**26
 MOST_NEIGHBOURS = 1024
-"""The largest number of neighbours of a client, with which a client needs a large part of a second."""
+"""The largest number of neighbours of a client. With so many, a client computes for a large part of a second."""
 
 BREACH = 2.0**-40
 """Default bound on the probability that the server learns more than the sum."""
@@ -50,7 +50,7 @@ class Parameters:
             survey is computed for this number.
         length: Number of integers that a client sends, 1 to 2^26.
         bits: Number of bits of the modulus, 1 to 64. Sums are computed modulo 2^bits.
-        dropped_at_most: Number of clients that may be lost after they advertised a key without making the sum fail.
+        dropped_at_most: Number of clients that may be lost, after they advertised a key, before the sum may fail.
         corrupt_at_most: Largest number of clients that may tell the server all they know.
         purpose: 32 bytes that identify what is summed, for example the SHA-256 of a question. Clients with different
             purposes cannot read each other's messages.
@@ -94,7 +94,7 @@ class Parameters:
         self._check("corrupt_at_most", "a number that leaves two honest clients", 0, self.clients - 2)
         self._check("dropped_at_most", "a number that leaves two clients", 0, self.clients - 2)
         # With fewer survivors, nobody could open the sum, or corrupt clients could subtract their own vectors and learn
-        # a single one. More survivors than the clients that are not lost are impossible.
+        # the vector of a single client. At most the clients that are not lost can survive.
         least = max(self.shares_needed, self.corrupt_at_most + 1) + 1
         most = self.clients - self.dropped_at_most
         self._check("survivors_at_least", "a number that can open the sum and can be left", least, most)
@@ -137,7 +137,7 @@ class Parameters:
             The parameters.
 
         Raises:
-            InvalidInput: With no number of neighbours are both probabilities small enough.
+            InvalidInput: No number of neighbours makes both probabilities small enough.
 
         >>> parameters = Parameters.plan(1000, length=1254, bits=32, dropout=0.05, corruption=0.05)
         >>> parameters.neighbours, parameters.shares_needed, parameters.survivors_at_least
