@@ -22,7 +22,7 @@ FEW = 32
 """Default number of owners asked in a round; if there are no more owners than this, all are asked."""
 
 _SMALLEST_ODDS = 64
-"""The odds of being asked are never below e^−64. Rarer events practically never happen, and floats could become 0."""
+"""The odds of being asked are never below e^−64. Without a limit, floats could underflow to 0."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class AskEveryone:
         """Names of the owners who are called for bids in a round: all of them.
 
         Args:
-            owners: Names of the owners who still have points.
+            owners: Names of all owners.
         """
         return tuple(owners)
 
@@ -48,7 +48,7 @@ class AskEveryone:
 
 @dataclass(frozen=True, init=False)
 class AskPublicFew:
-    """Auction in which a public random sample of owners is asked in each round, independent of data and so free.
+    """Auction that asks a public random sample of owners in each round. The sample uses no data and costs no privacy.
 
     Args:
         owners: Number of owners asked in a round, at least 1.
@@ -97,8 +97,9 @@ class AskPublicFew:
 class LogisticAuction:
     """Auction in which all owners bid, and a better bid is more likely to be asked (errata E2-6, repaired).
 
-    Whether an owner is asked depends on how many others bid more. So asking reveals something about their records and
-    costs privacy. The auction is useful only with hundreds of owners and a curator who must not see many points.
+    Whether an owner is asked depends on how many other owners bid more. So asking reveals something about the records
+    of these owners and costs privacy. The auction is useful only with hundreds of owners and a curator who must not see
+    many points.
 
     Args:
         epsilon: Change of the log-odds of being asked from one rank to the next.
@@ -135,7 +136,7 @@ class LogisticAuction:
         """Names of the owners who are called for bids in a round: all of them.
 
         Args:
-            owners: Names of the owners who still have points.
+            owners: Names of all owners.
         """
         return tuple(owners)
 
@@ -191,7 +192,7 @@ class Coins:
 
     Args:
         epsilon: ε, the change of the log-odds from one rank to the next.
-        head_start: a, the log-odds that the best bid is asked.
+        head_start: The number a, the log-odds that the best bid is asked.
     """
 
     epsilon: Fraction
@@ -202,7 +203,7 @@ class Coins:
         return min(self.epsilon * (rank - 1) - self.head_start, Fraction(_SMALLEST_ODDS))
 
     def chance(self, rank: int) -> float:
-        """Probability that the owner whose bid has this rank is asked, as a float; :meth:`asked` uses the exact one."""
+        """Probability that the owner whose bid has this rank is asked, as a float; :meth:`asked` draws exactly."""
         return 1 / (1 + math.exp(self.exponent(rank)))
 
     def expected_asks(self, owners: int) -> float:
@@ -240,7 +241,7 @@ Auction = AskEveryone | AskPublicFew | LogisticAuction
 
 
 def default_auction(owners: int, seed: int) -> Auction:
-    """Choose the default auction: ask up to :data:`FEW` owners all, else a public random few. Both cost no privacy.
+    """Choose the default auction, which costs no privacy: ask all of up to :data:`FEW` owners, or a public random few.
 
     Args:
         owners: Number of owners.

@@ -12,8 +12,8 @@ which takes the worst point (errata E2-1).
 The baselines are NOT PRIVATE, except for :func:`uniform` and :func:`random_pool`, whose messages to owners do not
 depend on any data. Use baselines in papers, tests and the consumer's report only; messages to owners must not depend on
 the result of a baseline.
-The private protocols share two functions of this file: an owner calls :func:`herd` on the owner's own points, and a
-curator calls :func:`kernel_greedy` on the points that the curator has received.
+The herding protocol uses two functions of this file: an owner calls :func:`herd` on the owner's own points, and the
+curator calls :func:`kernel_greedy` on the points that owners offered.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ LARGE = 2**22
 def herd(hashes: Floats, target_mean: Floats, count: int) -> Integers:
     """Baseline greedy choice with hashes: add one hash at a time, so that the chosen mean approaches the target's mean.
 
-    Among equal hashes, the first row is chosen first. A choice of more hashes begins with the choice of fewer. Owners
-    in the herding protocol use this function on their own points.
+    Among equal hashes, the first row is chosen first. A choice of n hashes begins with the choice of any smaller number
+    of hashes. Owners in the herding protocol use this function on their own points.
 
     Args:
         hashes: One hash per row.
@@ -79,7 +79,7 @@ def herd(hashes: Floats, target_mean: Floats, count: int) -> Integers:
 def kernel_greedy(points: Floats, target: Floats, gamma: float, count: int) -> Integers:
     """Baseline greedy choice with the exact kernel exp(−gamma ‖x − y‖²): like :func:`herd`, but without hashes.
 
-    Curators use this function on the points that owners offer.
+    The curator in the herding protocol uses this function on the points that owners offer.
 
     Args:
         points: One point per row.
@@ -197,8 +197,8 @@ def target_only(features: Features, target: npt.ArrayLike, owners: Owners, count
 def uniform(owners: Owners, count: int, randomness: Randomness) -> Chosen:
     """Baseline without a target: choose random points, equally many from each owner.
 
-    An owner with too few points gives all of them, and the other owners give more. The choice costs owners no privacy,
-    because no message to an owner depends on data of other parties.
+    An owner with too few points gives all of them, and the other owners give more to reach ``count``. The choice costs
+    owners no privacy, because no message to an owner depends on data of other parties.
 
     Args:
         owners: The points of each owner, by the owner's name.

@@ -1,7 +1,7 @@
 """Columns of a study: encode the values of a table as numbers, each value separately.
 
-The encoding of a value depends only on the value and on the public range or levels of its column. It does not depend on
-other values in the table.
+The encoding of a value depends only on the value and on the public range or levels of its column. The encoding does not
+depend on other values in the table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ColumnFit:
 
     @property
     def doubtful(self) -> bool:
-        """Whether most values of the column are outside or missing, probably by a wrong range or a misspelt level."""
+        """Whether most values of the column are outside or missing, as with a wrong range or a misspelt level."""
         return 2 * (self.outside + self.missing) > self.rows
 
 
@@ -200,7 +200,7 @@ def _values(what: str, column: Any) -> list[Any]:
 
     A list is not converted to a numpy array, because one text in it would make numpy turn all its numbers into texts.
     """
-    if hasattr(column, "to_pylist"):  # as a numpy array, one missing value would turn all integers into floats
+    if hasattr(column, "to_pylist"):  # in a numpy array, one missing value would turn all integers into floats
         column = column.to_pylist()
     if hasattr(column, "__array__"):
         array = np.asanyarray(column)
@@ -251,7 +251,7 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """The text by which a value is looked up among the levels: 3 is "3", and True is "true" as in files."""
+    """The text by which a value is looked up among the levels: 3 becomes "3", and True becomes "true", as in files."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):  # str() refuses integers with thousands of digits

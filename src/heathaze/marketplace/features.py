@@ -22,7 +22,7 @@ from heathaze.errors import InvalidInput
 from heathaze.types import Floats
 
 FARTHEST = 1e4
-"""Largest distance of a point from 0, in kernel widths 1/√γ. The limit keeps products exact in 53 bits."""
+"""Largest distance of a point from 0, in kernel widths 1/√γ. The limit keeps products with frequencies exact."""
 
 _POINT_BITS = 20
 """Coordinates of points are rounded to multiples of 2^−20 kernel widths."""
@@ -88,7 +88,7 @@ class Features:
         return 2 * self.frequencies
 
     def of(self, points: npt.ArrayLike) -> Floats:
-        """Hash each point to a vector of multiples of 2^−24, whose length is almost 1 and never more.
+        """Hash each point to a vector of length 1, or less by rounding, whose coordinates are multiples of 2^−24.
 
         The hash of a point does not depend on the other points, to the last bit.
 
@@ -188,10 +188,10 @@ class Features:
 
         from heathaze.privacy.randomness import Simulation
 
-        # These are public numbers, not noise. Adding half a step of 2^−53 keeps the normal quantile finite.
+        # Frequencies are public numbers, not noise. Adding half a step of 2^−53 keeps the normal quantile finite.
         uniforms = Simulation(self.seed).uniforms(self.columns * self.frequencies) + 2.0**-54
         turns = ndtri(uniforms).reshape(self.columns, self.frequencies) * (math.sqrt(2) / math.tau)
-        # By Cauchy-Schwarz, no partial sum of products exceeds the length of a point times that of a frequency.
+        # By Cauchy-Schwarz, no partial sum of products exceeds the length of a point times the length of a frequency.
         point = (FARTHEST + 1) * 2**_POINT_BITS + math.sqrt(self.columns)
         bits = _FREQUENCY_BITS
         while float(np.linalg.norm(np.rint(np.ldexp(turns, bits)), axis=0).max()) * point >= 2**_FLOAT_BITS:

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _INK, _FAINT, _LIGHT = "#1f2328", "#6b7280", "#e5e7eb"
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Colours of owners: the palette of Okabe and Ito for colour-blind readers. The seventh owner has another marker."""
+"""Colours of owners, by Okabe and Ito for colour-blind readers. The seventh owner gets colour 1 with a new marker."""
 
 _SHAPES = "os^Dv"
 
 _MOST_OWNERS = 24
-"""Largest number of owners drawn; if there are more, those who sold least are drawn together as one."""
+"""Largest number of owners drawn; if there are more, the owners who sold least are drawn together as one."""
 
 _MOST_SHOWN = 800
 """Largest number of points per owner that were not bought and are drawn in a pale colour."""
@@ -92,7 +92,7 @@ def draw_purchase(
         )
 
     sellers = _fewer(sellers)
-    # Imported here to keep `import heathaze` fast. Not pyplot, which keeps global state and may need a screen.
+    # Imported here to keep `import heathaze` fast. Pyplot is not used: it keeps global state and may need a screen.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -166,7 +166,7 @@ class HerdingOwner(Secret):
 
 
 _SPREADS = np.exp(np.linspace(-12.0, 8.0, 81))
-"""Values of τ that :func:`denoise` tries: the variance of the target's mean around the owner's, per owner variance."""
+"""Values of τ that :func:`denoise` tries: the prior variance of the target's mean hash over the variance of hashes."""
 
 
 def denoise(values: Floats, deviation: float, hashes: Floats) -> Floats:
@@ -245,8 +245,8 @@ class HerdingCurator(Curator):
         """Send a quota to each owner who sent a profile; quotas are computed from public (noisy) numbers only."""
         self._ask(Offer, self._profiles)
         profiles = list(self._profiles.values())
-        # A noisy count below two standard deviations may stand for no records at all. Dividing by at least that much
-        # keeps the mean hash of such an owner from being long by noise.
+        # An owner without records may have a noisy count of up to two standard deviations. The divisor is at least two
+        # standard deviations, so that noise alone does not make the mean hash of such an owner long.
         sizes = np.array([profile.count for profile in profiles])
         means = np.array([profile.values / max(profile.count, 2 * profile.deviation) for profile in profiles])
         parts = mixture(means, self._wanted.broadcast.values)
@@ -294,8 +294,8 @@ def quotas(parts: Floats, sizes: Floats, points: int, seen: float) -> Integers:
     """Compute the quota of each owner: the number of points to offer.
 
     The quotas add up to about ``seen`` × ``points``. Of these, ``points`` plus half of the remainder is divided in
-    proportion to ``parts``. The other half of the remainder is divided equally, because a few points of another owner
-    can improve even the best mixture of whole owners.
+    proportion to ``parts``. The other half of the remainder is divided equally, because a few points of an owner with a
+    small share can still improve the match.
 
     Args:
         parts: The share of each owner, from :func:`mixture`.
@@ -304,14 +304,15 @@ def quotas(parts: Floats, sizes: Floats, points: int, seen: float) -> Integers:
         seen: Number of points that the curator may see for each point bought.
 
     Returns:
-        Whole numbers with a sum of at most ``seen`` × ``points``. No quota exceeds ``points`` or the owner's size.
+        Whole numbers with a sum of at most ``seen`` × ``points``. No quota exceeds ``points`` or the owner's noisy
+        number of records (at least 1).
     """
     most = np.minimum(np.maximum(np.rint(sizes), 1.0), points)
     wanted = min(math.floor(seen * points), int(most.sum()))
     evenly = (seen - 1) / 2 * points
     amount = np.minimum((seen * points - evenly) * parts + evenly / len(parts), most)
-    # Points that an owner cannot give are added equally to the quotas of the others. Each turn of the loop fills at
-    # least one quota, so the loop ends.
+    # Points that an owner cannot give are added equally to the quotas of the others. Each turn of the loop brings at
+    # least one quota to its largest value, so the loop ends.
     while (short := wanted - amount.sum()) > 1e-6 and (room := amount < most).any():
         amount = np.minimum(amount + np.where(room, short / room.sum(), 0.0), most)
     share = np.floor(amount + 1e-6).astype(np.int64)

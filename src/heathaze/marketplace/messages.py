@@ -37,7 +37,7 @@ Honest noise practically never exceeds this limit.
 """
 
 _MOST_ROWS = 2**48
-"""Largest number of rows of an owner; a longer sum of hashes is refused."""
+"""Largest number of rows of an owner. A sum of hashes with a coordinate this large is refused."""
 
 
 class Unusable(Exception):
@@ -80,7 +80,7 @@ class Wanted:
     def check(self, plan: Plan) -> None:
         """Refuse a consumer's message that does not fit the plan.
 
-        A mean hash that is far too long is refused, because scores would become so large that rounding errors would
+        A mean hash that is far too long is refused. With it, scores would become so large that rounding errors would
         exclude honest owners.
 
         Raises:

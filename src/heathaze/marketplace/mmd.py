@@ -11,7 +11,7 @@ computed by random features would be too small for points that were chosen by th
 
 Attribution says how much the points of each owner contributed to bringing a purchase near to the target. Attribution is
 computed from the purchase, for the curator and the consumer, who may see the purchase. An owner who learns the owner's
-own value learns something about the target and the records of other owners, which no promise covers.
+own value learns something about the target and the records of other owners, and no promise covers this.
 ``attribution.md`` says how to pay owners instead.
 """
 
@@ -90,14 +90,14 @@ def kernel_means(points: Floats, others: Floats, gamma: float) -> Floats:
 
 
 def centred(one: Floats, other: Floats) -> tuple[Floats, Floats]:
-    """Shift two tables of points by the mean of the first, so that kernel distances do not lose digits to an offset."""
+    """Shift two tables of points by the mean of the first, so that a large offset costs no accuracy of distances."""
     middle = one.mean(axis=0)
     return one - middle, other - middle
 
 
 def _mean_within(points: Floats, gamma: float) -> float:
     """Mean of the kernel over all pairs of points of one table; each pair of different blocks is computed once."""
-    points = points - points.mean(axis=0)  # centred again, because the other table may lie far away
+    points = points - points.mean(axis=0)  # centred again, because the mean of the other table may lie far away
     total, squares = 0.0, (points**2).sum(axis=1)
     for rows in _blocks(len(points), len(points)):
         kernel = _kernel(points[rows], points[rows.start :], squares[rows.start :], gamma)
@@ -189,7 +189,7 @@ def attribution(
     set S of points. MMD² between target and S is a constant minus J(S), so a larger J is a better match.
 
     ``value`` is the sum of the :func:`shapley_values` of the owner's points. The values of all owners add up to J of
-    the purchase. They do not depend on the order in which points were chosen, and may be negative.
+    the purchase. The values do not depend on the order in which points were chosen, and may be negative.
 
     ``missed`` is J of the purchase minus J of the purchase without the owner's points. It is negative if the purchase
     would match better without the owner. ``missed`` of several owners cannot be added up.

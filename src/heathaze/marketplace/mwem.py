@@ -93,7 +93,7 @@ class MwemSum:
                     f"the plan promises {decimal(self.epsilon)}; give a smaller epsilon_per_step, or leave it out."
                 )
             return declared
-        # ε is a multiple of 2^−40, because choices and noise are drawn with exact fractions, and short ones are fast.
+        # Choices and noise are drawn with exact fractions. ε is a multiple of 2^−40, because short fractions are fast.
         low, high = 0, math.ceil(self.epsilon) * 2**40
         while high - low > max(1, low >> 20):
             middle = (low + high) // 2
@@ -107,7 +107,7 @@ class MwemSum:
         return Fraction(low, 2**40)
 
     def _event(self, epsilon: Fraction) -> Composition:
-        """Privacy event of all MWEM steps: choices have bounded range, Laplace values are only pure ε (E2-3)."""
+        """Privacy event of all MWEM steps: choices are charged by bounded range, Laplace values as pure ε (E2-3)."""
         steps = self.sums * self.mwem.steps
         return Composition((PureSteps(epsilon, steps, True), PureSteps(epsilon, steps, False)))
 
@@ -197,8 +197,8 @@ def _counted(vectors: Floats, features: Features) -> Integers:
 class _Model:
     """The model of MWEM: one distribution over the grid for each coordinate of a hash, uniform at first.
 
-    A move of coordinate i multiplies its probability of each grid value s by exp(s · move). So only the sum of the
-    moves of each coordinate is stored, called its tilt.
+    A move of coordinate i multiplies its probability of each grid value s by exp(s · move). So for each coordinate only
+    the sum of its moves is stored, which is called its tilt.
     """
 
     def __init__(self, numbers: int) -> None:

@@ -76,7 +76,7 @@ class NoisySum:
 
     @property
     def approximate_deviation(self) -> float:
-        """Standard deviation of the noise without the allowance for rounding; known even if it is too large to draw."""
+        """Standard deviation of the noise without the margin for rounding; known even if such noise cannot be drawn."""
         return self._ratio * self.vectors * self.max_norm
 
     @functools.cached_property

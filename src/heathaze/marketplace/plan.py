@@ -85,7 +85,7 @@ class Plan(abc.ABC):
         return (self.target_sum.approximate_deviation * root / self.target_points,)
 
     def check_signal(self) -> None:
-        """Refuse a plan in which owners would follow mere noise, longer than a mean hash can be (errata E2-4).
+        """Refuse a plan whose noise is longer than a mean hash can be, because owners would follow noise (errata E2-4).
 
         Raises:
             InvalidInput: The noise is too long; the sentence names changes of the plan that would be enough.
@@ -125,7 +125,7 @@ class Plan(abc.ABC):
             randomness: Source of the noise.
 
         Returns:
-            The noisy mean hash, one number for each feature.
+            The noisy mean hash, one number for each coordinate of a hash.
         """
         return self.target_sum.of(hashes, randomness) / self.target_points
 
@@ -157,7 +157,7 @@ class Plan(abc.ABC):
         """Fingerprint of the plan: its format version and a hash. Only equal plans have equal fingerprints.
 
         The fingerprint also covers the tables from which points are hashed. These tables come from the system's cosine
-        and quantile functions, so the fingerprint reveals machines that would hash points differently.
+        and quantile functions, so machines that would hash points differently have different fingerprints.
         """
         agreed = json.dumps([self.parameters(), self.features.digest], sort_keys=True)
         return f"{PLAN_VERSION}:{hashlib.sha256(agreed.encode()).hexdigest()}"
@@ -184,7 +184,7 @@ class Plan(abc.ABC):
 
 
 def _remedies(plan: Plan, ratio: float, members: int, size: str, called: str) -> Iterator[str]:
-    """Suggest changes of the plan, each sufficient for the noise to be short enough; each change is tried first."""
+    """Suggest changes of the plan, each of which alone makes the noise short enough; every change is tested before."""
 
     def carries(**changes: Any) -> bool:
         try:
@@ -193,7 +193,7 @@ def _remedies(plan: Plan, ratio: float, members: int, size: str, called: str) ->
             return False
 
     # The noise of a sum does not depend on the number of its members, so the noise of the mean falls as 1/members. A
-    # summary is broadcast before the last point is bought, so a few more points may be needed than this estimate.
+    # summary is broadcast before the last point is bought, so a few more points than this estimate may be needed.
     least = getattr(plan, size) - 1 + math.ceil(members * (ratio - 1))
     some = _smallest(lambda count: carries(**{size: count}), least, least + 2, MOST_POINTS)
     if some is not None:

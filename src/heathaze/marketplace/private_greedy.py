@@ -6,7 +6,7 @@
     consumer ◄─ the chosen points ─ curator
 
 The summary is the set of points bought so far. Each broadcast of the summary costs privacy. :class:`Herding` broadcasts
-no summary and matches better; private greedy is included for comparison with the paper.
+no summary and matches the target better; private greedy is included for comparison with the paper.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_BROADCASTS = 200
 _REPLACED = 2
 """Number of hashes by which neighbouring sums differ: one hash is replaced by another, so two hashes differ.
 
-This holds for the target by definition, and for the summary by the swap lemma (``private_greedy.md``).
+Two hashes differ for the target by definition, and for the summary by the swap lemma (``private_greedy.md``).
 """
 
 
@@ -112,7 +112,7 @@ class PrivateGreedy(Plan):
 
     @functools.cached_property
     def summary_sum(self) -> NoisySum | MwemSum | None:
-        """Noise for all broadcasts of the summary; neighbouring summaries differ in one hash. Or None."""
+        """Noise for all broadcasts of the summary, or None without any; neighbouring summaries differ in one hash."""
         count = len(self.marks)
         return None if count == 0 else self._affordable(count)
 
@@ -125,7 +125,8 @@ class PrivateGreedy(Plan):
         """Noise for ``count`` broadcasts that, together with the auction's coins (if any), cost no more than ε."""
         if self._coins is None:
             return self._sum(self.epsilon, count)
-        # The joint loss of sums and coins grows with the loss of the sums, so bisection finds the largest that fits.
+        # The joint loss of sums and coins grows with the loss of the sums, so bisection finds the largest loss of the
+        # sums that fits.
         low, high = Fraction(0), self.epsilon
         for _ in range(20):
             middle = (low + high) / 2
@@ -187,8 +188,8 @@ class PrivateGreedy(Plan):
         """Predict the largest error of the broadcast mean hash of the summary when the last point is bought.
 
         Let p be the number of points to buy, B the number of broadcasts (``count``), d the number of coordinates of a
-        hash, and σ the noise of a single sum. The n points bought since the last broadcast are missing from it, which
-        is an error of up to n/p. The noise of the broadcast has length ν. Both errors are independent, so
+        hash, and σ the noise of a single sum. The n points bought since the last broadcast are missing from its mean
+        hash, which is an error of up to n/p. The noise of the broadcast has length ν. Both errors are independent, so
 
             error² = (n/p)² + ν²,   n about p/(B + 1) and ν about √B · σ√d/p: smallest at B + 1 = (2p²/σ²d)^⅓.
         """
@@ -259,7 +260,7 @@ class PrivateGreedy(Plan):
             randomness: Source of the noise.
 
         Returns:
-            The noisy mean hash, one number for each feature.
+            The noisy mean hash, one number for each coordinate of a hash.
 
         Raises:
             InvalidInput: The plan has no broadcasts.

@@ -6,8 +6,8 @@
                                   score that owners use, and begins the next round                       CallForBids
                                   and, before some rounds, the noisy mean hash of the summary            Broadcast
 
-The number of records of an owner is private. So if owners run out of points, calls, asks and broadcasts go on, with the
-member count of the plan. An owner without points sends a bid without a score, and an empty offer.
+The number of records of an owner is private. So if owners run out of points, calls, asks and broadcasts go on, and the
+member count still grows by one in each round. An owner without points sends a bid without a score, and an empty offer.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ class PrivateGreedyOwner(Secret):
         g̃ᵀh − q/(q + 1) · gᵀh
 
     Here g̃ and g are the last broadcast mean hashes of target and summary, and q is the number of members of the
-    summary. The products are exact, so the curator computes the same score, and other records do not influence it. A
-    point that was sent does not enter further bids, because the curator keeps the point and may buy it in a later
-    round.
+    summary. The products are exact, so the curator computes the same score, and other records do not influence the
+    score. A point that was sent is not bid again, because the curator keeps the point and may buy it in a later round.
 
     Cost: points × coordinates of a hash for each broadcast, and one pass over all points for each call.
 
@@ -163,11 +162,11 @@ class PrivateGreedyOwner(Secret):
 class PrivateGreedyCurator(Curator):
     """The curator of one purchase by private greedy.
 
-    The curator knows the exact summary and the exact target but must not score points with them: with exact scores, the
-    summaries on two neighbouring inputs would drift apart, and noise for one swapped member would no longer hide the
-    difference (``private_greedy.md``). So the curator scores points with the broadcast hashes, as owners do. Points
-    that were sent but not bought stay in a cache. They compete in each round in which their owner is called and takes
-    part.
+    The curator knows the exact summary and the exact target but must not use these to score points. With exact scores,
+    the summaries on two neighbouring inputs would drift apart, and noise for one swapped member would no longer hide
+    the difference (``private_greedy.md``). So the curator scores points with the broadcast hashes, as owners do. Points
+    that were sent but not bought stay in a cache. Points in the cache compete in each round in which their owner is
+    called and takes part.
 
     Among equal scores, the owner whose name sorts first wins, and then the first row. The order of the names and of the
     messages does not matter.
@@ -228,7 +227,7 @@ class PrivateGreedyCurator(Curator):
     # ── one round ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _next_round(self) -> Deliveries:
-        """Begin the next round in which a called owner takes part; in skipped rounds, buy from the cache only."""
+        """Begin the next round in which a called owner takes part; nothing is bought in the rounds that are skipped."""
         deliveries: Deliveries = ()
         while self._round < self.plan.points:
             if self._round in self.plan.marks:
@@ -260,7 +259,7 @@ class PrivateGreedyCurator(Curator):
         return self._deliver(self._active, message)
 
     def _ask_bidders(self) -> Deliveries:
-        """Ask all owners who bid, or those whose coin shows heads; if nobody is asked, buy from the cache."""
+        """Ask all owners who bid, or those whose coin is True; if nobody is asked, buy from the cache."""
         bidders = [owner for owner in self._called if owner in self._bids]
         if self._coins is not None:
             # Names are sorted and the sort is stable, so equal bids are ranked by name.
@@ -276,8 +275,8 @@ class PrivateGreedyCurator(Curator):
     def _buy(self) -> None:
         """Buy the best point of the cache, among owners who were called in this round and still take part.
 
-        Points of other owners do not compete. Which of their points are in the cache differs between neighbouring
-        inputs, so one swapped member could become two (``private_greedy.md``).
+        Points of other owners do not compete. Neighbouring inputs can differ in which points of these owners are in the
+        cache, so one swapped member could become two (``private_greedy.md``).
         """
         competing = [owner for owner in self._called if owner in self._active]
         best = self._cache.best(redundancy(self.plan.members(self._round - 1)), competing)
@@ -314,7 +313,7 @@ class PrivateGreedyCurator(Curator):
             raise Unusable("its point contradicts its bid")
 
     def _is_repeated(self, owner: str, message: Offer) -> bool:
-        """Whether an offer is the owner's previous offer, delivered again, and so no answer to this round."""
+        """Whether an offer is the owner's previous offer, delivered again; it does not answer the ask of this round."""
         last = self._last.get(owner)
         return (
             last is not None
@@ -343,7 +342,7 @@ class Cache(Secret):
         """Owner, row index and point, by the point's index in the cache."""
         self._seen: set[tuple[str, int]] = set()
         self._numbers: dict[str, int] = {}
-        # The arrays below are longer than the list: they have room for further points.
+        # The arrays below may be longer than the list of received points, to have room for further points.
         self._whose = np.empty(16, dtype=np.int64)
         self._hashes = np.empty((16, features.dimension))
         self._similarity = np.empty(16)

@@ -23,8 +23,8 @@ class Curator(Secret, abc.ABC):
     """The curator, who buys points: a state machine that takes messages and returns deliveries.
 
     The curator uses no network, clock or disk. A step ends when all owners who were asked have answered, or when the
-    caller closes the step with :meth:`close_step`. An owner who does not answer, or whose answer cannot be used, is
-    excluded with a note, and the purchase goes on without that owner.
+    caller calls :meth:`close_step`. An owner who does not answer, or whose answer cannot be used, is excluded with a
+    note, and the purchase goes on without that owner.
 
     Args:
         plan: The plan that all parties agreed on.

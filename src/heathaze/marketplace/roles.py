@@ -86,12 +86,13 @@ class Consumer(Secret):
 class Owner(Secret):
     """An owner: a party that has points to sell.
 
-    An owner without records should take part too, because staying away would reveal that there are no records.
+    An owner without records should also take part, because staying away would reveal that the owner has no records.
 
     Args:
-        plan: The plan that all parties agreed on. Owners for whom its privacy promise is too weak do not take part.
+        plan: The plan that all parties agreed on. An owner for whom its privacy promise is too weak should not take
+            part.
         points: The owner's records, encoded by the study.
-        ledger: The privacy budget of these records; charged before the first answer.
+        ledger: The privacy budget of the owner's records; charged before the first answer.
         randomness: Leave this out. ``Simulation(seed)`` is for tests and papers.
 
     Raises:
@@ -204,7 +205,8 @@ def buy(
         target: The consumer's points, one per row.
         owners: The points of each owner by name, encoded like the target.
         target_ledger: The privacy budget of the target.
-        owner_ledgers: Privacy budgets of owners by name. An owner whose ledger refuses is left out, with a note.
+        owner_ledgers: Privacy budgets of owners by name. An owner whose ledger refuses the charge is left out, with a
+            note.
         randomness: Leave this out. ``Simulation(seed)`` is for tests and papers.
         progress: Called with a short text at every step.
 

@@ -149,8 +149,8 @@ class Sensor:
 
     Args:
         card: The parameters of the noise.
-        memory: A file for the sensor's state, which only its owner can read. A sensor without a memory needs a new card
-            after each restart.
+        memory: A file for the sensor's state, which only its owner can read. Without a memory, the sensor needs a new
+            card after each restart.
         key: 32 bytes from ``Escrow.key_for(card, sensor)``, for the first start with an escrow card. Afterwards the
             memory holds only the key of the next time. Each answer replaces the key, so a stolen sensor does not reveal
             past readings. Do not store the first key on the sensor.
@@ -298,7 +298,7 @@ def quantised(value: float, steps: int) -> int:
         raise Refused("The reading is not a finite number; do not call read for a missing reading.")
     try:
         shifted = math.ldexp(value, -steps)
-    except OverflowError:  # also a whole number that no float holds
+    except OverflowError:  # also for a whole number that is too large for a float
         shifted = math.inf
     if abs(shifted) >= MOST_STEPS:
         raise Refused("The reading has 2^50 steps of the card or more; check the unit of the reading.")
@@ -355,7 +355,7 @@ def _laplace(scale: int, bits: Bits) -> int:
             whole += 1
         magnitude = part + scale * whole
         negative = _below(2, bits) == 1
-        if not (negative and magnitude == 0):  # zero must not count twice
+        if not (negative and magnitude == 0):  # +0 and −0 are the same number, so one of them is drawn again
             return -magnitude if negative else magnitude
 
 
@@ -401,7 +401,7 @@ def _replace(path: Path, text: str) -> None:
     """Replace a sensor's memory by writing a draft and renaming it, so that the disk always has a complete file."""
     draft = path.with_name(f".{path.name}.part")
     try:
-        draft.unlink(missing_ok=True)  # left by a crash
+        draft.unlink(missing_ok=True)  # a crash may have left a draft
         # Only the owner may read the memory, because it holds a key under escrow.
         with open(draft, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(text)

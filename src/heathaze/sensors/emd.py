@@ -7,8 +7,8 @@ few points with coordinates, or at nodes of a network. For maps of many cells us
 
 The total masses of p and q must be equal. By default both are divided by their totals, as in the paper on sensors; the
 result is then the mean distance that mass moves, in units of length. With ``normalise=False`` the result is mass times
-length, as in the definition of neighbours, and unequal totals are refused. A partial distance, which ignores surplus
-mass, would be 0 between sources with and without one more source (errata E4-4).
+length, as in the definition of neighbouring sets of sources, and unequal totals are refused. A partial distance, which
+ignores surplus mass, would be 0 between sources with and without one more source (errata E4-4).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_PAIRS = 2**24
 """Largest number of pairs of a place that loses mass and a place that gains mass: 128 MB of distances."""
 
 FEW_PAIRS = 2**14
-"""Up to this many pairs, the linear program takes less time than importing the faster solver."""
+"""Up to this many pairs, the linear program takes less time than the import of the faster solver."""
 
 QUICK_PAIRS = 2**22
 """On a graph with more pairs than this, the distance is computed as a flow along edges."""
@@ -82,10 +82,10 @@ def line_emd(
         p: The first masses, not negative, not all zero.
         y: Coordinates of the second masses.
         q: The second masses.
-        normalise: Whether to divide both by their sums.
+        normalise: Whether to divide both masses by their sums.
 
     Returns:
-        The distance, in the unit of the coordinates times the unit of the masses.
+        The distance, in the unit of the coordinates; times the unit of the masses if not normalised.
 
     Raises:
         InvalidInput: Coordinates and masses do not fit, or their sums differ and ``normalise`` is False.
@@ -114,10 +114,10 @@ def plane_emd(
         p: The first masses, not negative, not all zero.
         others: Coordinates of the second masses.
         q: The second masses.
-        normalise: Whether to divide both by their sums.
+        normalise: Whether to divide both masses by their sums.
 
     Returns:
-        The distance, in the unit of the coordinates times the unit of the masses.
+        The distance, in the unit of the coordinates; times the unit of the masses if not normalised.
 
     Raises:
         InvalidInput: Coordinates and masses do not fit, or their sums differ and ``normalise`` is False.
@@ -133,7 +133,7 @@ def plane_emd(
             "give equally many."
         )
     here, there = _masses(p, len(one), q, len(other), normalise)
-    # Mass that both have at the same place stays there; only the difference moves.
+    # Mass that p and q have at the same place stays there; only the difference moves.
     places, which = np.unique(np.concatenate([one, other]), axis=0, return_inverse=True)
     left = np.bincount(which.ravel(), np.concatenate([here, -there]), minlength=len(places))
     excess, total = _without_rounding(np.asarray(left, dtype=np.float64), float(here.sum()))
@@ -158,10 +158,10 @@ def graph_emd(network: Network, p: npt.ArrayLike, q: npt.ArrayLike, *, normalise
         network: The network.
         p: The first masses, one for each node, not negative, not all zero.
         q: The second masses.
-        normalise: Whether to divide both by their sums.
+        normalise: Whether to divide both masses by their sums.
 
     Returns:
-        The distance, in the unit of the lengths times the unit of the masses.
+        The distance, in the unit of the lengths; times the unit of the masses if not normalised.
 
     Raises:
         InvalidInput: The masses do not fit the network, or their sums differ and ``normalise`` is False.
@@ -210,7 +210,7 @@ def _solved(what: str, cost: Floats, rows: Any, right: Floats) -> Any:
     """Solve a linear program of transport: the least cost · x with rows · x = right and x ≥ 0."""
     from scipy.optimize import linprog
 
-    # The last equation follows from the others. It is left out, because rounding could make it contradict them.
+    # The last equation follows from the others. It is left out, because with rounding errors it could contradict them.
     solved = linprog(cost, A_eq=rows.tocsr()[:-1], b_eq=right[:-1], method="highs")
     if solved.x is None:
         raise RuntimeError(f"The linear program of the {what} was not solved: {solved.message}")
@@ -238,7 +238,7 @@ def _by_pairs(here: Floats, there: Floats, distance: Floats) -> float:
 
     from heathaze.metrics.sparse_transport import add_best, add_corners
 
-    # The solver's tolerances are absolute; masses and distances of about 1 suit them.
+    # The solver's tolerances are absolute, so masses and distances are scaled to about 1.
     mass, length = float(here.sum()), float(distance.max())
     sizes = len(here) + len(there)
     supply = np.concatenate([here / mass, there / float(there.sum())]) * sizes

@@ -56,11 +56,11 @@ class Escrow(Secret):
         return cls(fresh_bytes(KEY_BYTES))
 
     def to_bytes(self) -> bytes:
-        """The master key of the escrow. It reveals all raw readings, so protect it like them."""
+        """The master key of the escrow. The master key reveals all raw readings, so protect it like raw readings."""
         return self._master
 
     def key_for(self, card: Card, sensor: str) -> bytes:
-        """Make the first escrow key of a sensor. Give it to the sensor at its first start, and do not store it.
+        """Make the first escrow key of a sensor. Give it to the sensor at its first start; do not store it there.
 
         Args:
             card: The sensor's card, made with ``escrow=True``.

@@ -61,7 +61,7 @@ def draw_sources(
         sensors: Positions of the sensors, to be marked.
         distance: The distance of the estimate to the truth, in words.
     """
-    # Imported here to keep `import heathaze` fast. Not pyplot, which keeps global state and may need a screen.
+    # Imported here to keep `import heathaze` fast. Pyplot is not used: it keeps global state and may need a screen.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -95,7 +95,7 @@ def draw_sources(
 
 
 def _ratio(field: Field) -> float:
-    """Height over width of a panel of the picture: that of the plate, limited to between 0.25 and 1.6."""
+    """Height over width of a panel of the picture: the plate's ratio between 0.25 and 1.6, or 0.8 without a plate."""
     if field.bounds is None or field.bounds.shape[1] != 2:
         return 0.8
     width, height = field.bounds[1] - field.bounds[0]
@@ -169,7 +169,7 @@ def _draw_plate(
     rows = len(np.unique(field.positions[:, 1]))
     from scipy.ndimage import gaussian_filter
 
-    # Smoothed, because a thousand draws on thousands of cells would look like single points.
+    # The density is smoothed, because a thousand draws on thousands of cells would look like single points.
     image = gaussian_filter(np.asarray(density).reshape(rows, -1), 1.0, mode="nearest")
     style: dict[str, Any] = {"origin": "lower", "cmap": _PALETTE, "interpolation": "bilinear", "vmin": 0, "vmax": 100}
     drawn = axes[0].imshow(
@@ -218,7 +218,7 @@ _MOST_NODES = 20_000
 def _draw_graph(
     axes: Sequence[Axes], field: Field, shares: Floats, found: Sequence[Mark], truth: Sequence[Mark]
 ) -> None:
-    """Draw a graph with each node at its values in the two slowest heat modes, so that connected nodes are close."""
+    """Draw a graph with each node at its ranks in the two slowest heat modes, so that connected nodes are close."""
     assert field.network is not None
     if not 3 <= field.network.nodes <= _MOST_NODES:
         _draw_heaviest(axes, shares, truth)
@@ -250,7 +250,7 @@ def _slowest_modes(field: Field) -> Floats:
     else:
         # The solver needs a shift, because a Laplacian has no inverse. A fixed start makes the picture repeatable.
         modes = eigsh(laplacian, k=3, sigma=-1e-3, v0=np.ones(field.network.nodes))[1]
-    # Ranks instead of values, because one weakly connected node would push all others into a corner.
+    # Nodes are drawn at ranks, because with values one weakly connected node would push all others into a corner.
     return np.argsort(np.argsort(modes[:, 1:3], axis=0), axis=0).astype(np.float64)
 
 

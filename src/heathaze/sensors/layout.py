@@ -112,8 +112,8 @@ class Layout:
     ) -> Field:
         """Make the field that the sensors of the layout read at some times.
 
-        The field has one row for each reading: all sensors at the first time, then all sensors at the next time. All
-        these readings are protected together.
+        The field has one row for each reading: all sensors at the first time, then all sensors at the next time. The
+        readings of all times are protected together.
 
         Args:
             times: Times since the heat was released, positive, in any unit.
@@ -144,7 +144,7 @@ class Layout:
 
         Args:
             name: The name of the sensor or node.
-            what: The word for it in the error sentence, such as "sensor".
+            what: The word for the sensor or node in the error sentence, such as "sensor".
 
         Returns:
             The index, from 0.
@@ -186,7 +186,7 @@ class Layout:
         return tuple(length(side, "A side of the size", "metres") for side in found)
 
     def _check_places(self, size: tuple[float, ...], read: list[int]) -> None:
-        """Refuse sensors that lie outside or at the same place; the sentences name them, which a field could not."""
+        """Refuse sensors that lie outside or at the same place; a field could not name them in errors."""
         if self.positions is None:
             return
         shape = "line" if self.dimensions == 1 else "plate"

@@ -35,7 +35,7 @@ class NoisyReadings:
         values: One noisy reading for each row of the field; NaN marks a missing reading.
         deviation: Standard deviation of the noise of each reading, in the unit of a reading.
         guarantee: The privacy guarantee of the noise; None for readings of unknown origin.
-        simulated: Whether the noise came from a seed and can be repeated. Such readings hide nothing and cannot be
+        simulated: Whether the noise came from a seed and can be repeated. Simulated readings hide nothing and cannot be
             saved.
 
     >>> from heathaze.sensors.physics import Line
@@ -148,8 +148,8 @@ class NoisyTable:
     """The content of a file of noisy readings, without the positions of the sensors, which a layout gives.
 
     The first line of the file is ``# heathaze readings`` and a JSON object with the fields ``version``, ``deviation``,
-    ``guarantee`` and optionally ``physics``. Then follows a table of sensor, time and value, with one row for each
-    reading. Files that Heathaze did not write have no such first line.
+    ``guarantee`` and optionally ``physics``. The other lines are a table of sensor, time and value, with one row for
+    each reading. Files that Heathaze did not write have no such first line.
 
     Args:
         sensors: Names of the sensors, in the order of the file.
@@ -224,7 +224,7 @@ def read_header(path: str | Path) -> dict[str, Any] | None:
 
 
 def _is_sound(header: Mapping[str, Any]) -> bool:
-    """Whether a header has the types that :meth:`NoisyReadings.save` writes; the file may come from a stranger."""
+    """Whether a header has the types that :meth:`NoisyReadings.save` writes; the file may come from anyone."""
     physics = header.get("physics", {})
     try:
         if "guarantee" in header:

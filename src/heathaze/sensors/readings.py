@@ -39,7 +39,7 @@ ROUNDING = 1.25
 """Largest change, in steps, that rounding makes to the difference of two readings.
 
 Rounding to steps changes each reading by at most half a step. A float below 2^50 steps has a rounding error of at most
-an eighth of a step. Two readings differ by at most 2 · (1/2 + 1/8) = 1.25 steps more.
+an eighth of a step. So rounding adds at most 2 · (1/2 + 1/8) = 1.25 steps to the difference of two readings.
 """
 
 _BITS = 24
@@ -114,7 +114,8 @@ class Readings:
         steps = math.floor(math.log2(self._change * ratio)) - FINENESS
         counted = self._counted(steps)
         scale = math.ceil(ratio * counted)
-        least = 1  # The smallest increase doubles, so that the loop ends soon even if the cost hardly falls.
+        # The smallest increase of the scale doubles in each turn, so that the loop ends soon if the cost hardly falls.
+        least = 1
         while scale.bit_length() <= _BITS and (cost := self._price(counted, scale)) > self.epsilon:
             scale = max(scale + least, math.ceil(scale * cost / self.epsilon))
             least *= 2
@@ -203,7 +204,7 @@ class Readings:
         Args:
             readings: One reading for each row of the field: all sensors at the first time, in the field's order, then
                 all sensors at the next time. NaN marks a missing reading.
-            ledger: The privacy budget of these sources.
+            ledger: The privacy budget of the sources.
             randomness: Leave this out. ``Simulation(seed)`` is for tests and papers.
 
         Returns:
@@ -247,7 +248,7 @@ class Readings:
 
         Args:
             escrow: Whether sensors draw their noise from a key, so that the holder of the key can remove the noise.
-            ledger: The privacy budget of these sources. It is charged before the card is returned.
+            ledger: The privacy budget of the sources. It is charged before the card is returned.
 
         Returns:
             The card, which holds no reading and may be public.

@@ -19,15 +19,15 @@ half of the sum:
 
 **Many sources** (:func:`recovery_floor`). Cut the path into K pieces. Each piece holds a source of strength S/K, either
 at the piece's left end or moved from there by δ ≤ D/K. This gives 2^K sets of sources. On a line, d = ∫ |F − F̂| is a
-sum over the pieces, for every estimate. Off a line, map every place to its distance from the start of the path; this
-map makes no distance longer, so d is at least the same sum. The two choices in one piece have the distance a = δ/K, for
-all choices in the other pieces, and the readings differ by at most Λ S a. So the argument for two points holds in each
-piece, averaged over the other choices (P. Assouad, 1983), and the K bounds add up:
+sum over the pieces, for every estimate. On a plate or a graph, map every place to its distance from the start of the
+path; this map makes no distance longer, so d is at least the same sum. The two choices in one piece have the distance a
+= δ/K, for all choices in the other pieces, and the readings differ by at most Λ S a. So the argument for two points
+holds in each piece, averaged over the other choices (P. Assouad, 1983), and the K bounds add up:
 
     R ≥ K a Φ(−Λ S a / 2σ),   a ≤ D / K²:   about 0.31 √(σ D / (Λ S)) for small σ, with K near √(Λ S D / σ).
 
-This bound falls like √σ, not like σ: many weak sources are far harder to find than one, and theorem 15 as printed is
-far from tight.
+For small σ this bound falls like √σ, but the bounds from one source fall like σ. So many weak sources are far harder to
+find than one, and theorem 15 as printed is far from tight.
 
 **Fano** (:func:`fano_floor`) is the paper's argument with corrected steps (errata E4-10). The paper's four vectors are
 at distance a/2 from each other, not a, so they are stretched by 2, which needs 2a ≤ D/2. Fano's inequality bounds the
@@ -36,8 +36,8 @@ half a bit, Λ² S² a² / 2σ² = ½ ln 2, the probability is at least 1 − (�
 
     R ≥ (a/2) · ¼ = a/8,   a = min(D/4, √(ln 2) σ / (Λ S)).
 
-The printed 3a/4 cannot follow from the printed vectors: all of them lie within a/2 of e_{1/2}, so the estimator that
-always returns e_{1/2} has an error of at most a/2.
+The printed bound 3a/4 cannot follow from the printed vectors. All four vectors lie within a/2 of e_{1/2}, so the
+estimator that always returns e_{1/2} has an error of at most a/2.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def two_point_floor(sigma: npt.ArrayLike, lipschitz: float, *, length: float = 1
 def fano_floor(sigma: npt.ArrayLike, lipschitz: float, *, length: float = 1.0, strength: float = 1.0) -> Floats:
     """Lower bound on the error of every estimate, by the paper's proof of theorem 15 with corrected steps.
 
-    The bound is a/8 with a = min(D/4, √(ln 2) σ / (Λ S)). It is always smaller than :func:`recovery_floor`, and the
-    arguments are the same.
+    The bound is a/8 with a = min(D/4, √(ln 2) σ / (Λ S)). The bound is always smaller than :func:`recovery_floor`, and
+    the arguments are the same.
     """
     _check(lipschitz, length, strength)
     return np.asarray(np.minimum(length / 4, math.sqrt(math.log(2)) * _sigmas(sigma) / (lipschitz * strength)) / 8)

@@ -27,7 +27,7 @@ class FieldBase(ABC):
 
     @abstractmethod
     def _with(self, rows: Integers) -> Self:
-        """The same field with only the readings of these indices, which are ascending."""
+        """The same field with only the readings at the indices ``rows``, which are ascending."""
 
     def only(self, rows: npt.ArrayLike) -> Self:
         """The same field with only these readings, given as a mask or as indices.
@@ -118,7 +118,7 @@ def same_place(places: Floats) -> tuple[int, int] | None:
 
 
 def block(values: npt.ArrayLike, length: int, what: str) -> Floats:
-    """Check the factor of a product with a field: a vector of the right length, or a matrix of such columns."""
+    """Check the vector or matrix that is multiplied with a field: its length, or the length of its columns."""
     found = np.asarray(values, dtype=np.float64)
     if found.ndim not in (1, 2) or found.shape[0] != length:
         raise InvalidInput(
@@ -188,7 +188,8 @@ def point_text(position: Sequence[float] | Floats) -> str:
 def _kept(rows: npt.ArrayLike, count: int, *, keep: bool) -> Integers:
     """Indices of the readings that stay in a field, ascending.
 
-    ``rows`` is a mask or a list of indices. It names the readings to keep, or those to leave out if ``keep`` is False.
+    ``rows`` is a mask or a list of indices. ``rows`` names the readings to keep, or the readings to leave out if
+    ``keep`` is False.
     """
     found = np.asarray(rows)
     if found.size == 0 and found.dtype != np.bool_:

@@ -108,7 +108,7 @@ class Snapshots(FieldBase):
     All readings are protected together, so the sensitivity is computed for all snapshots together (errata E4-3).
 
     Args:
-        fields: Lines, plates, graphs or other fields over the same candidate places. Readings are in this order.
+        fields: Lines, plates, graphs or other fields over the same candidate places. This is the order of the readings.
 
     Raises:
         InvalidInput: There is no field, or the fields have different places.

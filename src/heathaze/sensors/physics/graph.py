@@ -27,7 +27,7 @@ MOST_TERMS = 20_000
 """Largest number of terms of the Chebyshev series, which needs about √(70 τ · largest degree) terms."""
 
 _LEFT_OUT = 1e-15
-"""Largest sum of the Chebyshev coefficients that are left out; :attr:`Graph.rounding` is a further error."""
+"""Largest sum of the Chebyshev coefficients that are left out; :attr:`Graph.rounding` is added to this error."""
 
 _ROOM = 2**22
 """Largest number of floats in the Lanczos vectors that are held in memory at a time."""
@@ -61,7 +61,8 @@ class Graph(FieldBase):
         exp(−τL) = e^(−z) Σ_k (2 − [k = 0]) (−1)^k I_k(z) T_k(x),
 
     where I_k are modified Bessel functions and T_k Chebyshev polynomials. The absolute values of the coefficients add
-    up to 1, and |T_k| ≤ 1. So the error is at most the sum of the coefficients left out, plus rounding.
+    up to 1, and |T_k| ≤ 1. So the error of the series is at most the sum of the absolute values of the coefficients
+    left out, plus rounding.
 
     >>> pair = Graph([(0, 1)], 0.5)
     >>> pair.apply(np.array([1.0, 0.0])).round(4).tolist()  # (1 ± e^(−1)) / 2

@@ -21,7 +21,7 @@ MOST_ENTRIES = 2**26
 """Largest number of entries in the dense matrix of a line: half a gigabyte of floats."""
 
 SWITCH = 0.05
-"""If T/W² is larger than this, the sum of cosines is used. At this value both sums are exact with a few terms."""
+"""If T over the squared length is above this, cosines are used. At this value both sums need only a few terms."""
 
 _NEGLIGIBLE = 45.0
 """Terms smaller than exp(−45) = 3e-20 of the largest term are left out."""
@@ -231,8 +231,7 @@ class Axis:
             near = np.maximum(np.abs(x - image[:, None]) - half, 0) / scale
             bell = np.exp(-0.5 * near * near)
             for j in range(4):
-                # Beyond the last peak the function falls, so its value at the nearest point is a bound. Before a peak,
-                # the height of this peak is a bound too.
+                # From the nearest point on, the function is largest at this point or at a later peak.
                 most = np.abs(_hermite(j, near)) * bell
                 for peak in _PEAKS[j]:
                     height = abs(float(_hermite(j, np.array(peak)))) * math.exp(-0.5 * peak * peak)

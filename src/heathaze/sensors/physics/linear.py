@@ -98,7 +98,7 @@ class Linear(FieldBase):
             where: Indices of the candidate sources.
 
         Returns:
-            One column of readings for each of them.
+            One column of readings for each place.
         """
         numbers = candidate_numbers(where, self.shape[1])
         if isinstance(self.matrix, np.ndarray):
@@ -106,7 +106,7 @@ class Linear(FieldBase):
         return self.apply(units(numbers, self.shape[1]))
 
     def _with(self, rows: Integers) -> Self:
-        # Not made by __init__, which refuses columns of zeros: the readings that saw a place may be missing here.
+        # __init__ is not called, because it refuses columns of zeros, which missing readings can cause.
         rest = object.__new__(type(self))
         matrix = _some_rows(self.matrix, rows) if len(rows) < self.shape[0] else self.matrix
         assign(rest, matrix=matrix, positions=self.positions, network=self.network)

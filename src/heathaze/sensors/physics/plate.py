@@ -26,8 +26,8 @@ MOST_ACROSS = 4096
 class Plate(FieldBase):
     """Field of heat on a rectangle with sensors on it: reading = p(x) · q(y) for a unit source at (x, y).
 
-    Here p and q are the heat kernels along the two axes (:class:`~heathaze.sensors.physics.line.Axis`). Because the
-    kernel is such a product, with open and with insulated walls, the matrix of sensors × places is never stored.
+    Here p and q are the heat kernels along the two axes (:class:`~heathaze.sensors.physics.line.Axis`). The kernel is
+    such a product for open and for insulated walls, so the matrix of sensors × places is never stored.
 
     Args:
         shape: Width and height in metres.
@@ -145,7 +145,7 @@ class Plate(FieldBase):
             where: Coordinates (x, y) in metres.
 
         Returns:
-            One column of readings for each of them.
+            One column of readings for each coordinate pair.
         """
         x, y = coordinates(where, 2, "sources").T
         along_x, along_y = self.axes

@@ -22,7 +22,7 @@ ANCHORS = 40
 """Largest number of places that get a share, in the plane and on a graph."""
 
 _FITTED = 40
-"""Number of draws to which the shares are fitted; equally many other draws are used to compare the results."""
+"""Number of draws to which the shares are fitted; as many other draws are used to choose between two answers."""
 
 _LIKELY = 8
 """The middle of several nodes is chosen among this many of the most frequent nodes."""
@@ -52,7 +52,7 @@ class Metric:
     @property
     def pooled(self) -> int:
         """Number of places from the draws among which :func:`nearest_shares` chooses."""
-        # On a large network the shortest-path search takes time for each place, so fewer places are used.
+        # On a large network each place needs a shortest-path search, so fewer places are used.
         return 60 if self.field.network is not None and self.field.shape[1] > 5000 else 240
 
     def between(self, ones: Places, others: Places) -> Floats:

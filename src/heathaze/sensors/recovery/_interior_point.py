@@ -32,7 +32,7 @@ STEPS = 60
 """Largest number of Newton steps; 8 to 20 usually suffice."""
 
 UNBOUNDED = 1e10
-"""A bound this many times above the expected strengths counts as no bound, because floats cannot resolve both."""
+"""A bound this many times the unit of strengths counts as no bound, because floats cannot hold both accurately."""
 
 LEAST_SUM = 1e-9
 """A sum of strengths below this, in the solver's units, counts as zero; the readings are then just outside the ball."""
@@ -78,7 +78,7 @@ def least_sum(columns: Floats, wanted: Floats, ball: float, at_most: float, tole
     cone = np.vstack([np.zeros(count), columns * unit.column])
     offset = np.concatenate([[ball], wanted]) / unit.reading
     program = _Program(np.ones(count), cone, offset, count, at_most / unit.strength)
-    # The ball may be far smaller than the readings, so errors are measured relative to the ball.
+    # The ball may be far smaller than the readings, so errors are measured relative to the radius of the ball.
     return unit.back(program.solve(tolerance, least=LEAST_SUM, exactness=min(1.0, float(offset[0]))), sums=True)
 
 
@@ -164,7 +164,7 @@ class _Program:
         return np.asarray(matrix)
 
     def solve(self, tolerance: float, least: float = 0.0, exactness: float = 1.0) -> Solved:
-        """Solve the program up to a gap of tolerance · max(value, least), with residuals of both equations as small.
+        """Solve the program to a gap of tolerance · max(value, least), and both equations to residuals of tolerance.
 
         ``exactness`` is the unit in which the residual of G x + s = h is measured.
         """
@@ -349,8 +349,8 @@ def polish(columns: Floats, wanted: Floats, ball: float, at_most: float, found: 
         slack: 1 minus the price of each place at this point.
     """
     top = float(found.max())
-    # On the central path the product of strength and slack is the same for all places, so the smaller of both factors
-    # is zero at the optimum.
+    # On the central path the product of strength and slack is the same for all places. At the optimum this product is
+    # zero, so the smaller of both factors is taken to be zero.
     full = (at_most - found < -slack * top) & (slack < 0)
     free = (found / top > np.abs(slack)) & ~full
     fixed = np.where(full, at_most, 0.0) if full.any() else np.zeros(len(found))

@@ -277,7 +277,7 @@ class Moves:
         return list(np.sqrt(_squares((first - second)[taken])) / self._longest)
 
     def _halved(self, fewer: Integers) -> Floats:
-        """Factor of the centre of strengths when a source joins ``fewer`` sources: that of the mean strength, or 1."""
+        """Factor of the centre of strengths when a source joins k = ``fewer`` sources: k/(k+1) or 1, at random."""
         if not self.prior.alike:
             return np.ones(len(fewer))
         return np.where(self.bits.uniforms(len(fewer)) < 0.5, fewer / (fewer + 1), 1.0)

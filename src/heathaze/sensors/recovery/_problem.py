@@ -1,7 +1,8 @@
 """Preparation of readings and field for the posterior sampler.
 
-Readings are scaled to noise of standard deviation 1 and projected onto the directions that sources can change. A column
-holds the scaled and projected readings of a unit source at one candidate.
+Readings are scaled to noise of standard deviation 1. If sources lie at candidates only, more than 128 readings are also
+projected onto the directions that sources can change. A column holds the readings of a unit source at one place, scaled
+and projected in the same way.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Problem:
 
     Attributes:
         space: The space of possible places of sources.
-        readings: The scaled and projected readings.
+        readings: The readings, scaled and projected.
         rows: Number of readings before the projection.
         unseen: Squared length of the part of the scaled readings that the projection removes.
         kept: Fraction of all candidates that is considered.

@@ -1,7 +1,8 @@
 """Data structures of the posterior sampler: the space of possible places, and the particles.
 
-Readings are scaled to noise of standard deviation 1 and projected onto the directions in which sources change them. A
-column holds the scaled and projected readings of a unit source at one place.
+Readings are scaled to noise of standard deviation 1. If sources lie at candidates only, more than 128 readings are also
+projected onto the directions that sources can change. A column holds the readings of a unit source at one place, scaled
+and projected in the same way.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Cuboid:
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Discrete space of places: finitely many candidates with own indices 0, 1, 2, …, each with its neighbours.
+    """Discrete space of places: finitely many candidates with indices 0, 1, 2, … in this space, and their neighbours.
 
     Methods and properties without a docstring do the same as those of a :class:`Cuboid`.
 
@@ -132,7 +133,8 @@ class Nodes:
     def step(self, where: Places, scale: Floats, bits: Randomness) -> tuple[Places, Floats]:
         """Propose places by a random walk of one to eight steps, each to a neighbour.
 
-        The probabilities of a walk and of its reverse are inversely proportional to the degrees of their first places.
+        The probability of a walk over that of its reverse is the degree of the walk's last place over that of its
+        first.
         """
         here = where
         steps = np.clip(scale * 8, 1, 8)

@@ -5,14 +5,14 @@
 Here f are the strengths at the places, M is the field's matrix, ỹ are the m noisy readings, and b is the largest
 strength. This is Algorithm 1 of A. Gilbert and A. McMillan, "Local Differential Privacy for Physical Sensor Data and
 Sparse Recovery", with another radius r. The noise is shorter than the printed radius σ√m with a probability of little
-more than a half. It is shorter than the radius used here, from the quantile of χ², with the given confidence (errata
-E4-7). Basis pursuit is post-processing of published readings and costs no privacy.
+more than a half. The noise is shorter than the radius r used here, from the quantile of χ², with the given confidence
+(errata E4-7). Basis pursuit is post-processing of published readings and costs no privacy.
 
-The method is column generation. It solves the problem over a few chosen places
+The method is column generation: the problem is solved over a few chosen places
 (:mod:`heathaze.sensors.recovery._interior_point`). The multipliers u of this solution give every place i a price,
-(Mᵀu)_i, by one product with the adjoint. Places whose price exceeds their cost are added to the chosen places. If there
-is no such place, the answer is optimal. The multipliers also prove how good the answer is: for every u and every f that
-satisfies the constraints,
+(Mᵀu)_i, by one product with the adjoint. A place adds 1 to Σ f for each unit of strength, so places whose price exceeds
+1 are added to the chosen places. If no price exceeds 1, the answer is optimal. The multipliers also prove how good the
+answer is: for every u and every f that satisfies the constraints,
 
     Σ f  ≥  ỹᵀu − r‖u‖ − Σ b·max(0, (Mᵀu)_i − 1).
 
@@ -66,9 +66,9 @@ class Pursuit:
 
     Attributes:
         strengths: One strength for each place, from 0 to the bound; zero at most places.
-        feasible: Whether these sources explain the readings. If False, these sources have the least residual. If also
-            ``residual − gap`` exceeds ``radius``, it is proved that no sources explain the readings; this holds unless
-            the search ran out of steps.
+        feasible: Whether these sources explain the readings. If False, these sources have the least residual. If
+            ``residual − gap`` also exceeds ``radius``, it is proved that no sources explain the readings; this proof
+            fails only if the search ran out of steps.
         objective: The total strength Σ f.
         residual: The residual ‖M f − y‖, computed with the field.
         radius: Largest residual of a feasible answer, up to rounding.
@@ -333,8 +333,8 @@ class _Search:
         peaks = worthy[outside[worthy] >= _highest_around(self.near, outside, worthy)]
         peaks = peaks[np.argsort(-outside[peaks], kind="stable")][:BATCH]
         if self.field.network is None:
-            # A source between two candidates needs both, so neighbours are added too. On a graph they are not, because
-            # each column needs a product with the heat kernel.
+            # A source between two candidates needs both, so neighbours are also added. On a graph neighbours are not
+            # added, because each column needs a product with the heat kernel.
             around = np.unique(self.near[peaks].indices)
             peaks = np.union1d(peaks, around[outside[around] > cost])
         total = len(self.span.places) + len(peaks)
@@ -420,11 +420,11 @@ class Span:
         left, sizes, _ = np.linalg.svd(outside, full_matrices=False)
         longest = float(np.linalg.norm(columns, axis=0).max(initial=0.0))
         fresh = left[:, sizes > DEPENDENT * longest]
-        # Scaling small parts to length 1 also enlarged their rounding errors, so they are orthogonalised once more.
+        # Scaling small parts to length 1 also enlarged their rounding errors, so directions are orthogonalised again.
         return np.asarray(np.linalg.qr(self._without_basis(fresh))[0])
 
     def _without_basis(self, columns: Floats) -> Floats:
-        """Remove the part of columns inside the span; done twice, because once leaves rounding errors."""
+        """Remove the part of columns inside the span, in two passes, because a single pass leaves rounding errors."""
         for _ in range(2):
             columns = columns - self._basis @ (self._basis.T @ columns)
         return columns

@@ -14,7 +14,7 @@ If the number of sources is unknown, the prior gives "no source" the same probab
 is the likeliest answer, no source is reported, and the shares are spread over all places.
 
 Finding sources is post-processing of noisy readings, so it costs no privacy. The guarantee does not protect the number
-and the strengths of sources, so callers may give them as known.
+and the strengths of sources, so callers may pass the true number and strengths.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MAX_SOURCES = 20
 _FALL = 0.25
 """Prior probabilities of 1, 2, 3, 4, … sources are in the ratio 1 : 1 : 1/4 : 1/16 : …
 
-One source is as likely as two, because a prior that favours one source would find a single source amid several."""
+One source is as likely as two, because a prior that favours one source would report one source between several."""
 
 _LEAST_EFFECTIVE = 0.5
 """Smallest effective sample size after a stage, as a fraction of the number of particles."""
@@ -141,8 +141,9 @@ def find_sources(
     """Find sources from noisy readings: their number, places and strengths, each with its uncertainty.
 
     The search takes one or two seconds on a line and a few seconds in the plane. On a graph of 100,000 nodes it
-    takes up to two minutes. On a graph with more than 1,000 sensors, sources are looked for at 160 nodes only: those
-    whose heat alone would explain the readings best.
+    takes up to two minutes. If sources lie at candidates only, and there are more than 1,000 readings and 1,000
+    candidates or more than 33 million pairs of both, sources are looked for at 160 candidates only, which fit the
+    readings best.
 
     Args:
         field: The linear map from sources to readings.
@@ -178,7 +179,7 @@ def find_sources(
     prior = Prior(weighed, low, high, posed.total())
     held, widened, evidence = _sample(posed, prior, bits, count)
     places = posed.space.field_places(held.places)
-    # If only promising candidates are considered, they have only a part of the prior probability of all candidates.
+    # If only promising candidates are considered, the prior gives them less probability than all candidates have.
     for_some = evidence + math.log(np.exp(weighed).sum() / np.exp(numbers).sum())
     none = 0.0 if number is not None else 1 / (1 + math.exp(min(for_some, 700.0)))
     return _summary(field, held, places, widened, none)

@@ -30,8 +30,8 @@ class Sensitivity:
         rate: Largest change of the readings in ‖·‖₂ if strength 1 moves by length 1, rounded up.
         rate_l1: Largest change of the readings in ‖·‖₁ if strength 1 moves by length 1, rounded up.
         unit: Unit of length: "metre" on lines and plates.
-        failure_probability: Probability that the rates are too small, because the search was random: 0, or 2^−64 on
-            large graphs with many sensors. It must be subtracted from δ.
+        failure_probability: Probability that the rates are too small. It is 0, or 2^−64 on large graphs with many
+            sensors, where the search is random. It must be subtracted from δ.
     """
 
     reach: float
@@ -77,7 +77,7 @@ def sensitivity(
     is over the edges of a network, or over all pairs of candidates. If sources may lie between candidates, the maximum
     is the supremum of the norm of the Jacobian. The result is rounded up: it is multiplied by 1 + 1e-9, and a margin
     for rounding errors is added. The margin is 1e-12 of the largest response over the distance, or the rounding error
-    of a graph if that is larger (errata E4-6, E4-8).
+    of a graph over the distance if the rounding error is larger (errata E4-6, E4-8).
 
     Args:
         field: The field; give several snapshots as one :class:`~heathaze.sensors.physics.Snapshots`.

@@ -8,7 +8,8 @@ Hδ is convex in δ, so its maximum over the box is in a corner:
     sup over the box ≤ max over corners of ‖J + Hδ‖ + |half|²/2 · ‖most_twist‖,   and ≤ ‖most_slope‖
 
 Here most_twist and most_slope bound the third and first derivatives in the box. Boxes whose bound does not exceed the
-largest rate found so far are dropped. The others are divided into four (on a line, into two).
+largest rate found so far by more than the tolerance are dropped. Every other box is divided into four boxes (on a line,
+into two).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SAFETY = 1e-9
 FLOOR = 1e-12
 """Margin for rounding errors in differences of responses, relative to the largest response (errata E4-8).
 
-On graphs where tau times the degrees is large, rounding errors are larger, see ``Graph.rounding``."""
+On graphs where tau times the degrees is large, rounding errors are larger than this; see ``Graph.rounding``."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ TOLERANCE_L1 = 1e-4
 """Largest relative error of an "exact" rate in ‖·‖₁ on plates."""
 
 MOST_WORK = 2**28
-"""Largest number of boxes × readings of a search in ‖·‖₂, some seconds. Then the bound so far is returned."""
+"""Largest number of boxes × readings of a search in ‖·‖₂ (some seconds). A longer search returns its upper bound."""
 
 MOST_WORK_L1 = 2**21
 """Largest number of boxes × readings of a search in ‖·‖₁, which sorts readings by angle and is not compiled."""
@@ -85,7 +86,7 @@ def steepest_place(field: Field) -> tuple[Rate, Rate]:
     on_a_line = field.bounds.shape[1] == 1
     rate = steepest(field, largest_stretch, euclidean, TOLERANCE_ON_LINES if on_a_line else TOLERANCE)
     rate_l1 = steepest(field, largest_sum, absolute, TOLERANCE_L1 / 100 if on_a_line else TOLERANCE_L1, MOST_WORK_L1)
-    # ‖·‖₁ ≤ √readings · ‖·‖₂ is the better bound if the search for ‖·‖₁ ended early.
+    # ‖·‖₁ ≤ √readings · ‖·‖₂ can be the better bound if the search for ‖·‖₁ ended early.
     if (simple := math.sqrt(field.shape[0]) * rate.value) < rate_l1.value:
         rate_l1 = Rate(simple, "bound", rate.where)
     return rate, rate_l1
@@ -169,7 +170,7 @@ def plate_bounds(axes: list[tuple[Axis, Axis]], middles: Floats, half: Floats) -
     at_middle, over_box = np.empty(len(middles)), np.empty(len(middles))
     readings = sum(len(along_x.sensors) for along_x, _ in axes)
     room = max(1, _TABLE_ROOM // readings)
-    # In this order, boxes that are computed together share most of their x and y, so tables are small.
+    # In this order, boxes that are computed together have few distinct x and y, so tables are small.
     order = np.lexsort((middles[:, 1], middles[:, 0]))
     for start in range(0, len(order), room):
         part = order[start : start + room]

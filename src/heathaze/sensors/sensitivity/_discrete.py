@@ -26,7 +26,7 @@ MOST_WORK = 2**35
 _ROOM = 2**22
 
 FAILURE = 2.0**-64
-"""Probability that random sketches make the computed rate too small, for all edges and all looks together."""
+"""Probability that random sketches make any computed rate too small: for all edges and all :data:`LOOKS` together."""
 
 FEW_READINGS = 512
 MOST_EXACT = 2**26
@@ -42,7 +42,7 @@ MOST_NEIGHBOURS = 3 * 2**26
 """Largest total size of the neighbourhoods of edges in all quadratures: about 20 seconds."""
 
 HOPELESS = 4.0
-"""If bounds exceed the known rates by this factor, the search changes from Lanczos steps to random sketches."""
+"""If the largest bound exceeds the largest known rate by this factor, Lanczos steps end and random sketches begin."""
 
 MOST_SKETCHING = 2**34
 """Largest number of multiplications for random sketches if a bound is already known: about half a minute."""
@@ -158,8 +158,9 @@ def _screened(field: Field, network: Network, randomness: Randomness) -> tuple[R
 
         ((Mᵀz)_i − (Mᵀz)_j)²  is distributed like  ‖M_i − M_j‖² · χ²_k / k.
 
-    Dividing by a low quantile of χ²_k / k, at 2^−64 over the number of edges, bounds all edges at once, except with
-    probability 2^−64. If too many edges cannot be ruled out, the largest upper bound is returned.
+    Dividing this mean by a low quantile of χ²_k / k bounds all edges at once, except with probability 2^−64. The
+    quantile has the probability 2^−64 over the number of looks times the number of edges and nodes. If too many edges
+    cannot be ruled out, the largest upper bound is returned.
     """
     screen = _Screen(field, network)
     failure = 0.0
@@ -211,12 +212,12 @@ class _Screen:
 
 
 def _by_quadrature(screen: _Screen) -> Iterator[tuple[Floats, float]]:
-    """Bound the rates of the edges not ruled out, by quadratures over growing neighbourhoods, smallest ones first.
+    """Bound the rates of edges that are not ruled out, by quadratures over growing neighbourhoods, the smallest first.
 
     Yields upper bounds of the rates of all edges, and the probability that a bound is too small, which is 0.
 
-    The bound ‖M_i − M_j‖² ≤ ‖M_i‖² + ‖M_j‖² is used too. It holds because no response is negative, and it is better
-    next to a node of very large degree.
+    The bound ‖M_i − M_j‖² ≤ ‖M_i‖² + ‖M_j‖² is used as well. This bound holds because no response is negative. It is
+    the better one next to a node of very large degree.
     """
     graphs = _graphs(screen.field)
     if not graphs:
