@@ -153,12 +153,12 @@ def load_reports(
     Args:
         files: The files.
         load: How to load one of them.
-        wanted: The fingerprint of the parameters that files should have; None for that of most files, so that one
-            wrong file does not decide.
+        wanted: The fingerprint of the parameters that files should have. If None, it is the fingerprint that most
+            files have, so that one wrong file cannot decide which parameters are right.
         sort: Whether to put the files with these parameters first.
 
     Returns:
-        What was loaded, and the names of the other files.
+        The contents of the files that could be loaded, and the names of the files that could not.
 
     Raises:
         InvalidInput: No file has the parameters that are wanted.
@@ -198,7 +198,7 @@ def check_new(path: Path, *inputs: Inputs, overwrite: bool) -> None:
 
 
 def check_picture(path: Path | None, *, overwrite: bool) -> None:
-    """Refuse a picture of another ending, or one that :func:`check_place` refuses. None means no picture."""
+    """Refuse a picture that is not a PNG, or one that :func:`check_place` refuses. None means no picture."""
     if path is None:
         return
     if path.suffix.lower() != ".png":
@@ -211,7 +211,8 @@ def check_place(path: Path, *inputs: Inputs, overwrite: bool) -> None:
 
     Args:
         path: The output file.
-        inputs: The input files of the command, which no option lets it replace: a raw file would be lost.
+        inputs: The input files of the command. The command never replaces them, whatever ``overwrite`` is, because
+            raw data would be lost.
         overwrite: Whether a file that exists may be replaced.
     """
     if path.is_dir():
@@ -226,15 +227,15 @@ def check_place(path: Path, *inputs: Inputs, overwrite: bool) -> None:
 
 
 def _files(given: str | Path) -> list[str]:
-    """List the files that an input names; a pattern may name several, and a folder is never an output file."""
+    """List the files that an input names: a file or folder that exists, or all files that match a pattern."""
     return [str(given)] if Path(given).exists() else glob.glob(str(given), recursive=True)
 
 
 def check_somewhere(grid: Grid, x: Floats, y: Floats, *, several: bool) -> None:
     """Warn if most positions lie outside the map, and refuse if all do: the bounds are probably wrong.
 
-    Without ``several`` the file is that of one person and is never refused, because the error would reveal that the
-    person is elsewhere.
+    Without ``several`` the file holds the positions of one person. Such a file is never refused, because the error
+    would reveal that the person is not on the map.
     """
     inside = grid.cell_of(x, y)[2]
     if inside.any() and not inside.mean() > 0.5:
@@ -295,7 +296,7 @@ def say_guarantee(guarantee: Guarantee) -> None:
 
 
 def say_ledger(ledger: Ledger | None) -> None:
-    """Print how much of a ledger is spent, or that nothing counts it."""
+    """Print how much of a ledger is spent; without a ledger, print that nothing counts the releases."""
     if ledger is not None:
         out.print(f"Ledger: {float(ledger.spent):g} of {float(ledger.total):g} spent.")
     else:
@@ -325,7 +326,7 @@ def say_written(paths: Iterable[object]) -> None:
 
 
 def advise_backdrop(grid: Grid, written: Iterable[Path]) -> None:
-    """Say which file to bring if a picture or page of a place on the globe has no geography."""
+    """Advise the user to give a file of geography if a picture or page shows a place on the globe without any."""
     from heathaze.maps.backdrop import ADVICE, needs_backdrop
 
     if needs_backdrop(grid) and any(path.suffix.lower() in (".html", ".png", ".svg", ".pdf") for path in written):

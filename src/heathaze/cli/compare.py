@@ -71,7 +71,7 @@ def compare(
         numbers = {name: value for name, (value, _) in measured.items()}
         say_json({"warning": _WARNING, "private": False, "metrics": numbers})
         return
-    out.print(_WARNING, style="bold red")  # in the same stream, so that it stays with the numbers
+    out.print(_WARNING, style="bold red")  # on standard output, like the numbers, so that both stay together
     for name, (value, meaning) in measured.items():
         out.print(f"{name:16s} {value:8.4f}  {meaning}")
     if picture is not None:

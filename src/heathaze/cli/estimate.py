@@ -145,7 +145,7 @@ def _added(tally: Tally | None, files: list[Path], wanted: str | None) -> tuple[
     if not loaded:
         return tally, refused
     try:
-        return Tally.sum([*parts, *loaded.values()]), refused  # at once, which is quick
+        return Tally.sum([*parts, *loaded.values()]), refused  # one call is quicker than adding in pairs
     except InvalidInput:
         for path, more in loaded.items():
             try:

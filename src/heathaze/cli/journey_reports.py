@@ -58,7 +58,7 @@ def randomize_journeys(
             "No person column was named. Give --person COLUMN, which says whose journey a row is; or --unit trip, "
             "which makes every journey a report (a person with many journeys is then protected less)."
         )
-    # A person outside the map sends a report too; silence would reveal where the person is not.
+    # A person outside the map also sends a report. A missing report would reveal that the person is not on the map.
     read: dict[str, Any] = {"trip": trip, "time": time, "pause": pause, "outside": True, **columns}
     if ledger is None:
         secret = read_journeys(file, grid, person=person, unit=unit or "person", **read)
@@ -78,7 +78,7 @@ def randomize_journeys(
 
 
 def are_journeys(path: Path) -> bool:
-    """Whether a file begins with reports about journeys. A file that cannot be read is complained about elsewhere."""
+    """Whether a file begins with reports about journeys; False for a file that cannot be read."""
     from heathaze.local.chunks import unpack_chunks
 
     try:
@@ -101,7 +101,7 @@ def estimate_journeys(
     json: bool,
     quiet: bool,
 ) -> bool:
-    """Make up journeys from files of reports; return whether all files were used."""
+    """Generate made-up journeys from files of reports; return whether all files were used."""
     from heathaze.trajectories.estimate import estimate
     from heathaze.trajectories.figure import check_drawable, draw
     from heathaze.trajectories.journey_files import check_ending

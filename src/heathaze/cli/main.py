@@ -60,12 +60,12 @@ class Commands(TyperGroup):
         self.commands.update({name: TyperCommand(name, help=line) for name, line in COMMANDS.items()})
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep the words of the command line for errors."""
+        """Keep the arguments of the command line, because error sentences quote them."""
         ctx.meta["heathaze.words"] = list(args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; the error about an option that is no number shows the value."""
+        """Run a command. If an option needs a number and its value is not one, the error sentence quotes the value."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -80,7 +80,7 @@ class Commands(TyperGroup):
 
 
 def _sentence(error: Exception, words: list[str]) -> str | None:
-    """Write a sentence about a value that is no number, or about a missing value; None for every other error."""
+    """Write a sentence about a value that is missing or is not a number. For every other error, return None."""
     message, option = str(getattr(error, "message", "")), getattr(error, "param", None)
     names = [getattr(error, "option_name", None)] if option is None else option.opts
     pairs = [(word.partition("="), words[place + 1 :]) for place, word in enumerate(words)]
@@ -114,7 +114,7 @@ def _is_number(text: str, whole: bool) -> bool:
 
 
 def _point(value: str) -> str:
-    """End a sentence about a value; for a decimal comma, say to write a point."""
+    """Return the end of a sentence about a value. If the value has a decimal comma, it says to write a point."""
     if re.fullmatch(r"[+-]?\d*,\d+", value):
         return f"; write a decimal point: {value.replace(',', '.')}."
     return "."
@@ -136,7 +136,7 @@ def load(name: str) -> Any:
 
 
 def _group(command: Any, panels: dict[str, tuple[str, ...]]) -> None:
-    """Show the options of a command in groups; an option of no group comes last."""
+    """Show the options of a command in groups; options without a group come last."""
     place = {option: (k, panel) for k, (panel, option) in enumerate((p, o) for p, os in panels.items() for o in os)}
     for parameter in command.params:
         if parameter.name in place:

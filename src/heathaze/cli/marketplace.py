@@ -232,7 +232,7 @@ def _forgotten(owners: object, points: object, epsilon: object) -> InvalidInput:
 
 
 def _ask_for_study(table: Table, path: Path | None, *, overwrite: bool, quiet: bool) -> None:
-    """Write a study file to fill in, or raise an error that shows it. It has only names and types of columns."""
+    """Write a study file to fill in, or raise an error that shows it. The file has only names and types of columns."""
     from heathaze.marketplace.study import skeleton, write_skeleton
 
     columns = {name: table.kind(name) for name in table.types}

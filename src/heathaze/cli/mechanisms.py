@@ -130,7 +130,7 @@ def build_journeys(name: str | None, grid: Grid, epsilon: float, *, squares: int
 
 
 def _made(package: ModuleType, name: str, grid: Grid, epsilon: float, **given: float | None) -> Any:
-    """Make a mechanism by the class of the package that is spelt like ``name``, with the options that were given."""
+    """Make a mechanism with the options that were given; its class is the one of the package that matches ``name``."""
     (found,) = (getattr(package, known) for known in package.__all__ if _letters(known) == _letters(name))
     return found(grid, epsilon, **{option: value for option, value in given.items() if value is not None})
 

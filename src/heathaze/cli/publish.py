@@ -180,7 +180,7 @@ def _reserved(paths: list[Path], cells: int) -> Iterator[None]:
     try:
         try:
             for path in paths:
-                # Pictures and pages are drawn at most 1,024 cells a side, whatever the grid.
+                # Pictures and pages have at most 1,024 cells a side, however many the grid has.
                 most = 2**20 if path.suffix.lower() in (".png", ".svg", ".pdf", ".html") else 2**24
                 bytes_needed = 4 * 2**20 + 24 * min(cells, most)
                 descriptor, name = tempfile.mkstemp(prefix=".heathaze-", dir=path.resolve().parent)

@@ -74,7 +74,7 @@ class Reading:
 
 
 READING = Reading()
-"""What is read if no option is given. It stands in the signature of a command until its options do."""
+"""What is read if no option is given: the default in a command's signature, which :func:`reads_file` replaces."""
 
 
 def reads_file(command: Callable[..., None]) -> Callable[..., None]:

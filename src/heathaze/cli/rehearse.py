@@ -21,7 +21,7 @@ FINEST = 1024
 MOST_PEOPLE = 10**7
 
 CHOICES = (1, 10, 100)
-"""The numbers of shards that a rehearsal compares with the chosen one, if the people divide into them."""
+"""The numbers of shards that a rehearsal compares with the chosen one, if they divide the number of people."""
 
 SMALLEST_SHARD = 100
 """The smallest shard that is compared. In smaller shards most of the people may be colluders."""
@@ -111,7 +111,7 @@ def _choices(chosen: Cohort) -> list[Cohort]:
             continue
         try:
             found.append(Cohort(chosen.people, shards, chosen.dropout, chosen.colluding))
-        except InvalidInput:  # too many people of a small shard may collude
+        except InvalidInput:  # a shard of this size may have too many colluders
             continue
     return found
 

@@ -42,7 +42,7 @@ def show(
     release = load(file)
     found = release.centers(centers) if centers > 0 else np.empty((0, 2))
     confidence = _CONFIDENCE if hotspots is None else hotspots
-    # If --hotspots is given for a release without error bars, an error says that they are missing.
+    # If --hotspots is given for a release without error bars, an error says that the error bars are missing.
     certain = release.knows_uncertainty or hotspots is not None
     spots = release.hotspots(confidence) if certain else []
     few = spots[:_FEW] if hotspots is None else spots

@@ -1,7 +1,7 @@
 """Synthetic cities: a table of people's visits in one city, and densities of cities of different kinds.
 
-The city of :func:`city` has several centres, streets between them, and five people with thousands of visits each. On
-the densities of :func:`synthetic_city` a release is rehearsed before any data is read.
+The city of :func:`city` has several centres, streets between them, and five people with thousands of visits each. Plans
+and rehearsals, which read no data, use the densities of :func:`synthetic_city`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,11 @@ def city(people: int = 20_000, visits: int = 200_000, seed: int = 7) -> dict[str
 
 
 def _who_visits(rng: np.random.Generator, people: int, visits: int) -> Integers:
-    """Draw the person of each visit: everybody once, five people for a twentieth of the visits, the rest log-normal."""
+    """Draw the person of each visit.
+
+    Everybody has one visit. Five people share a further twentieth of the visits. The other visits are divided at random
+    in proportion to log-normal numbers, one for each person.
+    """
     heavy = rng.integers(0, 5, visits // 20)
     appetite = rng.lognormal(0, 1, people)
     rest = rng.choice(people, size=visits - people - len(heavy), p=appetite / appetite.sum())

@@ -44,8 +44,8 @@ def mixture(
         The columns, of equal length.
 
     Raises:
-        InvalidInput: A value is out of range, there are fewer points than people, or the mixture does not reach so many
-            cells.
+        InvalidInput: A value is out of range, there are fewer points than people, or the mixture does not reach the
+            share ``sparsity`` of the cells.
 
     >>> table = mixture(people=10, clusters=3, sparsity=0.02, size=64, seed=1)
     >>> cells = np.unique((table["y"] * 64).astype(int) * 64 + (table["x"] * 64).astype(int))

@@ -27,7 +27,7 @@ def rides(people: int = 2_000, seed: int = 7) -> dict[str, npt.NDArray[np.generi
         seed: The seed; the same seed gives the same rows.
 
     Returns:
-        The columns, of equal length: one row for each position. ``trip`` is a number within all rides.
+        The columns, of equal length: one row for each position. ``trip`` is the number of the ride among all rides.
 
     Raises:
         InvalidInput: There are too few people.

@@ -1,7 +1,7 @@
 """Public geography for a map: coasts, rivers, streets, districts and names, cut to the map and drawn with it.
 
-A backdrop says where the squares of a map lie. It holds nothing of the data. :mod:`heathaze.maps.backdrop_files` reads
-one from files; the land of the world is built in.
+A backdrop says where the squares of a map lie. It contains nothing from the private data.
+:mod:`heathaze.maps.backdrop_files` reads one from files; the land of the world is built in.
 
 Positions are fractions of the map: x is 0 at the left border and 1 at the right, y is 0 at the top and 1 at the bottom.
 Lines that are straight in these coordinates are straight on the map in every projection.
@@ -44,7 +44,8 @@ ADVICE = (
 ENOUGH_COVERED = 0.2
 """If areas without land or water cover at least this share of a map, the rest is tinted as lying outside of them.
 
-Outlines of districts cover much of a map, and what they leave is water or other places. Outlines of parks cover little.
+Outlines of districts cover much of a map, and the rest of the map is water or other places. Outlines of parks cover
+little of a map.
 """
 
 _NAME_POINTS, _WAVES_APART = 7, 1 / 11
@@ -210,7 +211,7 @@ def built_in_land(grid: Grid) -> Backdrop | None:
     shapes = []
     for polygon in (polygon for geometry in world["objects"]["land"]["geometries"] for polygon in geometry["arcs"]):
         rings = [_unwound(np.concatenate([arcs[k] if k >= 0 else arcs[~k][::-1] for k in ring])) for ring in polygon]
-        # A lake lies on the same turn around the globe as the land around it.
+        # The longitudes of a lake are shifted by the multiple of 360° that brings the lake into the land around it.
         turns = [np.round((rings[0][:, 0].mean() - ring[:, 0].mean()) / 360) for ring in rings]
         rings = [ring + np.array([360 * turn, 0]) for ring, turn in zip(rings, turns, strict=True)]
         # Land that crosses the antimeridian lies on both sides of it.
@@ -274,9 +275,10 @@ LINE_POINTS: Mapping[str, float] = {"land": 0.6, "water": 0.8, "border": 0.5, "s
 def draw_backdrop(axes: Axes, backdrop: Backdrop, theme: str = "light") -> None:
     """Draw a backdrop onto a panel of matplotlib that shows the whole map and nothing else.
 
-    Land and water are filled below everything else (zorder −1), and what lies outside of districts is tinted there.
-    Fine level lines mark water (zorder −0.5), so that it is known without its colour. An image hides all of this, so
-    over an image the lines are drawn above it. Other lines and names are drawn above the map (zorder 3 and 4).
+    Fills are drawn below everything else (zorder −1): land, water, and the tint of the ground outside districts. Fine
+    level lines mark water (zorder −0.5), so that readers recognise water without its colour. If the panel has an image,
+    the image hides the fills, and the level lines are drawn above the image (zorder 0.5). Other lines and names are
+    drawn above the map (zorder 3 and 4).
 
     Args:
         axes: The panel. The map must fill it.
@@ -402,10 +404,10 @@ def _clipped_line(line: Floats) -> list[Floats]:
 
 
 def _simplified(lines: Sequence[Floats], tolerance: float) -> list[Booleans]:
-    """Find the places of lines that matter: the others are nearer than the tolerance to the line through these.
+    """Choose the places of lines to keep. All other places are nearer than the tolerance to the simplified line.
 
-    This is the algorithm of Douglas and Peucker (1973) on all lines at once. Each round divides every part of a line
-    that has a place too far from the straight line between the part's ends, at the farthest place.
+    This is the algorithm of Douglas and Peucker (1973) on all lines at once. Each round looks at the parts of all
+    lines. If a part has a place too far from the straight line between its ends, it is divided at the farthest place.
 
     Returns:
         For each line, whether each of its places is kept; none is kept of a line that is smaller than the tolerance.
@@ -422,14 +424,14 @@ def _simplified(lines: Sequence[Floats], tolerance: float) -> list[Booleans]:
         part = np.cumsum(keep[left]) - 1
         start, along = at[left[ends]], np.diff(at[left[ends]], axis=0, append=at[left[ends[-1:]]])
         inner, along = at[left] - start[part], along[part]
-        # The nearest place of the straight line between the ends, which are equal in a ring.
+        # Where on the straight line (0 to 1) the point nearest to a place lies. In a ring, both ends are equal.
         nearest = np.clip((inner * along).sum(axis=1) / np.maximum((along**2).sum(axis=1), 1e-300), 0, 1)
         away = np.hypot(*(inner - nearest[:, None] * along).T)
         away[ends] = 0
         farthest = np.maximum.reduceat(away, ends)
         found = np.flatnonzero((away == farthest[part]) & (away > tolerance))
         keep[left[found[np.unique(part[found], return_index=True)[1]]]] = True
-        # A part stays with the place that ends it, which begins the next part.
+        # A divided part keeps the place that ends it, although this place begins the next part.
         divided = farthest > tolerance
         left = left[divided[part] | (keep[left] & np.roll(divided[part], 1))]
     found_lines = np.split(keep, last[:-1] + 1)

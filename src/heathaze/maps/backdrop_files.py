@@ -174,7 +174,7 @@ def _geoparquet(path: Path, grid: Grid) -> Iterator[_Feature]:
             ).fetchone()
             about = json.loads(told[0])
             column = about["primary_column"]
-            # A file that names no reference system has longitude and latitude; null means that nobody knows.
+            # Without the field ``crs`` coordinates are longitude and latitude; null means an unknown system.
             crs = about["columns"][column].get("crs", "OGC:CRS84")
             table = connection.execute("select * from read_parquet(?)", [str(path)])
             names = [field[0] for field in table.description]
@@ -260,7 +260,7 @@ def _as_degrees(path: Path, grid: Grid) -> _Move:
 
 
 def _array(coordinates: Any, least: int) -> Floats:
-    """Make an (n, 2) array of at least so many coordinates; heights are dropped."""
+    """Make an (n, 2) array of positions; ``least`` is the smallest n, and heights are dropped."""
     array = np.array([place[:2] for place in coordinates], dtype=np.float64)
     if array.shape != (max(least, len(array)), 2) or not np.isfinite(array).all():
         raise ValueError
@@ -283,7 +283,7 @@ def _crosses_itself(ring: Floats) -> bool:
     start, end, low, high = start[order], end[order], low[order, other], high[order, other]
     before, first = np.concatenate([[0], np.cumsum(after)]), 0
     while first < len(order):
-        # Some million pairs at a time, and at least one side with all that come after it.
+        # Each step compares some million pairs of sides: at least one side with all sides that come after it.
         last = max(first + 1, int(np.searchsorted(before, before[first] + _PAIRS, "right")) - 1)
         i = np.repeat(np.arange(first, last), after[first:last])
         j = i + 1 + np.arange(len(i)) + before[first] - before[i]
@@ -369,7 +369,7 @@ def _middle(rings: Sequence[Floats]) -> tuple[float, float]:
             crossings += (ring[cut, 0] + share * (after[cut, 0] - ring[cut, 0])).tolist()
         crossings.sort()
         for start, end in zip(crossings[::2], crossings[1::2], strict=False):
-            # A chord must be clearly longer to win over one nearer to the middle.
+            # Chords nearer to the middle come first. A later chord is taken only if it is a tenth longer.
             if end - start > 1.1 * longest[0]:
                 longest = (end - start, (start + end) / 2, y)
     return longest[1], longest[2]

@@ -38,8 +38,8 @@ class Changes:
         codes: Code of each of these squares.
         people_before: Estimated number of people (or of what the maps count) in each square, in the first release.
         people_after: The same in the second release.
-        low: Lower end of the interval of the change, in people. All intervals hold together with ``confidence``.
-        high: Upper end of the interval.
+        low: Lower end of the interval of the change, in people. ``confidence`` is for all intervals together.
+        high: Upper end of the interval of the change.
         area: The area of each square, in the unit of area of ``before.unit``.
         confidence: Probability that every interval contains the true change.
         total: Change of the total, and the ends of its own interval.
@@ -116,7 +116,8 @@ class Changes:
 def _classes(changes: Changes) -> tuple[tuple[float, ...], Integers]:
     """Choose the limits of up to three classes of change, and find the class of each square: ±1 to ±3, or 0.
 
-    If real changes are too different for three classes, the first class starts at 0 and holds all small ones.
+    If the sizes of the real changes differ too much for three classes, the first class starts at 0 and contains all
+    small changes.
     """
     density = changes.change / changes.area
     real = changes.real

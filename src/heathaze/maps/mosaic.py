@@ -113,7 +113,7 @@ def draw_mosaic(
         look: The look that the user chose.
         width: Width of the panel in inches.
         height: Its height.
-        other: Other kinds of the squares, with their colours; then no square is labelled.
+        other: Kinds to draw instead of those of ``squares``, with their colours. If given, no square is labelled.
     """
     from matplotlib.collections import PolyCollection
 
@@ -131,7 +131,7 @@ def draw_mosaic(
             look_of: dict[str, Any] = {"facecolors": colour, "edgecolors": edge, "linewidths": line, "zorder": 1}
             axes.add_collection(PolyCollection(corners[here], **look_of), autolim=False)
     here = kinds == UNKNOWN
-    # A square that is too small for lines has the grey that hatching has from afar.
+    # A small square shows few lines of hatching, so it is filled with about the mean colour of hatching.
     for part, colour in ((here & wide, HATCHING[theme][0]), (here & ~wide, _grey(theme))):
         axes.add_collection(PolyCollection(corners[part], facecolors=colour, edgecolors=colour, linewidths=0.3), False)
     _hatch(axes, x0[here], x1[here], y0[here], y1[here], width, height, HATCHING[theme][1])
@@ -142,7 +142,7 @@ def draw_mosaic(
 
 
 def _grey(theme: str) -> str:
-    """Mix the ground of the hatching with a third of its lines."""
+    """Mix two parts of the ground colour of the hatching with one part of the colour of its lines."""
     from matplotlib.colors import to_hex, to_rgb
 
     ground, lines = (np.array(to_rgb(colour)) for colour in HATCHING[theme])
@@ -173,7 +173,7 @@ def _label_densest(axes: Axes, x0: float, x1: float, y0: float, y1: float, theme
     from matplotlib.patches import Rectangle
     from matplotlib.patheffects import withStroke
 
-    # The frame lies around a small square, not on it.
+    # The frame has a least size, so that it surrounds a small square and does not cover it.
     box, least = axes.get_window_extent(), 0.06 * axes.figure.dpi
     more_x, more_y = max(0.0, least / box.width - (x1 - x0)) / 2, max(0.0, least / box.height - (y1 - y0)) / 2
     x0, x1, y0, y1 = x0 - more_x, x1 + more_x, y0 - more_y, y1 + more_y
@@ -181,7 +181,7 @@ def _label_densest(axes: Axes, x0: float, x1: float, y0: float, y1: float, theme
     border: dict[str, Any] = {"path_effects": [withStroke(linewidth=2.5, foreground=PAPER[theme])]}
     frame = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor=INK[theme], linewidth=1, zorder=5, **border)
     axes.add_patch(frame)
-    # The text stands on the side of the middle of the map, where there is room.
+    # The text stands on the side of the square that faces the middle of the map, where there is room.
     right, up = (-1 if x0 + x1 > 1 else 1), (-1 if y0 + y1 > 1 else 1)
     axes.annotate(
         "densest",
@@ -261,7 +261,7 @@ def _sizes(squares: Squares, width: float, height: float) -> list[_Sample]:
             fit = _REDUCED_SAMPLE / max(wide, tall)
             found.append(_Sample(wide * fit, tall * fit, (name, "(drawn smaller)"), to_scale=False))
     ends = found[:1] + found[1:][-1:]
-    # Of the sizes between the ends, the one nearest to the middle of those to scale.
+    # Between the two ends stands the middle one of the sizes that are drawn to scale.
     between = [one for one in found[1:-1] if one.to_scale]
     chosen = [*ends[:1], *between[len(between) // 2 :][:1], *ends[1:]]
     return chosen if sum(one.room + _SAMPLES_APART for one in chosen) <= COLUMN else ends
@@ -270,7 +270,7 @@ def _sizes(squares: Squares, width: float, height: float) -> list[_Sample]:
 def _ground_texts(squares: Squares, backdrop: Backdrop | None) -> list[tuple[str, list[str]]]:
     """Write the lines of the legend for water, or for what lies outside of districts.
 
-    Their tint shows only where no square is drawn, so it means the same as white.
+    The tint of water or ground shows only where no square is drawn, so it means the same as a white square.
     """
     below = f"(no square on it: {squares.name(WHITE)})"
     grounds = () if backdrop is None else backdrop.shown_grounds

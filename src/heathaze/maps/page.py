@@ -2,8 +2,8 @@
 
 The page is one file, loads nothing from elsewhere and works offline. Street tiles are the exception: if the page names
 a tile server, it asks this server after the reader has agreed. Its content-security policy allows exactly its own two
-scripts and its style, by their hashes, so that no text in the page can run as a script. The page holds at most as many
-squares as the map and at most 500 kB of backdrop.
+scripts and its style, by their hashes, so that no text in the page can run as a script. The page holds the squares of
+the map, and at most 500 kB of backdrop.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ def assemble(
     Args:
         template: HTML with placeholders in double braces.
         script: The page's own script, which reads the data from the element ``data``.
-        filled: The HTML of each placeholder but policy, style, data, licence, leaflet and script.
+        filled: The HTML of each placeholder except policy, style, data, licence, leaflet and script.
         data: What the script shows, as JSON.
-        more_style: Style after that of all pages.
+        more_style: CSS that is added after the style that all pages share.
         images: The server that the page may ask for images, if any.
     """
     style = _style() + more_style
@@ -166,7 +166,7 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return a script or style as a source of a content-security policy, so that the browser allows this text alone."""
+    """Return the hash of a script or style, as a content-security policy names it to allow exactly this text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
@@ -177,7 +177,7 @@ def _json_for_script(data: Mapping[str, Any]) -> str:
 
 
 def _style() -> str:
-    """Join the style of Leaflet, without rules for images that the page does not have, and that of the page."""
+    """Join the styles of Leaflet and of the page; Leaflet's rules for images that the page lacks are left out."""
     leaflet = re.sub(r"[^{}]*\{[^{}]*url\([^{}]*\}", "", _text("vendor/leaflet.css"))
     themes = {
         theme: " ".join(
@@ -231,7 +231,7 @@ def _legend(squares: Squares, backdrop: Backdrop | None) -> list[str]:
 
 
 def _white(squares: Squares) -> str:
-    """Say how many people the squares below the first class hold together."""
+    """Say how many people all squares below the first class contain together."""
     if not (squares.kinds == WHITE).any():
         return ""
     people, low, high = (max(0.0, round(one, 0)) for one in squares.white_people)
@@ -245,9 +245,10 @@ def _size(grid: Grid, level: int) -> str:
 
 
 def _sizes(squares: Squares) -> str:
-    """Write the sizes of squares, from the smallest to the largest coloured one, at most three.
+    """List at most three sizes of coloured squares, from the smallest to the largest.
 
-    The script draws them to the scale of the map, which the reader changes. Without the script they have no picture.
+    The script draws a square of each size to the scale of the map, which changes when the reader zooms. Without the
+    script, a size is shown as text only.
     """
     levels = np.unique(squares.levels[squares.kinds >= 0])[::-1]
     if len(levels) == 0:
@@ -264,7 +265,7 @@ def _sizes(squares: Squares) -> str:
 
 
 def _agree(server: str) -> str:
-    """Write the button that loads street tiles, and what the reader tells the server by it."""
+    """Write the button that loads street tiles, and a text that says what the tile server learns from a click."""
     if not server:
         return ""
     name = html.escape(server.removeprefix("https://"))
@@ -378,7 +379,7 @@ def _short(values: Floats) -> list[float | None]:
 
 
 def _geography(backdrop: Backdrop | None) -> dict[str, Any]:
-    """Write the backdrop as whole numbers, the first position of a part and then differences.
+    """Write the backdrop in whole numbers: for each part the first position, then the step to each next position.
 
     A backdrop that takes too many bytes is simplified, twice as coarsely each time, until it fits.
     """

@@ -30,7 +30,7 @@ def nearness(squares: Squares) -> Integers:
         squares: The squares, with error bars.
 
     Returns:
-        The class among :data:`NEAR`, from 0 (nearest) to 3; other squares keep their kind.
+        The class among :data:`NEAR`, from 0 (nearest) to 3. White and unknown squares keep their kind.
     """
     people = np.where(squares.kinds >= 0, squares.people, 1.0)
     off = np.maximum(squares.high - people, people - squares.low) / people

@@ -140,7 +140,8 @@ NO_ERROR_BARS = "this map has no error bars"
 def ramp(classes: int, theme: str = "light") -> list[str]:
     """Choose the colours of a map with few classes from the middle of the ramp, at most two steps apart.
 
-    The ends of the ramp would make two neighbouring classes look like everybody and nobody.
+    If a map with two classes had the two ends of the ramp, the classes would look like the densest and the emptiest
+    place possible, although they are neighbours.
 
     Args:
         classes: The number of classes, 1 to 7.

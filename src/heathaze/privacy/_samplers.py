@@ -177,8 +177,8 @@ _LISTED = np.uint64(_ENDS[-1])
 _FIRST_UNLISTED = np.uint64(_LAST_LISTED + 1)
 
 MAX_BEYOND = 12
-"""Block M + 12 and later blocks (see :mod:`heathaze.privacy.noise_shares`) are left out. Their terms are at least
-2^11 · scale, which has probability below exp(−2048)."""
+"""Block M + 12 and later blocks (see :mod:`heathaze.privacy.noise_shares`) are left out. A term in
+them is at least 2^11 · scale, and such a term has probability below exp(−2048)."""
 
 _3 = np.uint64(3)
 _MAX_BEYOND = np.uint64(MAX_BEYOND)
@@ -213,8 +213,8 @@ def _one_poisson(words: Words, at: int) -> tuple[np.int64, int]:
 def fill_poisson(words: Words, out: Integers, numerator: np.uint64, denominator: np.uint64) -> tuple[int, int]:
     """Fill ``out`` with Poisson numbers of mean p = numerator/denominator ≤ 1, by thinning.
 
-    Draw a Poisson number of mean 1, and keep each of so many points with probability p. The number of kept points is a
-    Poisson number of mean p.
+    Draw a number of points that is Poisson with mean 1, and keep each point with probability p. The number of kept
+    points is Poisson with mean p.
     """
     used = 0
     for i in range(len(out)):
@@ -243,8 +243,8 @@ def _keeps(words: Words, at: int, k: np.uint64, beyond: np.uint64, t: np.uint64,
     if at < 0 or not kept:
         return False, at
     for _ in range(beyond):
-        # The coin of probability exp(−1) reaches its third round with probability 1/2 and is never True before. So a
-        # coin that begins in the third round is True with probability 2/e.
+        # The coin of probability exp(−1) reaches its third round with probability 1/2, and is never True if it stops
+        # in an earlier round. So a coin that begins in the third round is True with probability 2/e.
         kept, at = _bernoulli_exp(words, at, _1, _1, _3)
         if at < 0 or not kept:
             return False, at

@@ -69,7 +69,7 @@ def _compose(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss:
     if delta <= 0:
         raise InvalidInput("Mixed shares have no pure epsilon; give the ledger a delta, for example 1e-6.")
     # The messages differ from uniform ones with probability at most ``failure``, whatever the other events are. This
-    # uses (1 + e^ε) · failure of δ, where ε is the loss of all events. If others need the rest of δ, half is theirs.
+    # uses (1 + e^ε) · failure of δ, where ε is the loss of all events. Other events that need a δ get half of δ.
     failure = sum(part.elements * distance_to_uniform(part.people, 2**part.bits, part.messages) for part in shares)
     others = [part for part in parts if not isinstance(part, MixedShares)]
     theirs = delta / 2 if any(isinstance(part, Concentrated | Shuffled) for part in others) else Fraction(0)
@@ -93,7 +93,7 @@ def _without_shares(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss
         raise InvalidInput("This noise has no pure epsilon; give the ledger a delta, for example 1e-6.")
     if not decoys and not reports:
         return PrivacyLoss(_epsilon_of_concentrated(concentrated, delta, pure) + pure, delta)
-    # All decoys compose as one; with other events they share δ, and the ε add up (basic composition).
+    # All decoys are composed together. Decoys, reports and Gaussian noise share δ, and their ε add up.
     part = delta / (bool(decoys) + len(reports) + bool(concentrated))
     losses = [_epsilon_of_concentrated(concentrated, part, pure)] if concentrated else []
     losses += [_epsilon_of_decoys(tuple(decoys), part)] if decoys else []
@@ -101,7 +101,7 @@ def _without_shares(parts: Sequence[Elementary], delta: Fraction) -> PrivacyLoss
     return PrivacyLoss(sum(losses, pure), delta)
 
 
-# Every device of a study pays for the same event, so results are kept.
+# Every device of a study pays for the same event, so the results of both functions are cached.
 @functools.lru_cache(maxsize=256)
 def _epsilon_of_decoys(levels: tuple[DecoyCounts, ...], delta: Fraction) -> Fraction:
     return Fraction(epsilon_of_decoys(levels, float(delta)))

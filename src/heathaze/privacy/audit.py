@@ -33,7 +33,7 @@ _MOST_THRESHOLDS = 200
 """The number of thresholds that are tried; more thresholds would only add sets that hardly differ."""
 
 _MOST_VALUES = 2000
-"""Each single value is tried as a set if there are at most so many different values."""
+"""Each single value is tried as a set if there are at most this many different values."""
 
 
 class Auditable(Protocol[Data, Outcome]):

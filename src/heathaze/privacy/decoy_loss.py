@@ -1,7 +1,7 @@
 """The privacy loss of decoys: exact at every level, composed numerically, with all rounding towards a larger loss.
 
 At one level of a tree with K nodes, the server sees how many messages name each node: the true nodes of all people, and
-decoys at uniformly random nodes. Let one person move from node u to node v, and let the server know everything but this
+decoys at uniformly random nodes. Let one person move from node u to node v. Let the server know everything except this
 move and the decoys. Let A and B be the numbers of decoys at u and v. The server sees (a, b) = (A + 1, B) before the
 move and (A, B + 1) after it. Given the number of all decoys, the counts are multinomial with equal probabilities, so
 
@@ -35,7 +35,7 @@ _WIDE = 11.0
 """Binomial numbers are cut off at this many standard deviations; what is cut off counts as an infinite loss."""
 
 _BLOCKS = 200
-"""S is rounded down to one of about this many values. Fewer decoys are never more private."""
+"""S is rounded down to one of about this many values. This is safe: fewer decoys are never more private."""
 
 _MARGIN = 1e-12
 """This much of δ is set aside for rounding errors of the transforms, which are below 1e-13 in all."""

@@ -32,7 +32,7 @@ _MOST_PEOPLE, _MOST_AT_A_NODE = 10**9, 10**6
 """The most people who send messages through a shuffler, and the most decoys at a node: limits of the accountant."""
 
 _LONGEST_WEIGHT = 256
-"""The weights of mixed reports, and how likely they are, have at most so many bits."""
+"""The most bits of a weight of mixed reports, and of the number that says how likely the weight is."""
 
 
 class _Checked:
@@ -495,7 +495,7 @@ def flatten(event: Event) -> list[Elementary]:
 
 
 def needs_delta(event: Event) -> bool:
-    """Return whether an event has no pure ε, so that its loss needs a δ: all but those with Laplace noise or alike."""
+    """Return whether the loss of an event needs a δ: a part has Gaussian noise, pure steps or shuffled messages."""
     return any(isinstance(part, Concentrated | Shuffled) for part in flatten(event))
 
 

@@ -320,7 +320,7 @@ class Guarantee:
         return "" if self.reach is None else f" within {self.reach}"
 
     def _protected(self) -> str:
-        # Whoever submits to two studies, or under two names, is not protected as a whole.
+        # A person who submits to two studies, or under two names, has a guarantee for each submission only.
         return "what one person submits" if self.trust is Trust.SHUFFLER else self.unit.described
 
     def _composition(self) -> str:

@@ -114,8 +114,8 @@ class Budget:
     def check(self, guarantee: Guarantee, event: Event) -> None:
         """Raise the error that :meth:`charge` would raise now, and charge nothing.
 
-        A caller who must charge several ledgers, or none, checks each of them first. Another process may charge in
-        between, so a later charge can still be refused.
+        A caller who has to charge either all of several ledgers or none of them checks each ledger first. Another
+        process may charge a ledger after this check, so the charge can still be refused.
 
         Args:
             guarantee: The guarantee of the release.
@@ -155,7 +155,7 @@ class Budget:
 
     @property
     def name(self) -> str:
-        """How error sentences refer to it."""
+        """How error sentences refer to the budget."""
         return "the budget"
 
     def __repr__(self) -> str:
@@ -259,7 +259,8 @@ def _cost(charges: Sequence[tuple[Guarantee, Event]], delta: Fraction) -> Fracti
     gaussian = [event for _, event in charges if needs_delta(event) and not is_shuffled(event)]
     if not gaussian:
         return sum(added, Fraction(0))
-    # Another charge counts with its declared ε, which may be more than its event costs: as Laplace noise of scale 1/ε.
+    # A charge without Gaussian noise counts with its declared ε, which may exceed the cost of its event. It therefore
+    # enters the composition as Laplace noise of scale 1/ε.
     left = delta - _spent_delta(charges)
     return compose([*gaussian, *(DiscreteLaplace(1, 1 / epsilon) for epsilon in added if epsilon)], left).epsilon
 
@@ -405,7 +406,7 @@ class Ledger(Budget):
 
     @property
     def name(self) -> str:
-        """How error sentences refer to it."""
+        """How error sentences refer to the ledger."""
         return f"the ledger {self.path}"
 
     def __deepcopy__(self, memo: object) -> Ledger:
@@ -462,8 +463,8 @@ class Ledger(Budget):
 def _check_one_name(path: Path) -> None:
     """Refuse a ledger file with two hard links.
 
-    SQLite names its journal after the path. After a crash under one name the journal keeps that name. Its rollback
-    would later undo charges that were made under the other name.
+    SQLite names its journal after the path of the file. After a crash, a journal of one name would remain unnoticed by
+    programs that use the other name. Its rollback would later undo the charges of these programs.
     """
     if path.stat().st_nlink == 1:
         return

@@ -235,7 +235,7 @@ def _rounded(value: Fraction, digits: int, whole: Callable[[Fraction], int]) -> 
 
 
 def read_rational(text: Any) -> Any:
-    """Parse a rational as files hold it, such as "1/3"; return any other value unchanged, for the caller to refuse.
+    """Parse a rational that a file holds as text, such as "1/3". Any other value is returned as it is, to be refused.
 
     ``Fraction`` alone would also accept the text 1e999999999, and compute for years.
     """

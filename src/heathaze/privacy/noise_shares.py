@@ -62,7 +62,7 @@ _AT_ONCE = 2**16
 def noise_share(scale: Number, shape: Number, size: int, randomness: Randomness) -> Integers:
     """Draw the noise share of one device: independent integers, each the difference of two Pólya draws.
 
-    A simulation of many devices can give the sum of their shapes, and draws the sum of their noise.
+    To simulate the sum of the shares of many devices with one draw, give the sum of their shapes.
 
     Args:
         scale: Scale of the noise in the whole sum, a rational of at least 0, with numerator and denominator below 2^47.
@@ -298,7 +298,7 @@ def _loss_of_one_step(rate: float, shape: float) -> float:
 def wrap_bits(
     people: int, per_person: int, scale: Number, shape: Number, length: int, probability: float = 2.0**-40
 ) -> int:
-    """Return the number of bits of a modulus that is large enough for a noisy sum to wrap almost never.
+    """Return the number of bits of a modulus so large that a noisy sum almost never wraps around it.
 
     This is the smallest b with 2^b > people · per_person + 2t (errata E3-9), where the noise Z of every coordinate lies
     within ±t except with the given probability. Chernoff's bound gives t: for every θ below η = 1/scale,
@@ -358,8 +358,8 @@ def decode(sums: npt.ArrayLike, bits: int, people: int, per_person: int) -> Inte
     """Decode the noisy sums of one shard from their residues modulo m = 2^bits (errata E3-9).
 
     Decode each shard before shards are added. The residues above the largest true sum, people · per_person, are split
-    in two halves. The lower half is read as that sum plus positive noise, the upper half as a negative number. With the
-    largest t for which m > people · per_person + 2t, a residue v is decoded as
+    in two halves. A residue of the lower half stands for a sum with positive noise, and one of the upper half for a
+    negative number. With the largest t for which m > people · per_person + 2t, a residue v is decoded as
 
         v − m   if   v ≥ m − t,   otherwise v
 

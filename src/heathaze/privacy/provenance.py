@@ -1,4 +1,4 @@
-"""Provenance: public facts on how a release was made, without seed, count of rows, or name or hash of the input."""
+"""Provenance: public facts on how a release was made, without any seed, row count, or name or hash of the input."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Randomness(Secret):
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def _rekey(self, key: bytes) -> None:
-        # Imported late: `import heathaze` stays quick.
+        # Imported here, so that `import heathaze` stays quick.
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()

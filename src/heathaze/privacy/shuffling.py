@@ -11,9 +11,9 @@ are. The report of the person whose position changes is still hidden among the r
     δ(ε) ≤ E[(X_1 + … + X_n)₊] / (γ n),   X = 0 with probability 1 − γ,   X = L with probability γ,
     L = γ (R_x(W) − e^ε R_x'(W)) / ω(W),   W drawn from ω / γ.
 
-The law of L depends on the pair x, x'. Let a = γ R_x(W) / ω(W), and b the same for x'. Among all joint laws of a and b
-with given marginals, the one that pairs the largest a with the smallest b gives the largest E[f(L)] for every convex f.
-Only the marginals are needed, therefore; equal marginals of different x are kept once.
+The law of L depends on the pair x, x'. Let a = γ R_x(W) / ω(W), and let b be the same ratio for x'. Among all joint
+laws of a and b with given marginals, the one that pairs the largest a with the smallest b gives the largest E[f(L)] for
+every convex f. The code therefore needs the marginals only. Equal marginals of different x are kept once.
 
 **Numbers.** L is rounded to a lattice so that its mean stays the same: an atom is divided between the two nearest
 points. This makes E[f(L)] larger for every convex f, and the same holds for sums of independent L. So the lattice
@@ -41,7 +41,7 @@ _LATTICE = 0.02
 """Step of the lattice, as a fraction of the standard deviation of L. It adds at most 1e-4 to the variance of L."""
 
 _MOST_POINTS = 2**20
-"""The most points of the discrete Fourier transform; beyond, the lattice is coarser."""
+"""The most points of the discrete Fourier transform. If more would be needed, the lattice is made coarser."""
 
 _ROUNDING = 2.0**-44
 """Bound on the relative error of one factor of the transform: 2^-52 for each operation, at most 256 operations."""
@@ -208,7 +208,7 @@ def _least(holds: Callable[[float], bool], high: float, low: float = 0.0) -> flo
 
 
 def _two_clones(local: float) -> Law:
-    """Among two clones, a report of the person in question looks like the right one with odds e^ε₀ to 1."""
+    """The law of a for a pair of clones: 2 / (e^ε₀ + 1) or 2 e^ε₀ / (e^ε₀ + 1), each with probability 1/2."""
     odds = math.exp(local)
     return np.array([2 / (odds + 1), 2 * odds / (odds + 1)]), np.array([0.5, 0.5])
 
@@ -236,7 +236,7 @@ def _distinct(laws: list[Law]) -> tuple[Law, ...]:
 def _opposed(first: Law, second: Law) -> tuple[Floats, Floats, Floats]:
     """Pair the largest a with the smallest b: the values of a and of b in each pair, and the probability of the pair.
 
-    The masses are compared as integers: next to the others, a float would lose an atom of mass 2^-53 or less.
+    The masses are compared as integers, because differences of floats would lose an atom of mass 2^-53 or less.
     """
     (values, masses), (others, other_masses) = first, second
     ours, theirs = _as_integers(masses), _as_integers(other_masses[::-1])
@@ -335,4 +335,4 @@ def _positive_part(
     # largest s e^(−θs) is 1 / (e θ).
     wrong = people * _ROUNDING * math.sqrt(size) / (math.e * tilt)
     scale = people * (math.log(moment) + tilt * step * float(places.max()) + _ROUNDING)
-    return (found + cut + wrong) * math.exp(min(scale, 600.0))  # a δ above 1 says nothing, however large
+    return (found + cut + wrong) * math.exp(min(scale, 600.0))  # min avoids an overflow; any δ above 1 is no guarantee

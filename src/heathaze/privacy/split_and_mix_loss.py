@@ -86,7 +86,7 @@ def messages_needed(people: int, order: int, allowed: float) -> int:
     number, group = whole(people, "people", "people whose messages are unknown"), whole(order, "order", least=2)
     if not allowed > 0:
         raise InvalidInput(f"The allowed distance to uniform messages is {allowed}; give a number above 0.")
-    # The closed form ⌈2 + (ln q − 2 ln allowed)/ln n⌉ is a first guess; what is returned is checked by the bound.
+    # The closed form ⌈2 + (ln q − 2 ln allowed)/ln n⌉ is a first guess. The bound checks the number that is returned.
     guess = 2 + (_log(group) - 2 * math.log(allowed)) / math.log(max(number, 2))
     if guess > MOST_MESSAGES - 50:
         raise InvalidInput(
@@ -140,7 +140,7 @@ def _log_excess(n: int, log_order: float, k: int) -> float:
 
 
 def _beyond(terms: Floats, colours: Floats, half: int, size: int, log_order: float, sharp: bool) -> float:
-    """The bound on ln(A_N − 1) for many people; with p_j instead of t_j unless it has to be sharp."""
+    """The bound on ln(A_N − 1) for many people, with t_j if it has to be sharp and with p_j otherwise."""
     j = np.arange(1, half)
     known = terms[: half - 1] + colours[1:half] + (np.log((size - j) / size) if sharp else 0.0)
     few = np.array([terms[0] - math.log(size), terms[1] + math.log(2 / size), terms[2] + math.log(size)])

@@ -116,7 +116,7 @@ def _grid(release: Release) -> str:
 
 
 def _common(one: Squares, other: Squares) -> tuple[Integers, Integers]:
-    """Choose at each place the larger square of two maps: those that lie in no larger square of the other map."""
+    """Choose at each place the larger of the two maps' squares; these lie in no larger square of the other map."""
     depth = one.grid.depth
     kept: list[tuple[Integers, Integers]] = []
     for mine, theirs in ((one, other), (other, one)):
@@ -144,7 +144,7 @@ def _find(nodes: Nodes, levels: Integers, codes: Integers) -> Integers:
 
 
 def _ends(nodes: Nodes, at: Integers, stretch: float) -> tuple[Floats, Floats, Floats]:
-    """Return the people of some nodes, and how far they may be below and above; never below nobody."""
+    """Return the people of some nodes, and how far the true numbers may lie below (at least 0 people) and above."""
     people = nodes.people[at]
     below = np.minimum(stretch * np.maximum(people - nodes.low[at], 0), people)
     return people, below, stretch * np.maximum(nodes.high[at] - people, 0)

@@ -127,7 +127,7 @@ def build_coreset(density: Density | TreeDensity, total: float, k: int, toleranc
 
 
 class _Masses:
-    """The mass of any quadtree node of a map: a sum of disjoint pieces, or a part of one piece by its area."""
+    """The mass of any quadtree node: the sum of the map's pieces inside it, or its part by area of a larger piece."""
 
     def __init__(self, density: Density | TreeDensity) -> None:
         self.grid = density.grid
@@ -169,7 +169,8 @@ def _radius(grid: Grid, rows: Integers, cols: Integers) -> Floats:
 def _least_cost(grid: Grid, levels: Integers, codes: Integers, mass: Floats, k: int) -> float:
     """A lower bound on the k-median cost of a map of mass 1 that is known on a partition into squares.
 
-    A square that is coarser than a level counts as one node of the level: the heaviest nodes hold no more than that.
+    A square that is coarser than a level counts as one node of the level. This can only overestimate the mass of the
+    heaviest nodes, so the bound stays a lower bound.
     """
     side, found, before = min(grid.cell_size), 0.0, 0.0
     within = 0.0  # the most mass in the 9k heaviest nodes of the finer level

@@ -161,7 +161,7 @@ def _outlines(paths: Sequence[str | Path], releases: Sequence[Release]) -> list[
 
 
 def _on_one_scale(releases: Sequence[Release]) -> list[Squares]:
-    """Divide maps into squares for small pictures; maps of one place that count the same have the same classes."""
+    """Divide maps into squares for small pictures. Maps with one grid that count the same thing share their classes."""
     names = [counted(one.guarantee, one.provenance) for one in releases]
     together: dict[tuple[Grid, str], list[int]] = {}
     found: dict[int, Squares] = {}
@@ -176,7 +176,7 @@ def _on_one_scale(releases: Sequence[Release]) -> list[Squares]:
 
 
 def _titles(releases: Sequence[Release], stems: Sequence[str]) -> list[str]:
-    """Write a title for each release that has none: what it counts, its day, and its file if this is not enough."""
+    """Write a title for each release that has none: what it counts, its day, and its file if titles are equal."""
     days = [datetime.date.fromisoformat(one.provenance.day) for one in releases]
     titles = [f"{words(_contents(one)).title}, {day.day} {day:%B %Y}" for one, day in zip(releases, days, strict=True)]
     return [

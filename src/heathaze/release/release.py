@@ -57,7 +57,7 @@ class Release:
     provenance: Provenance
 
     def __post_init__(self) -> None:
-        # The mark stays with the estimate, so that a release put together by hand from it cannot be saved either.
+        # The estimate keeps the mark, so that another release that is made by hand from this estimate cannot be saved.
         if self.provenance.simulated and not self.estimate.simulated:
             object.__setattr__(self, "estimate", self.estimate.marked_simulated())
 

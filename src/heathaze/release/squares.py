@@ -1,8 +1,8 @@
 """Certain squares of a release: the finest quadtree squares whose class of density the release is sure of.
 
-Doubt is measured in classes of the legend. The limits of the classes are 1, 3, 10, 30, … in people per area. A square
-is certain if the interval of its density spans at most two classes, or lies wholly below the first class. A square is
-divided only where something certain lies below it. All of this is post-processing and costs no budget.
+Uncertainty is measured in classes of the legend. The limits of the classes are 1, 3, 10, 30, … in people per area. A
+square is certain if the interval of its density spans at most two classes, or lies wholly below the first class. A
+square is divided only where something certain lies below it. All of this is post-processing and costs no budget.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from heathaze.maps.squares import MOST_CLASSES, UNKNOWN, WHITE, Squares
 from heathaze.types import Booleans, Floats, Integers
 
 MOST_UNKNOWN = 0.2
-"""A certain square is divided if at most this share of its people would then be in unknown squares.
+"""A coloured square is divided only if at most this share of its people would then be in unknown squares.
 
 With a larger share, the map has smaller squares, more hatching, and more squares in a wrong class.
 """
 
 MOST_WHITE, AS_GOOD = 1 / 12, 0.9
-"""The first class is the highest one with at most this share of the people in white squares, among those that tell at
-least ``AS_GOOD`` times as much as the best; see :func:`choose_first`."""
+"""The first class is the highest one with at most this share of the people in white squares, among those with at least
+``AS_GOOD`` times the best score; see :func:`choose_first`."""
 
 CHOSEN_LOW = 2.5
 """Both ends of the interval of all white people are this many times as far away as in drawn maps.
@@ -97,9 +97,9 @@ def certain_squares(
 def one_scale(estimates: Sequence[Estimate], counted: str) -> tuple[int, list[Squares]]:
     """Divide maps into certain squares with the same classes.
 
-    The classes start at the lowest first class of the maps. If seven classes do not reach from there to the highest
-    class of the maps, half of those that are missing are left out at either end: otherwise a map of many people would
-    have one colour beside a map of few.
+    The classes reach from the lowest first class of the maps to the highest class of the maps. If these are more than
+    seven classes, half of the surplus is left out at each end. If all of it were left out at the upper end, a map of
+    many people would have one colour beside a map of few people.
 
     Args:
         estimates: The maps, all on one grid.
@@ -280,10 +280,10 @@ def _kinds(nodes: Nodes, first: int) -> Integers:
 def choose_first(nodes: Nodes) -> int:
     """Choose the step at which the first class starts.
 
-    The kinds of squares tell the more, the more the people are distributed over them otherwise than the area is. With
-    the shares p and a of people and area in the squares of each kind, they tell Σ p · ln(p / a), times the share that
-    is not unknown. This measure is flat around its maximum. Of the steps near the maximum, the choice leaves much of
-    the map white but few people in white.
+    A map is informative if people and area are distributed differently over the kinds of squares. Let p and a be the
+    shares of people and area in the squares of each kind. The score of a step is Σ p · ln(p / a), times 1 minus the
+    shares of people and area in unknown squares. The score is flat around its maximum. Of the steps with nearly the
+    largest score, the highest one that leaves few people in white squares is chosen.
     """
     densest = int(step_of(nodes.people / nodes.area).max())
     lowest = max(int(step_of(nodes.low[:1] / nodes.area[:1])[0]), densest - 24) - 1
@@ -302,7 +302,7 @@ def choose_first(nodes: Nodes) -> int:
             )
             white[first] = float(people[WHITE - UNKNOWN])
     if not scores:
-        # No square is certain to hold anybody: the whole map is below the first class.
+        # No square certainly contains people, so the first class is chosen above the density of the whole map.
         return int(step_of(np.maximum(nodes.high[:1], 0.1) / nodes.area[:1])[0]) + 1
     good = [first for first in scores if scores[first] >= AS_GOOD * max(0.0, *scores.values())] or list(scores)
     return max((first for first in good if white[first] <= MOST_WHITE), default=min(good))

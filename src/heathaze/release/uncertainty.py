@@ -93,7 +93,7 @@ def hotspots(posterior: Posterior | DrawnPosterior, confidence: float, times: fl
             certain &= (belief.drawn >= times * average).mean(axis=0) >= confidence
         real = np.flatnonzero(certain & belief.measured & ~np.isin(belief.codes, covered) & (mean > 0))
         shown = mean if belief.shown is None else belief.shown
-        # The interval has equal tails. The shortest interval of a small share would start at zero, which tells little.
+        # The interval has equal tails. The shortest interval of a small share would start at 0, which says little.
         low, high = (gammaincinv(shape, end) * scale for end in ((1 - confidence) / 2, (1 + confidence) / 2))
         found += [
             Hotspot(

@@ -116,7 +116,7 @@ def check_parameters(factory: Factory) -> None:
 
 
 def check_event(factory: Factory) -> None:
-    """Check that the mechanism's event costs at most the declared ε, and at least all but a millionth of it."""
+    """Check that the mechanism's event costs at most the declared ε, and at most a millionth less than that."""
     for grid in grids():
         for epsilon in (Fraction(1), Fraction(1, 10), Fraction(1, 3), Fraction(20)):
             with _unless_too_large(grid):
@@ -139,8 +139,8 @@ def check_reads(factory: Factory) -> None:
     """Check that one unit changes the numbers that ``run`` reads by at most the declared sensitivity (errata X6).
 
     Reads through :meth:`Counts.at` and :meth:`Counts.dense` are recorded on the pairs of :func:`neighbouring_counts`.
-    Each read covers every cell at most once, and one part of the event pays for it. An adaptive event has one part for
-    any number of reads; the mechanism's own tests must then check the cost of each read.
+    Each read covers every cell at most once, and one part of the event pays for the read. An adaptive event has a
+    single part for all reads; the mechanism's own tests must then check the cost of each read.
     """
     for grid in grids():
         with _unless_too_large(grid):

@@ -1,7 +1,7 @@
 """Pairs of neighbouring datasets, which differ in one unit, chosen to reveal mistakes of a mechanism.
 
-The additional unit has the largest allowed mass. It is alone or among others, in one cell or spread over many. An audit
-of these pairs finds noise that is too small or a sensitivity that is wrong.
+The additional unit has the largest allowed mass. In some pairs it is the only unit, and in others there are more; it
+lies in one cell or in many. An audit of these pairs finds noise that is too small or a sensitivity that is wrong.
 """
 
 from __future__ import annotations

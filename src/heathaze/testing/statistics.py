@@ -1,7 +1,7 @@
 """Chi-square tests of whether the integers of a sampler follow a distribution.
 
 Bins depend on the distribution only, not on the samples. The expected number of samples in a bin is at least five;
-smaller bins are pooled with their neighbour. A bin that received no sample counts like any other. At the usual
+smaller bins are pooled with their neighbour. A bin that received no sample counts like every other bin. At the usual
 significance alpha = 1e-6, a correct sampler fails for one seed in a million.
 """
 
@@ -115,8 +115,8 @@ def chi_square(observed: npt.ArrayLike, expected: npt.ArrayLike) -> float:
 def two_sample(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
     """Return the p-value of the chi-square test that two samples of integers come from one distribution.
 
-    The bins are quantiles of both samples together. If both samples have the same distribution, each number in a bin
-    comes from either sample by chance.
+    The bins are quantiles of both samples together. If both samples have the same distribution, the share of the first
+    sample in a bin differs from bin to bin by chance only.
 
     Args:
         first: Independent integers.

@@ -66,7 +66,7 @@ def to_json(contents: Contents, *, with_density: bool = False) -> str:
 
     Args:
         contents: The release.
-        with_density: Whether the file has no other place for the density, because its polygons are certain squares.
+        with_density: Whether to write the density as well; needed if the polygons of the file are certain squares.
     """
     estimate = contents.estimate
     fields = {**to_dict(contents), "form": "tree" if isinstance(estimate.density, TreeDensity) else "dense"}
@@ -317,7 +317,7 @@ def _check_sentence(guarantee: Guarantee, sentence: object) -> None:
 
 
 def _check_terms(guarantee: Guarantee, parts: list[events.Elementary]) -> None:
-    # Noise shares without mixed shares belong to a secure sum, and with them to split and mix.
+    # Noise shares belong to split and mix if there are mixed shares too, and to a secure sum otherwise.
     shares = any(isinstance(part, events.NoiseShares) for part in parts)
     split = any(isinstance(part, events.MixedShares) for part in parts)
     trusted = {Trust.SHUFFLER if split and isinstance(part, events.NoiseShares) else _trust(part) for part in parts}

@@ -68,7 +68,7 @@ geojson; geopackage; geoparquet; gpx: none, equal names, tracks; mds, shapefile;
 
 
 def _turn(text: str) -> tuple[Recipe, ...]:
-    """Read the recipes of one turn: a source without a fault, or sources and faults, which take turns themselves."""
+    """Read the recipes of one turn: each of its sources with each of its faults, or without a fault."""
     sources, _, faults = text.partition(":")
     return tuple(
         Recipe(source.strip(), fault.strip())

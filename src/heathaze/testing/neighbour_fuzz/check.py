@@ -7,8 +7,9 @@ removing one person changes the counts by at most that mass, whoever the other p
 people in the same way does not change the equation. Such an error is found by comparison with the same bytes in another
 folder, with the right counts (if they are known), and with another engine.
 
-Readers of positions are checked in a similar way. Without a person column, the positions of everybody must be the
-positions of each person alone, joined. With a person column, every person must report one of their own positions.
+Readers of positions are checked in a similar way. Without a person column, the positions that are read from a table
+must be the positions that are read from each person's rows alone, joined. With a person column, the reader must return
+one position for each person, and it must occur in this person's rows.
 """
 
 from __future__ import annotations
@@ -114,9 +115,9 @@ class Checker:
     def check_against(self, table: Table, other: Checker) -> None:
         """Compare the counts of everybody, and of everybody but one, with the right counts or with another engine.
 
-        If the other engine's counts of everybody are the sum of its counts of each person alone, this comparison checks
-        the same property of this engine with only two counts: count(everybody) must be this sum, and count(all but one
-        person) must be the sum without that person.
+        Suppose that the other engine's counts of everybody are the sum of its counts of each person alone. Two counts
+        of this engine are then enough to check the same property: count(everybody) must be that sum, and count(all but
+        one person) must be that sum without the person.
         """
         self.report.tables += 1
         everybody = self.count(table, table.visits)
@@ -175,7 +176,7 @@ class Checker:
     # ── counting ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def count(self, table: Table, visits: Sequence[Visit], *, plain: bool = False) -> Cells | Refused:
-        """Write some visits of a table to a source and count them with the reader; no visit inside gives no cells."""
+        """Write some visits of a table to a source and count them; without any visit inside, there are no cells."""
         with self._source(table, visits, plain) as source:
             return self._counted(table, source)
 

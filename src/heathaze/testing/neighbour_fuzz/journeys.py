@@ -1,4 +1,4 @@
-"""Check of the reader of journeys: the rows of one person must not change what is counted of another person.
+"""Check of the reader of journeys: the rows of one person must not change the counts of another person's journeys.
 
     facts(everybody) = Σ over people of facts(that person alone), as integers, in every table of facts,
 
@@ -78,7 +78,8 @@ class JourneyChecker(Checker):
     def facts(self, table: Table, visits: Sequence[Visit], way: str) -> Facts | Refused:
         """Write some visits of a table to a source, read them as journeys in one way, and count their facts."""
         options = {name: value for name, value in table.options.items() if name in _OPTIONS}
-        # An unwanted column serves as the column of trips. People share its ids, which must not join their journeys.
+        # A column that no option names serves as the column of trips. Several people have the same ids in it, and the
+        # reader must not join their journeys.
         trip = "twin0" if "twin0" in table.order else "note1" if all(visit.note for visit in table.visits) else "person"
         person, divided = table.names["person"], table.names[trip]
         ways: dict[str, dict[str, Any]] = {

@@ -45,7 +45,7 @@ def geo_frame(table: Table, visits: Sequence[Visit]) -> Any:
 
 
 def _columns(table: Table, visits: Sequence[Visit]) -> dict[str, list[Any]]:
-    """The columns beside the position; one is called lat, and must not be taken for it."""
+    """The columns other than the position. One of them is called lat, and a reader must not use it as the latitude."""
     values = {"person": "id", "time": "time", "weight": "weight", "kind": "kind"}
     found: dict[str, list[Any]] = {"lat": [visit.note for visit in visits]}
     for role in table.order:

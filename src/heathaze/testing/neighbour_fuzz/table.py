@@ -45,7 +45,7 @@ class Visit:
     """Whether the row filter keeps the visit."""
 
     def other(self, role: str) -> str:
-        """Return the value in a column that is not wanted. A twin of the person column holds ids of its own."""
+        """Return the value in a column that no option names. Columns named like the person column hold other ids."""
         return f"{self.person % 2}" if role.startswith("twin") else self.note
 
 

@@ -25,7 +25,7 @@ QUOTING = {"all": csv.QUOTE_ALL, "minimal": csv.QUOTE_MINIMAL, "none": csv.QUOTE
 
 
 def csv_lines(rng: np.random.Generator, table: Table, separator: str | None = None) -> Table:
-    """Make the CSV line of every visit of a table, with the fault of its recipe; a missing separator is drawn."""
+    """Make the CSV line of every visit of a table, with its fault. Without a separator, choose one at random."""
     fault = table.recipe.fault
     needs_quotes = fault in ("forged lines", "line break in quotes", "text after quote")
     quoting = "minimal" if needs_quotes else pick(rng, ["all", "minimal", "minimal", "none"])
