@@ -48,7 +48,7 @@ class Herding(Plan):
         points: Number of points to buy, from 1 to 10,000,000.
         target_points: Number of points in the target; public.
         epsilon: Privacy loss ε for a record of the target, and also for a record of an owner.
-        delta: Probability δ with which the promise may fail, at most 0.01.
+        delta: The δ of the promise, a small probability by which its bound may be exceeded, at most 0.01.
         seen: Number of points that the curator may see for each point bought, at least 1.
 
     Raises:

@@ -71,7 +71,7 @@ class MwemSum:
         features: The public hash of points.
         mwem: Number of steps, and the privacy loss of a step.
         epsilon: Privacy loss ε of all sums together.
-        delta: Probability δ with which the promise may fail.
+        delta: The δ of the promise, a small probability by which its bound may be exceeded.
         sums: Number of sums that are released.
     """
 

@@ -46,7 +46,7 @@ class NoisySum:
         vectors: Number of vectors by which neighbouring sums differ: 1 if a vector is added or removed, 2 if one is
             replaced.
         epsilon: Privacy loss ε of all sums together.
-        delta: Probability δ with which the promise may fail, at most 0.01.
+        delta: The δ of the promise, a small probability by which its bound may be exceeded, at most 0.01.
         sums: Number of sums that are released.
 
     Raises:

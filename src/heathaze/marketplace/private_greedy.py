@@ -56,7 +56,7 @@ class PrivateGreedy(Plan):
         points: Number of points to buy, which is also the number of rounds, from 1 to 10,000,000.
         target_points: Number of points in the target; public.
         epsilon: Privacy loss ε for a record of the target, and also for a record of an owner.
-        delta: Probability δ with which the promise may fail, at most 0.01.
+        delta: The δ of the promise, a small probability by which its bound may be exceeded, at most 0.01.
         broadcasts: Number of broadcasts of the summary, less than ``points``. By default the number with the smallest
             predicted error.
         auction: Rule by which owners are asked in each round. By default all owners are asked if there are at most 32,

@@ -136,7 +136,8 @@ def parse_delta(value: Number, *, zero: bool = True, most: Fraction = Fraction(1
     """Check δ and return it as an exact fraction.
 
     Args:
-        value: δ, the probability with which the guarantee may fail: 0, or from 2^-80 up to below 1.
+        value: δ, the small probability by which the bound of the guarantee may be exceeded: 0, or from 2^-80 up to
+            below 1.
         zero: Whether δ = 0, a pure guarantee, is allowed.
         most: The largest δ that is allowed. δ = 1 is never allowed.
 
@@ -150,7 +151,7 @@ def parse_delta(value: Number, *, zero: bool = True, most: Fraction = Fraction(1
     wanted = f"delta is {shown(value)}; give {range_}, such as 1e-6."
     delta = _parse(value, wanted)
     if not (delta == 0 and zero) and not (SMALLEST_DELTA <= delta <= most and delta < 1):
-        raise InvalidInput(f"{wanted} It is the probability with which the guarantee may fail.")
+        raise InvalidInput(f"{wanted} It is a small probability by which the bound of the guarantee may be exceeded.")
     return delta
 
 

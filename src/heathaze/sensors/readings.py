@@ -62,7 +62,8 @@ class Readings:
         reach: The paper's α, in units of strength times the field's unit of length. A source of strength 1 is hidden
             within this distance, a source of strength 2 within half of this distance.
         epsilon: Privacy loss ε of all readings together.
-        delta: Probability δ with which the promise may fail: positive for Gaussian noise, 0 for Laplace noise.
+        delta: The δ of the promise, a small probability by which its bound may be exceeded: positive for Gaussian
+            noise, 0 for Laplace noise.
 
     Raises:
         InvalidInput: The reach, epsilon or delta is out of range.
