@@ -1,1 +1,1 @@
-"""SECRET SIDE: read visits, readings and tables from files, and count visits so that one unit has bounded mass."""
+"""SECRET SIDE: read visits, readings and tables from files, and count visits with a bounded mass for each unit."""

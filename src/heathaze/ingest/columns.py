@@ -1,7 +1,8 @@
 """SQL that converts the columns of a source of visits to the columns unit, x and y.
 
-The SQL has the same meaning in both engines. Numbers written as text are read strictly, with only digits, sign, point
-and exponent, because the casts of the engines differ ('1_0' is a number for one engine, '1.5f' for the other).
+The SQL has the same meaning in both engines (DuckDB and Spark). Numbers written as text are read strictly, with only
+digits, sign, point and exponent, because the casts of the engines differ ('1_0' is a number for one engine, '1.5f' for
+the other).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Kind(enum.Enum):
 
 
 class Flaw(enum.IntEnum):
-    """The faults of a visit, by rising priority: the error names the fault of the largest number that was found."""
+    """The faults of a visit, by rising priority. The error names the fault of the largest number that occurs."""
 
     NONE = 0
     NO_UNIT = 1
@@ -57,8 +58,8 @@ class Columns:
     Args:
         x: Column of the horizontal coordinate.
         y: Column of the vertical coordinate.
-        person: Column of the person; None if the unit does not need it.
-        time: Column of the time; None if the unit does not need it.
+        person: Column of the person; None if the protected unit needs no person.
+        time: Column of the time; None if the protected unit needs no time.
         weight: Column of the weight of a visit; None if all visits weigh the same.
         only: Columns of the row filter with the texts to keep. A row is kept if each column holds one of its texts.
         clock: How times are written, and in which zone days begin.
@@ -87,7 +88,7 @@ class Columns:
 
     @property
     def ids(self) -> list[str]:
-        """The columns that tell people and journeys apart; two ids must never become one."""
+        """The columns of the ids of people and journeys; no conversion may make two different ids equal."""
         return list(dict.fromkeys(name for name in (self.person, self.trip) if name is not None))
 
     def place(self, name: str | None) -> int:
@@ -221,7 +222,7 @@ def visits_sql(columns: Columns, kinds: Sequence[Kind], unit: Unit, source: str,
         weight, weight_flawed = _number(*at(columns.weight), columns.weight, columns.decimal, "weights")
         flaws += [(weight_flawed, Flaw.WEIGHT_NOT_A_NUMBER), (f"{weight} < 0", Flaw.NEGATIVE_WEIGHT)]
         amount = _amount(weight)
-        x = f"case when {amount} > 0 then {x} end"  # a visit without weight has no place
+        x = f"case when {amount} > 0 then {x} end"  # a visit of weight 0 counts as a visit without a position
     key, inner = "cast(0 as bigint)", "*"
     if unit is not Unit.VISIT:
         person, kind = at(columns.person)
@@ -260,7 +261,7 @@ def _person(column: str, kind: Kind, name: str, what: str = "people") -> str:
 
 
 def _is_any(column: str, kind: Kind, name: str, texts: Sequence[str]) -> str:
-    """Write SQL for the condition that a column holds one of some texts. Only the row's own value decides."""
+    """Write SQL for the condition that a column holds one of some texts. No other row has an influence."""
     if kind not in (Kind.TEXT, Kind.INTEGER):
         raise UnreadableData(f"Column {name!r} holds {kind.value}; rows are chosen by text or whole numbers.")
     value = column if kind is Kind.TEXT else f"cast({column} as string)"
@@ -285,7 +286,8 @@ def _number(column: str, kind: Kind, name: str, decimal: str, what: str = "coord
         return f"cast({column} as double)", ""
     if kind is not Kind.TEXT:
         raise UnreadableData(f"Column {name!r} holds {kind.value}; {what} must be numbers.")
-    # Only spaces are trimmed and only these letters are lowered, because engines disagree about other characters.
+    # Only spaces are trimmed and only the letters of "nan", "infinity" and "e" are lowered, because engines disagree
+    # about other characters.
     text = f"translate(trim(both ' ' from {column}), 'AEFINTY', 'aefinty')"
     pointed = text if decimal == "." else f"replace({text}, ',', '.')"
     value = f"try_cast({pointed} as double)"
@@ -297,7 +299,7 @@ def _number(column: str, kind: Kind, name: str, decimal: str, what: str = "coord
 
 
 def _time(column: str, kind: Kind, name: str, clock: Clock, day_number: str) -> tuple[str, str, str]:
-    """Write SQL for the written day (null for an instant), for an instant's seconds, and for the fault of a time."""
+    """Write SQL for the written day (null for an instant), for an instant's seconds, and for a faulty time."""
     if kind is Kind.TIME:
         return column, "cast(null as bigint)", ""
     if kind is Kind.INSTANT:

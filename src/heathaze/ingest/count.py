@@ -54,8 +54,8 @@ whole_parts as (
 
 weighted as (""",
 }
-"""What count_cells.sql says instead if visits have weights. A unit's weights are divided by s = ⌊whole / 2^32⌋ + 1 and
-rounded down, so that M times a part stays below 2^63."""
+"""The replacements in count_cells.sql if visits have weights. A unit's weights are divided by s = ⌊whole / 2^32⌋ + 1
+and rounded down, so that M times a part stays below 2^63."""
 
 
 def count(
@@ -102,8 +102,8 @@ def count(
             polars, an Arrow table, a DuckDB relation, a dict of arrays or lists; with ``engine="spark"`` also a Spark
             DataFrame, or the address of Parquet files. Positions of points are read as lon and lat (x and y).
         grid: The public grid, never made from the data.
-        person: Column with the person of a visit, integers or text; None makes each row its own unit.
-            One of the two must be given.
+        person: Column with the person of a visit, integers or text; None makes each row its own unit, and then the unit
+            must be "visit". This argument has no default.
         lon: Column of the longitude in degrees, for grids on the globe.
         lat: Column of the latitude in degrees, for grids on the globe.
         x: Column of the horizontal coordinate, for grids on a plane.
@@ -117,7 +117,7 @@ def count(
         time_format: How times are written: "iso", "seconds" or "milliseconds" since 1970, or a format such as
             "%d.%m.%Y %H:%M".
         time_zone: Zone in which days begin, such as "Europe/Berlin"; UTC if left out. A time without an offset belongs
-            to the day that is written in it, also where clocks skip or repeat its hour.
+            to the day that is written in it, even if clocks skip or repeat its hour on that day.
         weight_column: Column of weights (seconds spent, for example) in proportion to which a unit's mass is divided;
             numbers of at least 0, read to a thousandth.
         only: Columns with the value or values to keep, such as ``{"kind": "walk"}``; other rows are not read.
@@ -258,7 +258,7 @@ def kept_rows(only: Only | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _weighted(query: str) -> str:
-    """Change the query so that it adds up weights instead of visits."""
+    """Change the query so that it adds up weights instead of counting visits."""
     for text, instead in WEIGHTED.items():
         assert query.count(text) == 1, text
         query = query.replace(text, instead)
@@ -273,8 +273,9 @@ def _is_path(source: Any, engine: str) -> bool:
 def read_visits(engine: Engine, table: Any, columns: Columns, unit: Unit) -> None:
     """Let an engine read the visits into a table, and refuse visits that cannot be counted.
 
-    The engine copies the columns before it evaluates any condition on them. An engine may decide a condition inside the
-    reading of a file from the file's own statistics, so the rows of one person could change how others are counted.
+    The engine copies the columns before it evaluates any condition on them. If a condition were a part of the statement
+    that reads a file, the engine could decide the condition from the file's statistics. The rows of one person could
+    then change how others are counted.
 
     Args:
         engine: An open engine; afterwards it has the view ``heathaze_visits``.
@@ -328,8 +329,8 @@ def _placing(grid: Grid) -> Parameters:
 def _weighing(at_most: int | None, weight: str, mass: int) -> Parameters:
     """Return the parameters of count_cells.sql that limit a unit's cells and split its mass, in their order."""
     most = LARGEST if at_most is None else at_most
-    # Of c uniform draws below p, the k smallest lie below (k + 3√k + 8) p / c, except for one unit in thousands. Such a
-    # unit keeps fewer cells.
+    # A unit with c cells has c hashes, which are like uniform draws below p. For all but one unit in thousands, the k
+    # smallest hashes lie below (k + 3√k + 8) p / c. An exceptional unit keeps fewer than k cells.
     cut = (2**31 - 1) * (most + 3 * math.isqrt(most) + 8)
     return [SALT, most, cut, most, most, weight == "share", mass, mass]
 

@@ -20,14 +20,15 @@ class Counts:
     """Counts of visits, the secret input of mechanisms: integer mass on the cells of a grid. It prints no values.
 
     Adding or removing one unit changes the mass by at most ``bound`` in ℓ1. This is also the sensitivity of the node
-    masses of every level of the quadtree, because each cell lies in one node of a level (errata E0-2).
+    masses of every level of the quadtree, because each cell lies in exactly one node of each level (errata E0-2).
 
     Args:
         grid: The public grid.
         codes: Morton codes of the non-empty cells, in rising order.
         mass: The integer mass of each of these cells, at least 0.
         bound: The largest mass that one unit adds.
-        one: The mass of one unit (weight "share") or of one presence. Noisy masses are divided by it.
+        one: The mass of one unit (weight "share"), or of one cell of a unit (weight "presence"). Noisy masses are
+            divided by this number.
         unit: The protected unit.
         at_most: The largest number of distinct cells that count for one unit, or None for all its cells.
         weight: "share" or "presence".
@@ -89,7 +90,7 @@ class Counts:
             cols: Column of each cell.
             mass: Integer mass of each cell, at least 0.
             bound: The largest mass that one unit adds.
-            one: The mass of one unit or of one presence, as in the class.
+            one: The mass of one unit, or of one cell of a unit, as in the class.
             unit: The protected unit.
             at_most: The largest number of distinct cells that count for one unit, or None for all its cells.
             weight: "share" or "presence".

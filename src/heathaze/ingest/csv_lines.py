@@ -10,7 +10,7 @@ an engine reads it. Each line must be one row of this form:
 
 Line ends are all LF or all CRLF. There is no line break inside a field, no NUL byte, and all text is UTF-8.
 
-The check does not use the strict modes of the engines, because they differ from each other and between versions.
+The check does not use the strict modes of the engines, because these modes differ between engines and between versions.
 """
 
 from __future__ import annotations
@@ -121,8 +121,9 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
 def _check(text: npt.NDArray[np.uint8], separator: int, fields: int, crlf: int) -> tuple[int, int, int, int]:
     """Check some whole lines of a CSV file.
 
-    Returns the first fault, the number of its line (from 1; the last line without a fault), the number of lines that
-    are not blank, and ``crlf``. ``crlf`` is 1 if lines end with CRLF, 0 if with LF, and −1 as long as it is not known.
+    Returns the first fault, the number of its line (from 1; if there is no fault, that of the last line), the number of
+    lines that are not blank, and ``crlf``. ``crlf`` is 1 if lines end with CRLF, 0 if with LF, and −1 as long as it is
+    not known.
     """
     line, start, found, state, filled = 1, 0, 1, _FIELD_BEGINS, 0
     for at in range(len(text)):

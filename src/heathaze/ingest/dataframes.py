@@ -1,8 +1,8 @@
 """Convert tables in memory (DataFrames, dicts of arrays, Arrow tables) to types that every engine reads alike.
 
-A conversion that could merge two people is refused. For example, numpy makes the same text of 1 and "1", and the same
-number of 1 and True. Values of an object column are converted to text one by one, so the result of one value does not
-depend on the other values.
+A conversion that could merge two people is refused. For example, numpy converts 1 and "1" to the same text, and 1 and
+True to the same number. Values of an object column are converted to text one by one, so the result of one value does
+not depend on the other values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def is_arrow(source: Any) -> bool:
 def name_of(source: Any) -> str:
     """Return the name of a table in errors: that of the files from which it was read, or "The table".
 
-    Other tables may have something else under this name. The text of the method ``where`` of pandas has all rows.
+    Only tables that were read from files have a text in the attribute ``where``. In pandas, ``where`` is a method, and
+    the text of this method contains all rows.
     """
     where = getattr(source, "where", None)
     return where if isinstance(where, str) else "The table"
@@ -87,12 +88,13 @@ def _from_pandas(column: Any, clock: Clock) -> Array:
         return np.asarray(column.to_numpy())
     if kind.kind in "biuf" and hasattr(kind, "numpy_dtype") and not column.isna().any():
         return np.asarray(column.to_numpy(dtype=kind.numpy_dtype))
-    # Objects are not rounded. Without them, whole numbers with missing values would become floats.
+    # Values are kept as Python objects, which are not rounded. Whole numbers with missing values would otherwise become
+    # floats.
     return np.asarray(column.to_numpy(dtype=object, na_value=None))
 
 
 def _from_values(values: Any, clock: Clock) -> Array:
-    """Convert the values of one column to an array. A list becomes objects, because numpy would give them one type."""
+    """Convert the values of one column to an array. Lists become arrays of objects, because numpy would unify types."""
     if isinstance(values, np.ma.MaskedArray):
         column = np.asarray(values.data).astype(object)
         column[np.ma.getmaskarray(values)] = None  # filled(None) would insert the array's fill value instead of None
@@ -174,8 +176,8 @@ def _decoded(column: Array, name: str) -> Array:
 def plain_table(source: Any, wanted: Columns, where: str) -> Any:
     """Convert the wanted columns of an Arrow table, exactly, to types that every engine knows.
 
-    Columns of dictionary and view types become plain values. Times become days: instants those of the clock's zone,
-    times without a zone those that are written.
+    Columns of dictionary and view types become plain values. Times become days. An instant becomes its day in the
+    clock's zone, and a time without a zone becomes the day that is written in it.
 
     Args:
         source: The table.

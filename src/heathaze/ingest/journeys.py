@@ -1,15 +1,17 @@
-"""Read journeys: positions of people in the order of time, as secret lines with the unit that each belongs to.
+"""Read journeys: positions of people in the order of time, as secret lines, each with the unit to which it belongs.
 
-The rules for input that is not as expected, all of them public:
+These public rules apply to input that is not as expected:
 
 - A journey is the rows with the same person and the same trip, in the order of ``time``. Rows with equal times are
   ordered by their coordinates, so the order of the rows in the file never matters. Two people may use the same trip id.
-- With ``pause``, a journey is cut where two positions are further apart in time. Without a trip column it is needed.
-- Positions without finite coordinates are left out, and those outside the grid too, except for reports of the local
-  model (``outside``). A jump across the map is a straight line.
+- With ``pause``, a journey is cut between two consecutive positions whose times differ by more than ``pause`` seconds.
+  If there is no trip column, ``pause`` is required.
+- Positions without finite coordinates are left out. Positions outside the grid are left out too, unless ``outside``
+  keeps them for reports of the local model. Two consecutive positions are joined by a straight line, even if they are
+  far apart.
 - A journey keeps its first 10,000 positions. A journey of one position has length 0.
 - A row without a person, trip or time is an error, and so is a column of times in which some rows hold plain numbers.
-  Nothing is charged then.
+  After such an error, nothing is charged to a budget.
 
 None of the rules can give a unit more influence than its bound, because a unit's mass is divided over its journeys
 after they are cut (see ``trajectories/journey_trees.md``).
@@ -40,7 +42,7 @@ LONGEST = 10_000
 
 
 _A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-"""How many of each unit of time are a second."""
+"""The number of units in a second, for each unit of time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,7 +79,8 @@ class Journeys:
         owner = np.asarray(self.owner)
         if owner.shape != (len(self.lines),) or not len(owner):
             raise InvalidInput("Journeys need one owner for each of at least one journey.")
-        # A number above the number of journeys leaves a gap, and counting up to it could fill the memory.
+        # An owner's number that is not below the number of journeys is refused first, because counting up to it could
+        # fill the memory.
         if owner.dtype.kind not in "iu" or owner.min() < 0 or owner.max() >= len(owner) or not np.bincount(owner).all():
             raise InvalidInput("The owners of journeys are whole numbers from 0, without gaps.")
         begins = self.begins if self.begins is None else np.asarray(self.begins)
@@ -127,10 +130,10 @@ def read_journeys(
         trip: Column with the journey of a position, whole numbers or text.
         pause: If given, a journey ends where the next position is more than this many seconds later. Numbers in the
             time column count as seconds.
-        unit: The protected unit: "person" (all journeys of a person together), or "trip" (each journey by itself; a
-            person's journeys add up).
-        outside: Whether to keep positions outside the grid. Reports of the local model need them: a person who sends
-            no report would reveal to be elsewhere, so positions outside count as the nearest place of the map.
+        unit: The protected unit: "person" (all journeys of a person together), or "trip" (each journey by itself; the
+            privacy losses of a person's journeys add up).
+        outside: Whether to keep positions outside the grid. Reports of the local model need them: a missing report
+            would reveal that the person is elsewhere, so positions outside count as the nearest place of the map.
         lon: Column of the longitude in degrees, for grids on the globe.
         lat: Column of the latitude in degrees.
         x: Column of the horizontal coordinate, for grids on a plane.
@@ -234,7 +237,7 @@ def _with_seconds(table: Any, time: str) -> Any:
 
 
 def _arrow_seconds(column: Any) -> Any:
-    """Convert instants and dates of Arrow to seconds since 1970, in any unit; None if the column has another type.
+    """Convert Arrow's instants and dates, in any unit, to seconds since 1970; None if the column has another type.
 
     Numbers are divided after they are read, because a cast to another unit fails with an error that quotes a time.
     """
@@ -251,7 +254,7 @@ def _arrow_seconds(column: Any) -> Any:
 
 
 def _refuse_gaps(engine: Any, columns: Columns) -> None:
-    """Refuse an empty table, and rows without a trip or time, which belong to no journey or have no place in it."""
+    """Refuse an empty table, a row without a trip, and a row without a time, which has no place in its journey."""
     gaps = engine.fetch(
         "select count(*) as every, count(*) filter (trip is null) as trip, count(*) filter (moment is null or not "
         f"isfinite(moment)) as moment, count(*) filter (numbered) as numbers from {VISITS}"

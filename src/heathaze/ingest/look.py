@@ -1,7 +1,7 @@
 """Look at the beginning of a file of visits, and guess its dialect and columns, for the curator alone.
 
-Nothing that reads data for a release uses these guesses. The curator reads them and declares what is right, so a
-declared dialect never depends on rows that nobody has seen.
+Nothing that reads data for a release uses these guesses. The curator reads the guesses and declares the dialect. The
+dialect of a release is therefore declared and never guessed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Look:
     """What a file of visits seems to be. It holds names and guesses, and no value of the file.
 
     Attributes:
-        format: The format.
+        format: The format that the file seems to have.
         options: Options of ``heathaze publish`` that the file needs, with their values.
         roles: The column that seems to hold each role: lon, lat, person, time, weight.
         columns: Names of all columns.
@@ -161,7 +161,7 @@ def _places(pairs: Sequence[tuple[Any, Any]]) -> Floats:
 
 
 def _some_exchanged(places: Floats) -> bool:
-    """Guess whether some, but not most, places are much nearer to the middle of all if x and y are exchanged."""
+    """Guess whether some, but not most, places are much nearer to the median place if x and y are exchanged."""
     if not len(places):
         return False
     middle = np.median(places, axis=0)
@@ -197,7 +197,7 @@ def _decoded(beginning: bytes, options: dict[str, str]) -> str:
     if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         options["encoding"] = "utf-16"
         return beginning[: len(beginning) // 2 * 2].decode("utf-16", "replace")
-    # A character of UTF-8 may be cut off at the end of the beginning.
+    # The part of the file that was read may end within a character of UTF-8.
     for cut in range(4):
         try:
             return beginning[: len(beginning) - cut].decode("utf-8-sig")

@@ -2,7 +2,8 @@
 
 Every reader returns a dictionary of lists with the wanted columns: one value for each point, as the file stores it.
 Both engines then read the same lists, value by value, so no reader guesses the type of a column from its rows. The
-position is in the columns lon and lat, and the same numbers are in x and y. A missing or empty geometry has none.
+position is in the columns lon and lat, and the same numbers are in x and y. A point with a missing or empty geometry
+has no position.
 
 | format | a row is | columns beside the position |
 |---|---|---|
@@ -39,7 +40,7 @@ _DEGREES = ("EPSG:4326", "OGC:CRS84", "EPSG:4979")
 
 
 class _NotGpx(Exception):
-    """A file is not GPX. The error says no name, because the name of a GPX file is the id of its person."""
+    """A file is not GPX. The error omits the file's name, because the name of a GPX file is the id of its person."""
 
 
 Row = dict[str, Any]
@@ -87,7 +88,8 @@ def read_points(files: Files, dialect: Dialect, columns: Columns, projection: Pr
     everywhere: dict[str, None] = {}
     for row in rows_of(files, dialect, columns, projection):
         row["x"], row["y"] = row["lon"], row["lat"]
-        # An error lists only the columns that all rows have: the name of another one may say something about a person.
+        # An error lists only the columns that all rows have, because a column of some rows may say something about a
+        # person.
         if not known:
             everywhere = dict.fromkeys(row)
         elif not everywhere.keys() <= row.keys():
@@ -164,7 +166,7 @@ def _mds(path: str, dialect: Dialect, columns: Columns, degrees: bool) -> Iterat
 
 
 def _check_names(files: Files, columns: Columns) -> None:
-    """Refuse GPX files of one name in several folders, if the name is an id: two people would become one."""
+    """Refuse GPX files with equal names in several folders if names are ids, because two people would become one."""
     names = [Path(path).stem for path in files.paths]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None and {"file", "track"} & set(columns.wanted):

@@ -16,11 +16,12 @@ from heathaze.types import Floats
 class RawReadings:
     """Raw readings of sensors: one number for each time and sensor, without noise. It prints no values.
 
-    Noise does not hide which readings are missing, so this must not depend on the places of the sources.
+    Noise does not hide which readings are missing. So whether a reading is missing must not depend on the places of the
+    sources.
 
     Args:
         sensors: Names of the sensors, in the order of the file.
-        times: Times since the release of heat, in rising order.
+        times: Times since the sources released their heat, in rising order.
         values: ``len(times) · len(sensors)`` numbers, ordered by time and then by sensor, with NaN for a reading that
             was not taken.
     """

@@ -1,9 +1,10 @@
 """Find files of visits, and determine their format, separator and names of columns.
 
-The dialect of a file is declared, or taken from the ending of its name and from its header; no row is looked at. The
-engines read the visits later, with the separator and names that were found here. The two engines therefore cannot
-guess differently. A CSV file that could be read in two ways is refused before an engine opens it. Text in another
-encoding than UTF-8 is copied as UTF-8 first, and the copy is checked and read.
+The dialect of a file is declared, or taken from the ending of its name and from its header. No row is looked at, except
+that the names of the columns of JSON lines are the keys of the first lines. The engines read the visits later, with the
+separator and names that were found here. The two engines therefore cannot guess differently. A CSV file that could be
+read in two ways is refused before an engine opens it. Text in another encoding than UTF-8 is copied as UTF-8 first, and
+the copy is checked and read.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PEEKED_LINES = 1000
 
 
 ENCODINGS = {"utf-8": "utf-8-sig", "utf-16": "utf-16", "latin-1": "latin-1", "windows-1252": "cp1252"}
-"""The encodings of text files, with Python's names. In each of them two different files are two different texts."""
+"""The encodings of text files, with Python's names. In each encoding, different files are different texts."""
 
 
 class Format(enum.Enum):
@@ -227,7 +228,7 @@ def existing(given: str, dialect: Dialect) -> list[str]:
 
 
 def named(path: str, kind: Format, number: int | None = None) -> str:
-    """Name a file in an error. The name of a GPX file is the id of its person, so only its number is told."""
+    """Name a file in an error. The name of a GPX file is the id of its person, so an error gives only its number."""
     if kind is not Format.GPX:
         return repr(path)
     return "The GPX file" if number is None else f"GPX file {number} (in the order of their names)"

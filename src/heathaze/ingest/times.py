@@ -2,8 +2,8 @@
 
 Each row is read by itself. A time is a date, a local time, or an instant:
 
-- A time with an offset (``+02:00``, ``Z``), a typed instant and a number of seconds since 1970 are instants. An instant
-  has one day in every zone, also while clocks are changed.
+- A time with an offset (``+02:00``, ``Z``), a typed instant and a number of seconds since 1970 are instants. In every
+  zone, an instant lies on exactly one day, even if clocks are changed on that day.
 - A time without an offset belongs to the day that is written in it. If clocks skip or repeat the written hour, it
   belongs to the same day, so a clock change never moves such a row.
 
@@ -26,7 +26,7 @@ from heathaze.types import Integers
 
 DAY = 86_400
 FIRST, LAST = 0, 47_482 * DAY
-"""The offsets of a zone are known from 1970 to 2099; before and after, its first and last offset hold."""
+"""The offsets of a zone are known from 1970 to 2099; before and after, its first and last offset are used."""
 
 MOST_SECONDS = 2**31 * DAY
 """Instants further from 1970 than this are refused: no engine has such dates."""
@@ -168,7 +168,7 @@ UTC = Clock()
 
 
 def _whole_days(seconds: str) -> str:
-    """Write SQL for ⌊seconds / 86400⌋; the quotient of a multiple is exact, so both engines give the same integer."""
+    """Write SQL for ⌊seconds / 86400⌋; the remainder is subtracted first, so both engines give the same integer."""
     rest = f"(({seconds} % {DAY} + {DAY}) % {DAY})"
     return f"cast(({seconds} - {rest}) / {DAY} as bigint)"
 
@@ -184,7 +184,7 @@ def _search(seconds: str, table: list[tuple[int, int]]) -> str:
 
 @functools.cache
 def _offsets(zone: str) -> list[tuple[int, int]]:
-    """List the offsets of a zone in seconds, each with the instant from which on it holds."""
+    """List the offsets of a zone in seconds, each with the instant at which it begins."""
     try:
         where = zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
@@ -234,7 +234,7 @@ def _pattern(given: str, captured: str = "") -> str:
             written += "[.]" if token == "." else token
             continue
         text = _PARTS[token[1]]
-        if after.startswith("%"):  # digits follow at once, so that a single digit would be ambiguous
+        if after.startswith("%"):  # another part follows at once, so a single digit would be ambiguous
             text = text.replace("{1,2}", "{2}")
         written += f"({text})" if token[1] == captured else f"(?:{text})"
     return f"^{written}$"

@@ -1,10 +1,10 @@
 """Compiled loop (numba) of local hashing: count, for each cell, the reports whose bucket contains the cell.
 
-A hash function is a rotation: cell x has the value v(x) = (a·x + c) mod P, and a bucket is an interval of w values. The
-cells of a bucket are therefore the times at which a rotation visits an interval. Between two visits pass ``right``
-steps, which move the value up by d₁ < w, or ``left`` steps, which move it down by d₂ < w, or ``right + left`` steps
-(three gap theorem). The loop jumps from visit to visit: it takes about cells / buckets jumps for each report instead of
-one step for each cell.
+A hash function is a rotation: cell x has the value v(x) = (a·x + c) mod P, and a bucket is an interval of w values. A
+step from x to x + 1 rotates the value by a. The cells of a bucket are the cells x whose value lies in the interval. The
+number of steps from one cell of a bucket to the next is ``right``, which moves the value up by d₁ < w, or ``left``,
+which moves the value down by d₂ < w, or ``right + left`` (three gap theorem). The loop jumps from one cell of the
+bucket to the next: it makes about cells / buckets jumps for each report, instead of one step for each cell.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def add_hits(factors: Integers, starts: Integers, widths: Integers, prime: int, 
             value += factor
             if value >= prime:
                 value -= prime
-        # The first times at which the rotation moves a value up or down by less than the width. A move that takes
-        # longer than the map lasts is never made.
+        # The first times at which the rotation moves a value up or down by less than the width. A move of more steps
+        # than there are cells is never made.
         right = left = cells
         up = down = width
         moved = 0

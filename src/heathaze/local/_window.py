@@ -32,7 +32,7 @@ MAX_MATRIX = 2**26
 
 
 def check_true_cells(cells: Integers, number: int) -> None:
-    """Refuse to randomise a true cell that does not exist, because no mechanism hides it among the cells that do.
+    """Refuse to randomise a true cell that does not exist, because no mechanism hides it among existing cells.
 
     The error names no cell, since true cells are secret.
 
@@ -89,7 +89,7 @@ class Window:
     def frame(self) -> tuple[int, int]:
         """Rows and columns of the frame: the smallest rectangle that holds every output.
 
-        Indices count it row by row.
+        The index of a cell of the frame is counted row by row.
         """
         return self.shape[0] + 2 * self.half_width[0], self.shape[1] + 2 * self.half_width[1]
 

@@ -100,7 +100,8 @@ def _built(text: str, kinds: tuple[type[Any], ...]) -> Any:
     kind = {kind.__name__: kind for kind in kinds}[fields["mechanism"]]
     parameters = dict(fields["parameters"])
     plain = all(type(value) in (int, bool) or _is_plain(value) for value in parameters.values())
-    # Every parameter must be given: the server would need a long search to find the default of a missing one.
+    # Every parameter must be given, because the server would need a long search to find the default of a missing
+    # parameter.
     if set(parameters) != set(parameter_names(kind)) or not plain or not _RATIONAL.fullmatch(parameters["epsilon"]):
         raise ValueError
     return kind(Grid.from_dict(fields["grid"]), **parameters)

@@ -251,7 +251,7 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """The channel of reports that hold the row or the column, as a fair coin decides.
+    """The channel of reports that hold either the row or the column; a fair coin chooses which.
 
         Pr[a | (r, c)] = down[r, a] / 2,   Pr[b | (r, c)] = across[c, b] / 2
 
@@ -288,7 +288,7 @@ class Marginals:
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
-    """The channel of reports of which each goes through one of several channels, as a public coin decides.
+    """The channel of reports that each go through one of several channels, which a public coin chooses.
 
         Pr[outcome u of channel i | v] = shareᵢ · Prᵢ[u | v]
 

@@ -22,9 +22,9 @@ contains the names of all fields and mechanisms.
 | ``devices`` | whether the body has device names; in a tally, the number of device names |
 | ``chunk`` | a random number that names the chunk; a tally has ``chunks``, the number of chunks it counted |
 
-The body of a chunk of reports holds the numbers of each report in as few bytes as every number of the mechanism fits
-into, then 16 bytes for the name of each device. The body of a tally holds its counts, the device names and the names of
-the chunks, compressed by zlib.
+The body of a chunk of reports holds the numbers of each report, then 16 bytes for the name of each device, if devices
+have names. All numbers take the same number of bytes: the fewest that fit every number of the mechanism. The body of a
+tally holds its counts, the device names and the names of the chunks, compressed by zlib.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ _LONGEST_HEADER = 2**16 - 1
 
 
 def bytes_per_number(limit: int) -> int:
-    """The number of bytes that every number below the limit fits into."""
+    """The smallest number of bytes that can hold every number below the limit."""
     return max(1, -(-(limit - 1).bit_length() // 8))
 
 
 def pack_numbers(values: Integers, limit: int) -> bytes:
-    """The numbers of reports in as few bytes each as the limit needs, little-endian."""
+    """Encode the numbers of reports, little-endian, with :func:`bytes_per_number` bytes for each number."""
     return values.astype("<u8").reshape(-1, 1).view(np.uint8)[:, : bytes_per_number(limit)].tobytes()
 
 
@@ -107,7 +107,8 @@ def unpack_chunks(path: Path, *, journeys: bool = False) -> Iterator[tuple[dict[
 
     Args:
         path: The file.
-        journeys: Whether reports of journeys are wanted, and reports and tallies of positions refused.
+        journeys: Whether reports of journeys are wanted. If so, reports and tallies of positions are refused;
+            otherwise, reports of journeys are refused.
 
     Raises:
         UnreadableData: The file does not exist, or a chunk is damaged, cut short or of another version.

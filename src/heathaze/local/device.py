@@ -90,7 +90,7 @@ def _numbers(points: npt.ArrayLike) -> Floats:
 
 
 def _check_near(grid: Grid, x: float, y: float) -> None:
-    """Refuse a position that is swapped, or farther outside the map than the map is wide or high.
+    """Refuse a position with swapped coordinates, or farther outside the map than the map is wide or high.
 
     The error is shown on the device only, and it contains no coordinate.
 
@@ -153,17 +153,18 @@ class Device:
     def randomize(self, point: npt.ArrayLike, *, far: bool = False, randomness: Randomness | None = None) -> Reports:
         """Report a position: check the position, charge the ledger, draw the report, and store it in the memory.
 
-        The charge is on the disk before the report is drawn. A crash may waste budget, but never overspends it. A
-        position outside the map counts as the nearest cell of the map. A device that stayed silent there would reveal
-        that it is outside.
+        The charge is written to the disk before the report is drawn. A crash may waste budget, but never overspends it.
+        A position outside the map counts as the nearest cell of the map. A device that sent no report from outside the
+        map would reveal that it is outside.
 
-        A position that is swapped, or farther outside than the map is wide or high, is probably a mistake, and is
-        refused. The error stays on the device. The missing report, however, may reveal that the person is far away:
-        a program that may run far from the map gives ``far=True``.
+        A position with swapped coordinates, or farther outside the map than the map is wide or high, is probably a
+        mistake, and is refused. The error stays on the device. The missing report, however, may reveal that the person
+        is far away. A program that may run far from the map should therefore give ``far=True``.
 
         Args:
             point: The position (x, y) in the grid's coordinates; longitude before latitude.
-            far: Whether a position far outside the map is reported as the nearest cell, too.
+            far: Whether to report the nearest cell for a position far outside the map, instead of refusing the
+                position.
             randomness: Leave it out. ``Simulation(seed)`` is for tests; its reports are neither stored in the memory
                 nor saved.
 
@@ -212,8 +213,8 @@ class Device:
     def again(self) -> Reports:
         """Repeat the last report unchanged. A repeated report reveals nothing new, so it costs nothing.
 
-        The report is the same even if the person has moved. Keeping one report for each place would not be private: if
-        the server saw the same report twice, it would know that the person came back.
+        The report is the same even if the person has moved. Keeping one report for each place would not be private,
+        because a server that sees the same report twice would know that the person came back.
 
         Returns:
             One report, under the same device name.

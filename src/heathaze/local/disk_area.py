@@ -37,8 +37,8 @@ class DiskArea(WindowMechanism):
     Args:
         grid: The public grid, which may be any rectangle.
         epsilon: Privacy loss of one report.
-        radius: Radius of the disc, in cells. If left out, :func:`best_radius`, with which the estimated map is best.
-            Radius 0 is randomised response. The paper's choice is :func:`paper_radius`.
+        radius: Radius of the disc, in cells. If left out, :func:`best_radius`, with which the estimated map has the
+            smallest error. Radius 0 is randomised response. The paper's choice is :func:`paper_radius`.
         shrink: Whether a cell that the circle cuts gets a share of the raised weight (the paper's DAM) or none
             (DAM-NS).
 
@@ -156,7 +156,7 @@ def paper_radius(grid: Grid, epsilon: Number) -> float:
         b = (P m₂ + √(P² m₂² + 4π e^ε m₁ m₂ A)) / (2π e^ε m₁),   m₁ = e^ε − 1 − ε,   m₂ = 1 − e^ε + ε e^ε
 
     Here A is the area of the map in cells and P its perimeter in cells. The bound is for a continuous map. For a square
-    map this is the paper's formula. The paper rounds b down.
+    map, the expression is the paper's formula. The paper rounds b down.
 
     >>> round(paper_radius(Grid.plane(x=(0, 1), y=(0, 1), size=1), 3.5), 12)
     0.233247334375
@@ -184,7 +184,7 @@ BEST_FRACTION = 0.35
 
 The paper's radius maximises a bound on the information of a report. A smaller disc makes a better map, because reports
 of wide discs hardly show detail. ``benchmarks/local_settings.py`` measures the error of the map on synthetic cities by
-radius; the fraction is read off its tables (column "hashing 0"), see ``disk_area.md``.
+radius; the fraction was read from its tables (column "hashing 0"), see ``disk_area.md``.
 """
 
 

@@ -38,9 +38,10 @@ Detail of the drawn maps that is finer than this grid comes only from the prior.
 """
 
 _MEMORY = 24
-"""How many steps the minimisations for mixtures and for drawn maps remember. With 8, they stop far from the minimum.
+"""How many past steps the minimisations for mixtures and drawn maps use. With 8, they stop far from the minimum.
 
-For the map itself that hardly matters: a fit to reports of discs that stops early even has slightly less noise.
+For the map itself, stopping early hardly matters: a fit to reports of discs that stops early even has slightly less
+noise.
 """
 
 _STEPS_OF_A_DRAW = 250
@@ -63,17 +64,17 @@ ROUGHEST_DRAWN = 0.95
 """The largest fall under which maps are drawn. From 1 on, detail would grow from level to level."""
 
 WIDENING = 1.3
-"""Drawn maps are moved away from the estimate by this factor if reports do not show single cells, as those of discs.
+"""The factor of the deviations of drawn maps from the estimate, if reports (as those of discs) show no single cells.
 
-A rougher prior is no remedy there, because the reports do not contradict its fine detail.
+For such reports a rougher prior does not help, because the reports do not contradict its fine detail.
 """
 
 NARROWING = 0.92
-"""Maps drawn under a rougher prior are moved towards the estimate by this factor.
+"""The factor of the deviations from the estimate of maps that are drawn under a rougher prior.
 
-All drawn maps are later taken to be 1.2 times as uncertain as they differ, because they ignore that the roughness of
-the prior is uncertain (:data:`heathaze.inference.drawn_maps.INFLATION`). A rougher prior has a part of this
-uncertainty already, so 1.1 times is enough here.
+The error bars of all drawn maps are later widened by the factor 1.2, because the maps ignore that the roughness of the
+prior is uncertain (:data:`heathaze.inference.drawn_maps.INFLATION`). A rougher prior already covers a part of this
+uncertainty, so a total factor of 1.1 is enough.
 """
 
 POLISH = 30
@@ -92,7 +93,7 @@ _ROUGHEST = 0.75
 """A further candidate for reports of a mixture, which show single cells. Reports of discs do not support it."""
 
 _NEVER = 1e-6
-"""A mixture one of whose kinds of reports has a smaller share than this has only the other kind."""
+"""If one kind of reports of a mixture has a smaller share than this, all reports count as the other kind."""
 
 _MANY = 1e8
 """Above this count a normal distribution replaces the Poisson and binomial ones, whose inverses fail in scipy."""
@@ -143,8 +144,8 @@ def estimate(reports: Reports | Tally, *, draws: int = DRAWS, polish: int = POLI
 def widened(fitted: SmoothMap[Floats], draws: int) -> Floats:
     """Draw maps from the posterior of local reports.
 
-    Maps under the learned prior are moved away from the estimate by :data:`WIDENING`, and maps under a rougher prior
-    (:data:`ROUGHER`) towards it by :data:`NARROWING`.
+    The deviation of a map from the estimate is multiplied by :data:`WIDENING` if the map is drawn under the learned
+    prior, and by :data:`NARROWING` if it is drawn under a rougher prior (:data:`ROUGHER`).
 
     Args:
         fitted: The fitted map.
@@ -165,10 +166,11 @@ def widened(fitted: SmoothMap[Floats], draws: int) -> Floats:
 def smooth_map(channel: Channel, tallies: npt.ArrayLike, polish: int = POLISH) -> SmoothMap[Floats]:
     """Estimate a density from tallies of reports, with a prior that keeps only detail which the reports support.
 
-    Expectation maximisation (EM) until convergence overfits. Windows of neighbouring cells differ only at their rims,
-    so on a fine grid the most likely density is a field of spikes. Here the logarithm of the density has a prior, and
-    the roughness of the prior is learned from the tallies (:mod:`heathaze.inference.smooth_map`). A few EM steps
-    follow. They improve the detail that the reports determine well, and hardly change the other detail.
+    A density fitted by expectation maximisation (EM) until convergence overfits. Windows of neighbouring cells differ
+    only at their rims, so on a fine grid the most likely density is a field of spikes. Here the logarithm of the
+    density has a prior, and the roughness of the prior is learned from the tallies
+    (:mod:`heathaze.inference.smooth_map`). A few EM steps follow. These steps improve the detail that the reports
+    determine well, and hardly change all other detail.
 
     Args:
         channel: The probability of each outcome for each true cell.
@@ -233,7 +235,7 @@ class Tallies:
         return float((self.counts[found] * np.log(self.channel.forward(density)[found])).sum())
 
     def repeated(self, density: Floats, randomness: Randomness) -> Tallies:  # noqa: ARG002
-        """Repeat the tallies with new sampling error: Poisson counts, by the inverse distribution function."""
+        """Draw new tallies: Poisson counts with these tallies as means, by the inverse distribution function."""
         from scipy.special import ndtri, pdtrik
 
         found = np.flatnonzero(self.counts)

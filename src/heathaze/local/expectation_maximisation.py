@@ -25,7 +25,7 @@ TOLERANCE = 0.01
 """EM stops when a step raises the log-likelihood by less than this amount, in nats.
 
 The amount does not depend on the size of the log-likelihood, which grows with the number of outcomes even if most
-outcomes carry no information. Reports cannot tell maps apart whose log-likelihoods differ by so little.
+outcomes carry no information. Reports cannot distinguish maps whose log-likelihoods differ by less than this amount.
 """
 
 MOST_STEPS = 10_000
@@ -146,7 +146,7 @@ class _Stepper:
 
 
 def _length(change: Floats) -> float:
-    """Euclidean length of a change of density. It avoids BLAS, whose threads would slow such a short sum down."""
+    """Euclidean length of a change of density. The sum avoids BLAS, whose threads would slow it down."""
     return math.sqrt(float((change * change).sum()))
 
 

@@ -57,8 +57,8 @@ def cell_lengths(grid: Grid) -> tuple[Fraction, Fraction]:
 
         s = sin(D/2) / (D/2),   where D is the larger extent of the map in radians.
 
-    The factor s is needed because the proof bounds the way on the Earth's surface by the straight line through the
-    Earth.
+    The factor s is needed because the proof bounds the length of the way on the Earth's surface from below by the
+    length of the straight line through the Earth.
 
     Returns:
         Height and width, in metres on the globe, in the unit of length on a plane.
@@ -142,10 +142,11 @@ def parse_cutoff(grid: Grid, epsilon: Fraction, cutoff: Number | None, *, margin
 
 
 def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
-    """The default cutoff: the shortest multiple of 1/(8ε) with a share of at most :data:`LARGEST_BASE` spread evenly.
+    """The default cutoff: the shortest multiple of 1/(8ε) that spreads a share of at most LARGEST_BASE evenly.
 
-    The cutoff is at most as long as the longer side of the map and :data:`MAX_CUTOFF` cells. It is also so short that
-    a tally can count every possible output.
+    With this cutoff, at most the share :data:`LARGEST_BASE` of all weight is spread evenly over the outputs. A cutoff
+    is never longer than the longer side of the map or than :data:`MAX_CUTOFF` cells, and never so long that a tally
+    cannot count every possible output. If these limits exclude the default, the longest allowed cutoff is taken.
     """
     step = smallest_distance(grid)
     longer_side = max(side * length for side, length in zip(grid.shape, cell_lengths(grid), strict=True))
@@ -167,7 +168,7 @@ def _default_cutoff(grid: Grid, epsilon: Fraction, *, margin: bool) -> Fraction:
 
 
 def _sides(grid: Grid, cutoff: Fraction, *, margin: bool) -> tuple[int, int]:
-    """How many rows and columns the cutoff spans. An axis of one cell hides nothing, so the number there is 0."""
+    """How many rows and columns the cutoff spans. Along an axis of one cell, the number is 0."""
     height, width = cell_lengths(grid)
     down, across = math.floor(cutoff / height), math.floor(cutoff / width)
     if not margin:
@@ -185,7 +186,7 @@ def _outputs(grid: Grid, sides: tuple[int, int], *, margin: bool) -> int:
 def _masses(grid: Grid, epsilon: Fraction, cutoff: Fraction, *, margin: bool) -> tuple[float, float]:
     """The total weight that is spread evenly over the outputs, and the total weight added to it near the true cell.
 
-    Both are in units of the smallest weight, and floats.
+    Both weights are floats, in units of the smallest weight.
     """
     sides = _sides(grid, cutoff, margin=margin)
     height, width = (float(length) for length in cell_lengths(grid))

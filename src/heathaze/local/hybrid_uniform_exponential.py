@@ -99,7 +99,7 @@ def ring_window(shape: tuple[int, int], epsilon: Fraction, radius: int) -> Windo
     ring = np.minimum(ring, radius + 1)
     support = mirrored(disk_share(x, x.T, radius)[1])
     low, exponent = finest_scale(shape, epsilon, radius, support)
-    # If the radius is 0, the true cell is ring 0, and there is no ring inside of it.
+    # If the radius is 0, the true cell is ring 0, and there is no smaller ring.
     inner = [floor_exp(low, exponent * Fraction(radius - j + 1, radius)) for j in range(1, radius + 1)]
     of_ring = np.array([floor_exp(low, exponent), *inner, low], dtype=np.int64)
     further_in = np.maximum(ring - 1, 0)

@@ -115,7 +115,7 @@ class LocalHashing(LocalMechanism):
     def tally(self, reports: Integers) -> Integers:
         """Count for each cell how many reports hold its bucket.
 
-        A device has no numba. It only ever tallies its own report, and hashes every cell.
+        A device has no numba. The only report that a device tallies is its own, by hashing every cell.
 
         Args:
             reports: One row for each report: its seed and its bucket.

@@ -67,7 +67,7 @@ class Randomizer(Sender, Protocol):
 
     @property
     def adjacency(self) -> Adjacency:
-        """Which positions are neighbours: any two positions, or with a privacy loss per unit of length between them."""
+        """The adjacency: any two positions, with a privacy loss of ε, or of ε per unit of length between them."""
 
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
         """Draw one report for each true cell.

@@ -38,7 +38,8 @@ class Mixture(LocalMechanism):
         epsilon: Privacy loss of one report.
         radius: Radius of the disc, in cells. If left out, chosen by :func:`best_mixture`.
         hashing: The share of hashed reports, from 0 to 1. If left out, chosen by :func:`best_mixture`.
-        people: The expected number of people, a public guess. It only helps to choose what was left out.
+        people: The expected number of people, a public guess. It is used only to choose the radius and the share, if
+            they are left out.
 
     Raises:
         InvalidInput: ε is not positive, or the radius or the share is out of range.
@@ -147,11 +148,12 @@ class Mixture(LocalMechanism):
         return np.concatenate([self.disc.tally(discs), self.hash.tally(hashed)])
 
     def channel(self) -> Channel:
-        """The two channels, stacked. A hashed report adds several counts, so its channel has more than its share."""
+        """The two channels, stacked. A hashed report adds several counts, so the share of its channel is larger."""
         own, other = self.hash.support
         shares = np.array([1 - self.hashing, float(self.hashing) * (own + (self.grid.cells - 1) * other)], dtype=float)
         if self.hashing in (0, 1):
-            # One kind of report never occurs. A tiny share keeps the probabilities of its outcomes above zero.
+            # One kind of report never occurs. A tiny share of this kind keeps the probabilities of its outcomes above
+            # zero.
             shares = np.maximum(shares, 1e-12)
         first, second = (shares / shares.sum()).tolist()
         return Stacked((self.disc.channel(), self.hash.channel()), (first, second))
@@ -190,8 +192,9 @@ FEWEST = 3_000
 """With fewer people, reports are not mixed."""
 
 MOST_SQUARES = 64 * 64
-"""If a grid has more cells, the strength of the signal is that of squares of so fine a grid: maps of larger grids are
-first fitted to 64 × 64 squares (``estimate.py``), and a finer grid of the same map needs hardly more people."""
+"""If a grid has more cells than this, the strength of the signal is computed for a grid of this many squares. Maps of
+larger grids are first fitted to 64 × 64 squares (``estimate.py``), so a finer grid of the same map needs hardly more
+people."""
 
 SHARES = ((0.02, Fraction(0)), (0.1, Fraction(1, 8)), (1.0, Fraction(3, 8)), (math.inf, Fraction(1, 2)))
 """The best share of hashed reports for a strength of the signal below each bound; see :func:`best_mixture`."""
@@ -201,20 +204,21 @@ USUAL_PEOPLE = 100_000
 
 
 def best_mixture(grid: Grid, epsilon: Number, *, people: int | None = None) -> tuple[int, Fraction]:
-    """Choose the radius of the disc and the share of hashed reports, with which the estimated map is best.
+    """Choose the radius of the disc and the share of hashed reports that make the best estimated map.
 
     The choice depends on how well hashed reports show a single cell: on the mean number of people in a cell, divided by
     the standard error of this number if all N people send hashed reports,
 
         strength = √N · e^(ε/2) / (2 · cells).
 
-    With few people all reports are discs with the paper's radius b, rounded down, namely if N < :data:`FEWEST` or
+    If there are few people, all reports are discs with the paper's radius b, rounded down. People are few if N <
+    :data:`FEWEST` or
 
         √N · e^(ε/2) / (2 · min(cells, MOST_SQUARES)) < max(WEAK, WIDE · πb² / cells).
 
     Otherwise the radius is half of the paper's, and the share depends on the strength. If half of the paper's radius is
-    rounded to 0, the map has few cells or ε is large, and randomised response alone is best. ``mixture.md`` says on
-    which data the constants were chosen.
+    rounded to 0, because the map has few cells or ε is large, all reports are randomised response. ``mixture.md`` says
+    on which data the constants were chosen.
 
     Args:
         grid: The public grid.

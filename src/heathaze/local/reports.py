@@ -121,10 +121,10 @@ class Counted(Protocol):
 
 
 def check_alike(first: Counted, more: Counted) -> None:
-    """Refuse to count reports together whose promises differ.
+    """Refuse to count reports together if their promises differ.
 
     Raises:
-        InvalidInput: They differ in parameters or unit.
+        InvalidInput: The two differ in parameters or unit.
     """
     mine, theirs = first.mechanism, more.mechanism
     if mine is not theirs and fingerprint(mine) != fingerprint(theirs):

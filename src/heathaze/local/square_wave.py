@@ -78,7 +78,7 @@ class SquareWave2D(LocalMechanism):
     def draw(self, cells: Integers, randomness: Randomness) -> Integers:
         """Draw a report for each true cell: the index of a pair (row, column), or of one row or one column.
 
-        In the second case the indices of all rows come before the indices of the columns.
+        If a report holds one row or one column, the indices of all rows come before the indices of the columns.
 
         Args:
             cells: Index of each true cell in the grid.

@@ -178,7 +178,7 @@ class SubsetExponential(LocalMechanism):
         return (self.size - 1) / (self.grid.cells - 1) if self.size > 1 else 0.0
 
     def _everywhere(self) -> Floats:
-        """Tabulate the weight with which a cell is drawn first, by rows and columns from the true cell."""
+        """Tabulate the weight of each cell as the first member, by its offset (rows, columns) from the true cell."""
         rows, cols = self.grid.shape
         down, across = (
             side - 1 - length // 2 for side, length in zip((rows, cols), self.weights.excess.shape, strict=True)

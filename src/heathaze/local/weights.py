@@ -57,8 +57,8 @@ def finest_low(cells: int, raised_cells: int, epsilon: Fraction) -> int:
 def largest_exponent(raised_cells: int, cells: int, epsilon: Fraction) -> Fraction:
     """The largest exponent up to ε for which all whole-number weights of a report fit into 62 bits.
 
-    The exponent is ε itself if it fits, and otherwise a whole number. The second case needs so large an ε that only
-    about one report in 10^9 is not the true cell.
+    The exponent is ε itself if it fits, and otherwise a whole number. A whole number is needed only if ε is so large
+    that just about one report in 10^9 is not the true cell.
 
     Args:
         raised_cells: The number of outputs that may have a weight up to e^ε.

@@ -11,7 +11,8 @@ on the dual) alternates two cheap steps:
    solves this Poisson equation, since cosines are the eigenvectors of the Laplacian of a grid without outflow.
 2. Proximal step. The flow over each border (ℓ1), or the vector of both flows of each cell (ℓ2), is shrunk by t.
 
-At the fixed point ∇φ / t is the sign of the flow. So φ / t has slopes of at most 1 and is an optimal dual potential.
+At the fixed point ∇φ / t is the sign of the flow (ℓ1) or its direction (ℓ2). So φ / t has slopes of at most 1 and is an
+optimal dual potential.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The bounds hold even if the solver did not converge, and every function rounds to the safe side. The difference
 f = p − q of the two maps is known up to an error of at most ``blur`` in ℓ1, which comes from the division by the sum
 and from the subtraction. Moving mass δ costs at most δ·D, where D is the largest distance on the grid. So every bound
-is widened by D times the mass that is not accounted for: ``blur``, the mass that a flow or plan does not move, and the
-rounding of sums.
+is widened by D times the mass that it does not account for: ``blur``, the mass that a flow or plan does not move, and
+the rounding of sums.
 """
 
 from __future__ import annotations

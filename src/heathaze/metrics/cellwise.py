@@ -12,7 +12,7 @@ import numpy as np
 from heathaze.metrics.pair import Map, pair
 
 KL_REGULARISER = 2.0**-52
-"""The distance from 1 to the next float (2.22e-16), which the saliency benchmark adds to both denominators of KL."""
+"""The distance from 1 to the next float (2.22e-16), which the saliency benchmark adds to q_i and to the ratio in KL."""
 
 
 def similarity(truth: Map, estimate: Map) -> float:
@@ -22,7 +22,7 @@ def similarity(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
         From 0 (disjoint) to 1 (equal).
@@ -41,7 +41,7 @@ def total_variation(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
         From 0 (equal) to 1 (disjoint).
@@ -60,10 +60,10 @@ def pearson(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
-        From −1 to 1 (equal up to scale); 0 when either map is the same everywhere.
+        From −1 to 1 (equal up to scale); 0 if a map has the same mass in every cell.
 
     >>> round(pearson([[1, 2, 3]], [[2, 4, 6]]), 12), round(pearson([[1, 2, 3]], [[3, 2, 1]]), 12)
     (1.0, -1.0)
@@ -88,7 +88,7 @@ def kl(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
         From 0 (equal) to about 36, in nats.
@@ -108,7 +108,7 @@ def mse(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
         0 (equal) or more.
@@ -125,7 +125,7 @@ def l1(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
         From 0 (equal) to 2 (disjoint).
@@ -144,7 +144,7 @@ def mape(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
         0 (equal) or more.
@@ -163,7 +163,7 @@ def smape(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
         From 0 (equal) to 2 (disjoint).
@@ -187,7 +187,7 @@ def maape(truth: Map, estimate: Map) -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
 
     Returns:
         From 0 (equal) to π/2.

@@ -107,7 +107,7 @@ def emd(
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
         tolerance: The wanted gap, positive, as a fraction of the longer side.
         metric: ``"l1"`` or ``"l2"``, the distance between the centres of two cells.
         unit: ``"box"`` or ``"cells"``.

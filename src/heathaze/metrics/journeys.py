@@ -43,7 +43,7 @@ def jensen_shannon(p: npt.ArrayLike, q: npt.ArrayLike) -> float:
 
     Args:
         p: Numbers of at least 0.
-        q: As many others.
+        q: As many other numbers of at least 0.
 
     Returns:
         From 0 (equal) to ln 2 = 0.693 (disjoint).
@@ -108,7 +108,7 @@ def trip_divergence(truth: Lines, made_up: Lines, grid: Grid) -> float:
 def length_divergence(truth: Lines, made_up: Lines, grid: Grid) -> float:
     """Compare how far people travel: JS between histograms of travelled length.
 
-    There are 20 equal buckets from 0 to the longest true journey; the last bucket is open.
+    There are 20 equal buckets from 0 to the longest true journey; the last bucket also counts all longer journeys.
 
     Args:
         truth: The true journeys.
@@ -161,7 +161,7 @@ def query_error(truth: Lines, made_up: Lines, grid: Grid, queries: int = 200) ->
     Args:
         truth: The true journeys.
         made_up: The made-up journeys.
-        grid: The grid whose cells are visited; 48 × 48 cells are usual. A cell is in a square if its centre is.
+        grid: The grid whose cells are visited; 48 × 48 cells are usual. A cell counts if its centre lies in the square.
         queries: The number of squares.
 
     Returns:
@@ -217,8 +217,9 @@ def kendall_tau(truth: Lines, made_up: Lines, grid: Grid) -> float:
 
         τ = (concordant pairs − discordant pairs) / all pairs of cells
 
-    A pair of cells is concordant if the same one of the two is passed by more journeys in both sets. Pairs that are
-    tied in the truth count as neither. Pairs that are tied in the made-up journeys only count as discordant.
+    A pair of cells is concordant if in both sets the same one of the two cells is passed by more journeys. Pairs that
+    are tied in the truth are neither concordant nor discordant. Pairs that are tied in the made-up journeys but not in
+    the truth are discordant.
 
     Args:
         truth: The true journeys.
@@ -249,7 +250,7 @@ def kendall_tau(truth: Lines, made_up: Lines, grid: Grid) -> float:
 
 
 def pattern_f1(truth: Lines, made_up: Lines, grid: Grid, most: int = 100) -> float:
-    """Compare the most frequent patterns, which are runs of 2 to 8 visits: F1 of the made-up ones as a guess.
+    """Compare the most frequent patterns (runs of 2 to 8 visits): F1 of the made-up patterns against the true ones.
 
         F1 = 2 · |common patterns| / (|true patterns| + |made-up patterns|)
 

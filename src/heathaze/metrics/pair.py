@@ -24,7 +24,7 @@ def pair(truth: Map, estimate: Map) -> tuple[Floats, Floats]:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape; if both are densities, on the same rectangle.
+        estimate: Another map of the same shape; if both are densities, on the same rectangle.
 
     Returns:
         Two arrays of the same shape, not negative, each summing to 1.

@@ -69,7 +69,7 @@ def transport(f: Floats, guess: Floats, metric: Metric, tolerance: float, blur: 
     add_corners(chosen, here, there)
     add_best(chosen, distance - guess[f > 0][:, None] + guess[f < 0][None, :], NEAR)
     lower, upper = 0.0, float("inf")
-    scale = len(here) + len(there)  # The solver's tolerances are absolute; masses of about 1 suit them.
+    scale = len(here) + len(there)  # The solver's tolerances are absolute, so masses are scaled to about 1.
     for _ in range(ROUNDS):
         one, other = np.nonzero(chosen)
         place = np.arange(len(one))

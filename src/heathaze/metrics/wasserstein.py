@@ -1,9 +1,9 @@
 """Wasserstein distances with the Euclidean ground metric: exact on small grids, sliced or smoothed on large grids.
 
-W₁ and W₂ use the network simplex of the package POT. The sliced distance projects the maps on lines in many directions
-and averages the distances, which needs no solver. Sinkhorn's algorithm computes W₂ with entropic smoothing. Its
-Gaussian kernel is the product of a kernel along the rows and one along the columns, so a step is cheap. Only
-:func:`heathaze.metrics.emd` proves bounds on the distance.
+W₁ and W₂ are computed by the network simplex of the package POT. The sliced distance projects the maps on lines in many
+directions and averages the distances on these lines; it needs no solver. Sinkhorn's algorithm computes W₂ with entropic
+smoothing. Its Gaussian kernel is the product of a kernel along the rows and one along the columns, so a step is cheap.
+Only :func:`heathaze.metrics.emd` proves bounds on the distance.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def w1(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
         unit: ``"box"`` (the longer side is 1) or ``"cells"``.
 
     Returns:
@@ -59,7 +59,7 @@ def w2(truth: Map, estimate: Map, *, unit: LengthUnit = "box") -> float:
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
         unit: ``"box"`` (the longer side is 1) or ``"cells"``.
 
     Returns:
@@ -80,12 +80,12 @@ def sliced(truth: Map, estimate: Map, *, order: int = 1, directions: int = 64, u
     compares equal quantiles; both are exact for the centres of cells. The angles are π(i + ½)/directions, spread evenly
     over half a turn. The only approximation is the mean over finitely many angles.
 
-    The sliced distance is at most W_k with the Euclidean metric (2/π of W_1 if one map is the other shifted), and cheap
-    at any size.
+    The sliced distance is at most W_k with the Euclidean metric, and cheap at any size. For k = 1 it is 2/π of W_1 if
+    one map is the other map shifted.
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
+        estimate: Another map of the same shape.
         order: k, 1 or 2.
         directions: The number of angles, at least 1.
         unit: ``"box"`` (the longer side is 1) or ``"cells"``.
@@ -198,10 +198,10 @@ def sinkhorn_w2(
         OT_ε(p, q) = min over γ of  Σ γ(x, y) ‖x − y‖² + ε KL(γ ‖ p ⊗ q),   ε = blur²
         S(p, q)    = OT_ε(p, q) − ½ OT_ε(p, p) − ½ OT_ε(q, q)
 
-    The result is √S, or √OT_ε with ``debiased=False``. The entropy makes OT_ε(p, p) positive. So the distance of a map
-    to itself would not be 0, and maps that are too concentrated would have the smallest distance. Subtracting the self
-    terms OT_ε(p, p) and OT_ε(q, q) removes this bias: S(p, p) = 0, and S > 0 otherwise (Feydy et al. 2019, theorem 1).
-    S is hardly sensitive to differences finer than the blur. As blur → 0, S converges to W₂².
+    The result is √S, or √OT_ε with ``debiased=False``. The entropy makes OT_ε(p, p) positive. With OT_ε alone, the
+    distance of a map to itself would not be 0, and maps that are too concentrated would have the smallest distance.
+    Subtracting the self terms OT_ε(p, p) and OT_ε(q, q) removes this bias: S(p, p) = 0, and S > 0 otherwise (Feydy et
+    al. 2019, theorem 1). S is hardly sensitive to differences finer than the blur. As blur → 0, S converges to W₂².
 
     Potentials are computed in logarithms, since the kernel exp(−‖x − y‖²/ε) underflows at a distance of 27 blurs. The
     smoothing starts at the size of the map, and ε decreases by a factor of 4 until it is blur². While the blur is
@@ -209,8 +209,8 @@ def sinkhorn_w2(
 
     Args:
         truth: A density or an array of mass.
-        estimate: Another of the same shape.
-        blur: √ε as a fraction of the longer side, in either unit.
+        estimate: Another map of the same shape.
+        blur: √ε as a fraction of the longer side, whatever ``unit`` is.
         debiased: Whether the self terms are subtracted.
         tolerance: The iteration stops if the plan brings at most this share of the mass to a wrong place. 0.01 leaves a
             relative error of about 1e-4. The iteration also stops after 1000 steps.

@@ -1,4 +1,4 @@
-"""The shuffle model: a shuffler mixes encrypted messages, so that the server does not know who sent which."""
+"""The shuffle model: a shuffler mixes encrypted messages, so that the server does not know who sent which message."""
 
 from heathaze.shuffle.decoys import Decoys
 from heathaze.shuffle.device import Device, Participant, simulate

@@ -1,4 +1,4 @@
-"""Decoys: everyone names their true square at several levels of a tree, among squares chosen at random."""
+"""Decoys: each person names their true square at several levels of a tree, hidden among random squares."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ from heathaze.types import Floats, Integers
 FALL = 2.0**-0.75
 """The factor by which the decoys at a node fall from one level to the next.
 
-Fewer decoys at a node are less noise there and use more of ε. Coarse levels get more decoys at a node: there is little
-error in large counts, and few messages are needed for the few nodes.
+Fewer decoys at a node give its count less noise and use more of ε. Coarse levels get more decoys at a node, because
+their counts are large, and because they have few nodes and so need few messages.
 """
 
 PEOPLE_AT_A_NODE = 2
 """The deepest level has at least this many people for each node. The prior divides the squares further."""
 
 FINE, PEOPLE_AT_A_FINE_NODE = 7, 7
-"""From this level on, more than 64 squares on a side, a level has at least so many people for each node.
+"""From this level on, more than 64 squares on a side, a level has at least 7 people for each node.
 
-Such a level needs more messages than all others together, and moves mass by less than 1/64 of the map.
+Such a level needs more messages than all others together, and its counts move mass by less than 1/64 of the map.
 """
 
 MOST_MESSAGES = 1000
-"""More messages for each person are refused."""
+"""The largest expected number of messages of one person; a mechanism that needs more is refused."""
 
 _ROOT_SCALE = 0.5
-"""The number of people is public, so the root's count has nearly no noise. The posterior needs a scale above 0."""
+"""The noise scale of the root's count in the posterior. The count is public, but the scale must be above 0."""
 
 SCALE_OF_NORMAL = 1.645 / (1.16 * math.log(10))
 """The scale of the Laplace noise that stands for normal noise of deviation 1 in the posterior.
 
 The posterior widens its 90 % intervals by 1.16. With Laplace noise of scale b, the interval of a single count then
-reaches 1.16 · b · ln 10 to either side. This is set to 1.645, so that the interval holds for 90 % of normal noise.
+reaches 1.16 · b · ln 10 to either side. This reach is set to 1.645 deviations, so that the interval holds for 90 % of
+normal noise.
 """
 
 
@@ -175,8 +176,9 @@ class Decoys:
     def infer(self, messages: Integers, people: int) -> Estimate:
         """Infer a map from mixed messages: the posterior mean, given the counts of all levels without their decoys.
 
-        The decoys at a node are binomial. Their mean is subtracted. Laplace noise, for which the posterior is made,
-        stands for their deviation (:data:`SCALE_OF_NORMAL`; ``decoys.md`` says how good the intervals are).
+        The number of decoys at a node is binomial, and its mean is subtracted from the count. The posterior treats the
+        deviation from the mean as Laplace noise (:data:`SCALE_OF_NORMAL`; ``decoys.md`` says how good the intervals
+        are).
 
         Args:
             messages: One row for each message.
@@ -186,7 +188,7 @@ class Decoys:
             The map, with error bars.
 
         Raises:
-            InvalidInput: So many people cannot have sent these messages.
+            InvalidInput: This number of people cannot have sent these messages.
         """
         counts = np.bincount(messages[:, 0], minlength=self.limit)
         levels, codes = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
@@ -236,8 +238,8 @@ def _enough_decoys(
 ) -> tuple[Fraction, ...]:
     """Choose the number of decoys of one person at each level, so that all levels together cost at most ε.
 
-    The decoys at a node fall by :data:`FALL` from level to level. Their overall number is found by trial: ε falls about
-    with the square root of it.
+    The expected number of decoys at a node is multiplied by :data:`FALL` from level to level. The number at the first
+    level is found by trial: ε is about inversely proportional to the square root of this number.
     """
 
     def decoys(most: float) -> tuple[Fraction, ...]:
@@ -252,7 +254,7 @@ def _enough_decoys(
     for _ in range(40):
         try:
             found = cost(most)
-        except InvalidInput:  # with so few decoys no ε holds
+        except InvalidInput:  # with too few decoys, no ε holds for this δ
             found = math.inf
         if found <= epsilon:
             enough = min(enough, most)

@@ -28,9 +28,9 @@ class Device(Secret):
 
     Args:
         study: The study, as the server announced it.
-        ledger: The person's own budget. Every study charges it, also a second one of the same server.
-        secret: At least 16 random bytes that stay on the device. With the same secret, the shuffler knows the person by
-            the same name in one study, and refuses a second submission; names in different studies cannot be linked.
+        ledger: The person's own budget. Every study charges the budget, including a second study of the same server.
+        secret: At least 16 random bytes that stay on the device. Within one study, the same secret gives the person the
+            same name, so the shuffler refuses a second submission. Names in different studies cannot be linked.
 
     Raises:
         InvalidInput: The secret is too short.
@@ -50,7 +50,7 @@ class Device(Secret):
     def submit(self, point: npt.ArrayLike, *, randomness: Randomness | None = None) -> Submission:
         """Pay for a position's messages, draw them, and seal each for the server.
 
-        The charge is on the disk before a message is drawn. The messages leave in random order.
+        The charge is written to the disk before a message is drawn. The messages leave the device in random order.
 
         Args:
             point: The position (x, y) in the grid's coordinates; longitude before latitude. A position outside the map

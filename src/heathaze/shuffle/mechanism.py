@@ -37,7 +37,7 @@ class Promised(Described, Protocol):
 
     @property
     def alone(self) -> Fraction | None:
-        """ε of one person's messages without the shuffler, or None if nothing is protected then."""
+        """ε of one person's messages without the shuffler, or None if nothing is protected without it."""
 
 
 class Sender(Promised, Protocol):

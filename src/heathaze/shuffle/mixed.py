@@ -14,7 +14,7 @@ from heathaze.types import Integers
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixed:
-    """Messages that a shuffler has mixed: all that a server sees. Their order says nothing, because they are sorted.
+    """Messages that a shuffler has mixed: all that a server sees. Their order reveals nothing: they are sorted.
 
     Args:
         mechanism: The mechanism that made the messages.

@@ -79,7 +79,8 @@ def _by_coin(share: Fraction, first: Law, second: Law) -> Law:
     """The law of a report that a public coin draws in the first way with probability ``share``, or in the second way.
 
     Weights are scaled so that the smallest ones of both laws are equal. A law with smallest weight l and mean weight m
-    has a blanket of l/m, so β draws a report in this way with a probability proportional to its share times l/m.
+    has a privacy blanket of the share l/m. So β draws a report in one of the two ways with a probability proportional
+    to the way's share times its l/m.
     """
     unit = math.lcm(min(first), min(second))
     law: dict[int, Fraction] = {}

@@ -22,7 +22,7 @@ from heathaze.shuffle.study import KEY_BYTES, Batch, Study
 from heathaze.types import Integers
 
 _ROOT_SCALE = 0.5
-"""The number of people is public, so the root's count has nearly no noise. The posterior needs a scale above 0."""
+"""The noise scale of the root's count in the posterior. The count is public, but the scale must be above 0."""
 
 
 class Rounds(Secret):
@@ -94,7 +94,7 @@ class Rounds(Secret):
             UnexpectedMessage: The batch belongs to another round or study, or is not whole. See :meth:`Server.open`.
             PromiseBroken: The batch has too few people.
             ProtocolError: A message cannot be opened. Nothing is decoded.
-            InvalidInput: The messages cannot come from so many people.
+            InvalidInput: The messages cannot come from this number of people.
         """
         server, current = self._current(), self._asked
         mixed = server.open(batch)
@@ -118,7 +118,7 @@ class Rounds(Secret):
 
 
 def estimate_rounds(found: NoisyLevels, *, paper: bool = False) -> Release:
-    """Estimate a map from the noisy sums of all rounds. They are already private, so this costs nothing.
+    """Estimate a map from the noisy sums of all rounds. The sums are already private, so the estimate costs nothing.
 
     Args:
         found: The noisy sums.
@@ -156,9 +156,9 @@ def _fitted(found: NoisyLevels) -> Estimate:
 def _posterior(found: NoisyLevels) -> Estimate:
     """Infer a map from the sums of all rounds.
 
-    People drop out between rounds, so the sums of a round are scaled to the number of people of the first. Everyone
-    adds a share of the noise, so that ``people`` shares are one discrete Laplace noise; the variance of the noise of
-    more people is larger in proportion.
+    People drop out between rounds, so the sums of a round are scaled to the number of people of the first round. Every
+    person adds a share of the noise. The shares of ``people`` people add up to discrete Laplace noise; with more
+    people, the variance is larger in proportion.
     """
     levels, codes = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
     values, scales = [np.array([float(found.people[0])])], [np.array([_ROOT_SCALE])]

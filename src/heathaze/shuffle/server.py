@@ -25,7 +25,7 @@ class ShuffleMechanism(Sender, Protocol):
         """Infer a map from mixed messages of some people.
 
         Raises:
-            InvalidInput: The messages cannot come from this mechanism and so many people.
+            InvalidInput: The messages cannot come from this mechanism and this number of people.
         """
 
 
@@ -70,8 +70,8 @@ class Server(Secret):
             The messages.
 
         Raises:
-            UnexpectedMessage: The batch belongs to another study, has too many people, repeats a message of itself or
-                of a batch that this object has opened, or its messages have another size or number than its people
+            UnexpectedMessage: The batch belongs to another study, has too many people, or contains a message twice or
+                one that this object has opened before; or the messages have another size or number than these people
                 send.
             PromiseBroken: The batch has too few people.
             ProtocolError: A message cannot be opened. Nothing is decoded.
@@ -110,7 +110,7 @@ class Server(Secret):
 
 
 def estimate(mixed: Mixed) -> Release:
-    """Estimate a map from mixed messages. They are already private, so this costs nothing and may be repeated.
+    """Estimate a map from mixed messages. The messages are already private, so an estimate costs nothing.
 
     Args:
         mixed: The mixed messages.
@@ -119,7 +119,7 @@ def estimate(mixed: Mixed) -> Release:
         The release. Its total is about the number of people, which is public.
 
     Raises:
-        InvalidInput: The messages cannot come from so many people.
+        InvalidInput: The messages cannot come from this number of people.
 
     >>> from heathaze.domain.grid import Grid
     >>> from heathaze.shuffle import Decoys, simulate

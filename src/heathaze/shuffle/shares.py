@@ -26,12 +26,12 @@ from heathaze.types import Integers
 
 @dataclass(frozen=True)
 class Round:
-    """One round: the nodes of one level whose sums are asked for. It is what devices of :mod:`heathaze.shuffle` send.
+    """One round: the nodes of one level whose sums are asked for. It is the mechanism of the study of this round.
 
     Args:
         protocol: The protocol.
         index: The number of the round, from 0.
-        nodes: The codes of the nodes. They follow from noisy sums of earlier rounds only.
+        nodes: The codes of the nodes. They depend only on the noisy sums of earlier rounds.
 
     Raises:
         InvalidInput: There is no such round, or the nodes are too many, repeated, or not on the grid.
@@ -95,7 +95,7 @@ class Round:
 
     @property
     def most_people(self) -> int:
-        """The most people in a batch: sums of more do not fit."""
+        """The most people in a batch; sums over more people do not fit."""
         return self.protocol.most
 
     @property
@@ -120,7 +120,7 @@ class Round:
 
     @property
     def elements(self) -> int:
-        """The number of group elements: every node is in one, also nodes with nobody."""
+        """The number of group elements: every node is in one element, even a node without people."""
         return -(-len(self.nodes) // self.plan.packed)
 
     @property
@@ -161,7 +161,8 @@ class Round:
             randomness: The source of the noise.
 
         Raises:
-            SensitivityExceeded: The parts do not add up to B, so the noise would not be enough; nothing leaves.
+            SensitivityExceeded: The parts do not add up to B, so the noise would not be enough. Nothing leaves the
+                device.
         """
         if (parts < 0).any() or parts.sum() != self.protocol.parts:
             raise SensitivityExceeded("The parts of a person do not add up to B; nothing leaves the device.")
@@ -206,8 +207,8 @@ class Round:
             people: The number of people who sent them.
 
         Raises:
-            UnexpectedMessage: Sums of so many people do not fit.
-            InvalidInput: The messages cannot come from so many people, or a value is no element of the group.
+            UnexpectedMessage: Sums over this number of people do not fit.
+            InvalidInput: The messages cannot come from this number of people, or a value is no element of the group.
         """
         plan = self.plan
         check_room(self, people)
@@ -266,14 +267,14 @@ def simulate_rounds(
     *,
     randomness: Randomness | None = None,
 ) -> NoisyLevels:
-    """Play all parties in one process, without messages: the sums have the law that split and mixed messages give.
+    """Play all parties in one process, without messages: the sums have the law that mixed messages give.
 
     The function charges no ledger. On one person's device, use :class:`heathaze.shuffle.Participant`.
 
     Args:
         protocol: The protocol.
         points: Positions, one row (x, y) each, in the grid's coordinates; longitude before latitude.
-        person: Whose position each row is, as whole numbers from 0; each row is another person if left out.
+        person: The person of each row, as whole numbers from 0; if left out, each row is a different person.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers.
 
     Returns:

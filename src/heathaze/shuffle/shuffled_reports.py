@@ -41,7 +41,8 @@ def informative_discs(grid: Grid, epsilon: Number) -> DiskArea:
     """Discs of the radius with which a report is most informative.
 
     The default radius of :class:`DiskArea` is smaller, and suits the small ε of reports without a shuffler. A shuffler
-    allows a larger ε for each report. This ε is a little smaller with a larger disc, but the map is better.
+    allows a larger ε for each report. With a larger disc, the ε of one report is a little smaller, but the map is
+    better.
     """
     return DiskArea(grid, epsilon, radius=informative_radius(grid, epsilon))
 
@@ -111,7 +112,7 @@ class ShuffledReports:
         def blanket(local: float) -> Blanket:
             return blanket_of(event_of_reports(_check(kind(grid, _exact(local))), number))
 
-        # The search leaves a small margin, because the ε of the result is searched for again.
+        # The search leaves a small margin, because the accountant finds the ε of the result by a search of its own.
         bound, most = float(promised) * (1 - 2e-6), max(LARGEST_LOCAL, float(promised))
         local = largest_local_epsilon(blanket, bound, number, float(allowed), most)
         return cls(kind(grid, _exact(local)), number, allowed)

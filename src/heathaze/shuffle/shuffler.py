@@ -1,7 +1,7 @@
 """Shuffler: it collects sealed messages, drops who sent them and when, and passes them on in batches.
 
-The shuffler sees who takes part and how many messages each person sends, which does not depend on their position. It
-sees no message. It adds no messages of its own.
+The shuffler sees who takes part and how many messages each person sends. The number of messages does not depend on the
+person's position. The shuffler cannot read the messages, and adds none of its own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ class Shuffler:
     Args:
         study: The study.
         memory: A file with the names of all people whose messages were passed on, and half of the key of every message.
-            With it, a person takes part once, and a copied message is refused, even if the shuffler is started again
-            or several shufflers share the file. Without it, both are remembered as long as the object lives.
+            With a memory, a person takes part once, and a copied message is refused, even if the shuffler is started
+            again or several shufflers share the file. Without a memory, names and keys are remembered only as long as
+            the object lives.
 
     Raises:
         UnreadableData: The memory is damaged.
@@ -41,7 +42,7 @@ class Shuffler:
     def __init__(self, study: Study, memory: str | Path | None = None) -> None:
         self.study = study
         self.memory = None if memory is None else Path(memory)
-        self._mixed = self._remembered()  # names and half keys of all that was passed on
+        self._mixed = self._remembered()  # names of people and half keys of messages that were passed on
         self._waiting: dict[bytes, tuple[bytes, ...]] = {}
         self._keys: set[bytes] = set()  # half keys of the messages that wait
         self._simulated = False
@@ -74,8 +75,8 @@ class Shuffler:
         for message in sealed:
             if len(message) != study.sealed_bytes:
                 raise _refused("the size of a message", f"{len(message)} bytes", f"{study.sealed_bytes} bytes")
-        # A copy of another person's message would say twice what that person said. In a later batch it would tell the
-        # server which of the earlier messages came from one person: those that it sees again.
+        # A copy of another person's message would count that person twice. Copies of all messages of one person in a
+        # later batch would tell the server which earlier messages came from one person: those that occur again.
         keys = _half_keys(sealed)
         if len(keys) != len(sealed) or keys & self._keys or keys & self._mixed:
             raise _refused("the encapsulated key of a message", "one that was used before", "a new key")
@@ -89,14 +90,15 @@ class Shuffler:
         The messages are sorted. They begin with random keys, so their order says nothing about senders or time.
 
         Args:
-            save: A file for the batch. It is written together with the memory, so that no batch is remembered and lost.
+            save: A file for the batch. The file is written together with the memory, so no batch is remembered but not
+                saved.
 
         Returns:
             The batch, for the server.
 
         Raises:
             PromiseBroken: Fewer people wait than the study needs, or the memory says that another shuffler has passed
-                on some of them. They keep waiting.
+                on some of these people or messages. The people keep waiting.
             CannotWrite: The memory or the batch cannot be written; nothing is passed on.
         """
         with locked(self.memory) if self.memory else nullcontext():
@@ -139,7 +141,7 @@ class Shuffler:
         return {text[at : at + NAME_BYTES] for at in range(start, len(text), NAME_BYTES)}
 
     def _summed(self, body: bytes) -> bytes:
-        """The bytes of the memory: the study, a checksum of all that follows from it, and what is remembered."""
+        """The bytes of the memory: the study's digest, a checksum of digest and entries, and the entries."""
         return self.study.digest + hashlib.sha256(self.study.digest + body).digest() + body
 
 

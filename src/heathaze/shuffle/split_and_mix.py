@@ -8,8 +8,8 @@ How it is used:
     release = estimate_rounds(levels, paper=True)                   # the fit of the paper, as in central.Pyramid
     protocol.bytes_per_person, protocol.dense_payload               # cost of the rounds, and of the paper's dense form
 
-``shares.py`` is one round of it: how a device splits its counts into shares, and how shares are added up. With parties
-of their own, ``Rounds`` is the server and ``Participant`` a device, see ``rounds.py`` and ``device.py``.
+``shares.py`` is one round of the protocol: how a device splits its counts into shares, and how shares are added up. If
+each party runs by itself, ``Rounds`` is the server and ``Participant`` a device, see ``rounds.py`` and ``device.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_PACKED = 24
 """The most nodes in one group element that are tried."""
 
 MOST_PARTS = 2**48
-"""The most parts of all people: sums of so many, with their noise and messages, are integers of 64 bits."""
+"""The most parts of all people together: their sums, with noise and messages, then fit into 64-bit integers."""
 
 OVERHEAD = 48
 """Bytes that sealing adds to a message: an encapsulated key and a tag."""
@@ -50,7 +50,7 @@ class LevelPlan:
         level: The level of the tree.
         nodes: The most nodes that are asked for.
         scale: Scale of the noise of a sum.
-        below: The noise of a sum is above −``below``, but for a small probability.
+        below: The noise of a sum is above −``below``, except with a small probability.
         modulus: q, the number of values that a sum may have.
         packed: The number of nodes in one group element, which is a vector of residues modulo q.
         messages: r, the number of messages for one group element.
@@ -219,10 +219,10 @@ class SplitAndMix:
 
 
 def usual_w(people: int) -> int:
-    """The number of nodes to keep: 20 as in the paper, and for more than 10,000 people one for 500, at most 256.
+    """The number of nodes to keep: 20 as in the paper; from 10,000 people on, one for each 500 people, at most 256.
 
-    The counts of many people are sure of more squares than 20, and each square that is kept costs bytes.
-    ``split_and_mix.md`` says what it brings.
+    With many people, more than 20 squares stand out from the noise, but each square that is kept costs bytes.
+    ``split_and_mix.md`` has a table of errors and bytes.
     """
     return min(256, max(20, people // 500))
 
@@ -255,7 +255,7 @@ def _planned(
 
 
 def _noise_below(probability: float, scale: Fraction, shape: float) -> int:
-    """Find a number that the noise of a batch exceeds with at most a probability.
+    """Find a number that the noise of a batch exceeds with at most the given probability.
 
     ``people`` people send shares of one discrete Laplace noise, so the noise of more people is X − Y, where X and Y
     have the negative binomial distribution with the shape (people of the batch) / ``people``. X − Y is at most X.

@@ -46,8 +46,9 @@ class Study:
     Args:
         mechanism: The mechanism; device and server use it, and the shuffler needs its public numbers only.
         key: The server's public key, 32 bytes.
-        colluders: How many people of a batch may reveal their messages to the server. The shuffler waits for so many
-            people more than the mechanism needs, because messages that the server knows hide nobody.
+        colluders: How many people of a batch may reveal their messages to the server. The shuffler waits for this
+            number of people in addition to those that the mechanism needs, because messages that the server knows hide
+            nobody.
 
     Raises:
         InvalidInput: The key has another length, ``colluders`` is not a whole number, or a batch needs more people than
@@ -103,7 +104,7 @@ class Submission:
 
     Args:
         study: The digest of the study.
-        name: 16 bytes under which the shuffler knows the person in this study. The server never sees them.
+        name: 16 bytes under which the shuffler knows the person in this study. The server never sees this name.
         sealed: The sealed messages.
         simulated: Whether they were drawn with simulated randomness, which protects nobody.
 

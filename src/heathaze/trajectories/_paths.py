@@ -126,13 +126,14 @@ def next_places(
 ) -> Integers:
     """Choose the next place through which each journey is led, so that its path has about the wanted length.
 
-    The last place makes the whole as long as wanted; the places before it are an equal share of the length apart.
+    The last place is chosen so that the whole path has about the wanted length. The places before it are equal shares
+    of the length apart.
 
     Args:
         here: The square that each journey has reached.
-        end: Its last square.
-        rest: The length that it has left, in metres.
-        left: The number of places that it still has, this one included.
+        end: The last square of each journey.
+        rest: The length that each journey has left, in metres.
+        left: The number of places that each journey still has, including the place that is chosen now.
         metres: Metres of the path from a square to each square; only the rows of ``here`` and ``end`` are read.
         liking: How often journeys pass each square.
         uniforms: A uniform number for each journey.

@@ -20,18 +20,18 @@ from heathaze.trajectories.synthesis import MOST_JOURNEYS
 from heathaze.types import Floats, Integers
 
 MOST_SQUARES = 32
-"""The most squares a side. A unary report of a move between neighbours has a kilobyte then."""
+"""The most squares a side. At this size, a unary report of a move has a kilobyte."""
 
 MOST_STEPS = 2**28
 """The most visits of all journeys that are made up at once, if all are as long as possible."""
 
 MOST_VISITS = 2**20
-"""The most visits at which the last class of length may begin."""
+"""The largest allowed value of ``longest``, the number of visits at which the last class of length is reached."""
 
 
 @dataclass(frozen=True, init=False)
 class CellMechanism:
-    """Base class of LdpTrace and PivotTrace: squares, and the most visits of a journey that are told apart."""
+    """Base class of LdpTrace and PivotTrace: squares, and the most visits of a journey that are distinguished."""
 
     grid: Grid
     epsilon: Fraction
@@ -39,7 +39,7 @@ class CellMechanism:
     longest: int
 
     def __init__(self, grid: Grid, epsilon: Number, squares: int, longest: int | None) -> None:
-        """Check the parameters that both have.
+        """Check the parameters that LdpTrace and PivotTrace share.
 
         Raises:
             InvalidInput: A value is out of range.
@@ -65,7 +65,7 @@ class CellMechanism:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Visits:
-    """The cells that secret journeys visit, in order, without repeats in a row. It prints no values.
+    """The cells that secret journeys visit, in order; no cell follows itself. It prints no values.
 
     Args:
         cells: The cells of all journeys, journey after journey.
@@ -97,7 +97,7 @@ class Visits:
         return np.asarray(self.cells[self.first + (self.counts - 1) * numerator // denominator])
 
     def length_class(self, longest: int) -> Integers:
-        """The class of each journey's number of visits; see :func:`most_visits`. Above ``longest`` it is the last."""
+        """The class of each journey's number of visits; see :func:`most_visits`. The last class has no upper end."""
         return np.searchsorted(most_visits(longest), np.minimum(self.counts, longest))
 
 
@@ -197,7 +197,7 @@ def draw_classes(weights: Floats, number: int, randomness: Randomness) -> Intege
 
 
 def draw_visits(lengths: Floats, longest: int, number: int, randomness: Randomness) -> Integers:
-    """Draw numbers of visits: a class of length by its share, and a number of the class, each as likely."""
+    """Draw numbers of visits: a class of length by its share, and then a number of the class uniformly."""
     most = most_visits(longest)
     least = np.concatenate([[1], most[:-1] + 1])
     chosen = draw_classes(lengths, number, randomness)

@@ -44,8 +44,8 @@ class Device:
     def randomize(self, journeys: Lines, *, randomness: Randomness | None = None) -> JourneyReports:
         """Charge the ledger, draw one of the journeys in secret, and draw the report about it.
 
-        The charge is on the disk before the report is drawn. The number of journeys has no influence on the number or
-        size of reports. Positions outside the map count as the nearest place of the map.
+        The charge is written to the disk before the report is drawn. The number of journeys has no influence on the
+        number or size of reports. Positions outside the map count as the nearest place of the map.
 
         Args:
             journeys: All journeys of the person, at least one.
@@ -84,7 +84,8 @@ def randomize(
         mechanism: How to randomise, for example ``hz.trajectories.LocalJourneys(grid, epsilon=1)``.
         journeys: The secret journeys.
         owner: The number of the person that each journey belongs to. Each person sends one report, about one of their
-            journeys. If left out, each journey is a report of its own, and a person's journeys add up.
+            journeys. If left out, each journey is a report of its own, and the privacy losses of a person's journeys
+            add up.
         randomness: Leave it out. ``Simulation(seed)`` is for tests and papers; its reports cannot be saved.
 
     Returns:
@@ -120,13 +121,13 @@ def _reports(
     receipt = pay(promise(mechanism, unit), mechanism.event, ledger=ledger, randomness=randomness)
     drawn = journeys if unit is Unit.TRIP else journeys.take(_one_each(owner, receipt.randomness))
     reports = mechanism.draw(drawn, receipt.randomness)
-    # Reports in the order of the persons would say whose each of them is.
+    # Reports in the order of the people would reveal whose report each of them is.
     order = np.argsort(receipt.randomness.words(len(reports)), kind="stable")
     return JourneyReports(mechanism, reports[order], unit, receipt.simulated)
 
 
 def _numbered(owner: Integers) -> Integers:
-    """Number the owners of journeys from 0. Rounding could make one person of two, so only whole numbers are taken."""
+    """Number the owners of journeys from 0. Rounding could merge two people, so only whole numbers are accepted."""
     try:
         given = np.asarray(owner)
     except ValueError:  # rows of different lengths

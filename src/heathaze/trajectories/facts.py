@@ -30,7 +30,7 @@ MASS = 2**20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Facts:
-    """What was counted of secret journeys: the number of units, and tables to which a unit adds at most MASS each.
+    """What was counted of secret journeys: the number of units, and tables; a unit adds at most MASS to each.
 
     ``repr`` shows no values.
     """
@@ -90,7 +90,7 @@ def count_facts(journeys: Journeys, frame: Frame, *, hours: bool = False) -> Fac
 def _hour_codes(journeys: Journeys) -> Integers:
     """Return the hour of the day in which each journey begins, 0 to 23, as a code of ``Frame.hours``.
 
-    Times are seconds, and days have 86,400 of them, whatever the day was.
+    Times are in seconds, and every day counts as 86,400 seconds, even if clocks were changed on that day.
     """
     begins = np.zeros(len(journeys.owner)) if journeys.begins is None else journeys.begins
     hour = np.clip(np.floor(np.mod(begins, DAY) / (DAY // HOURS)).astype(np.int64), 0, HOURS - 1)

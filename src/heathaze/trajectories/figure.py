@@ -29,7 +29,7 @@ _SIDE = 6.6
 """The largest width of a single map, in inches."""
 
 _BLUE, _ORANGE = "#0072b2", "#d55e00"
-"""Two colours that colour-blind people tell apart (Okabe and Ito)."""
+"""Two colours that colour-blind people can distinguish (Okabe and Ito)."""
 
 
 def draw(made: MadeUp, path: str | Path, truth: Lines | None = None, *, title: str = "", source: str = "") -> Path:
@@ -40,7 +40,7 @@ def draw(made: MadeUp, path: str | Path, truth: Lines | None = None, *, title: s
         path: The file to write: a picture (.png), or a page with a slider for the time (.html).
         truth: If given, the true journeys are drawn beside them, and the picture says that it is not private. A page
             is made to be passed on, so it never shows them. A picture of journeys that were made with simulated
-            randomness says so, and has no promise.
+            randomness says that it must not be published, and states no promise.
         title: The title of the picture or page; if empty, "Made-up journeys".
         source: The source of the true journeys, printed below a picture or in a page.
 
@@ -48,7 +48,7 @@ def draw(made: MadeUp, path: str | Path, truth: Lines | None = None, *, title: s
         The path.
 
     Raises:
-        UnknownFormat: The ending is another one.
+        UnknownFormat: The ending is neither .png nor .html.
         InvalidInput: A page is to show true journeys.
         CannotWrite: The file cannot be written; nothing is left behind.
         SimulatedRelease: A page is to show journeys that were made with simulated randomness.
@@ -106,7 +106,7 @@ def check_drawable(path: Path, *, beside_truth: bool) -> None:
 
 
 def _words(made: MadeUp, title: str, danger: str) -> Words:
-    """Write the texts of a picture. A danger takes the place of the title and of the promise."""
+    """Write the texts of a picture. A warning of danger replaces the title, and the promise is left out."""
     about = f"Journeys that nobody made. {made.caution or RESEMBLE}"
     day = datetime.date.fromisoformat(made.provenance.day)
     origin = f"Made up on {day.day} {day:%B %Y} with Heathaze {made.provenance.version}."

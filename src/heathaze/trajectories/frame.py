@@ -16,7 +16,7 @@ LENGTH_RATIO = 1.35
 """Each class of length ends at this many times the length at which it begins."""
 
 LONGEST = 3.0
-"""The last class of length begins at this many diagonals of the map, and is open."""
+"""The last class of length begins at this many diagonals of the map, and has no upper end."""
 
 STRAIGHTNESS = (1.1, 1.2, 1.35, 1.6, 2.2, 4.0)
 """Borders of the seven classes of straightness: length divided by the distance from start to end."""
@@ -41,7 +41,7 @@ class Frame:
     Args:
         grid: The grid that the caller gave. Its box is the map.
         depth: The map of visits has 2^depth squares a side.
-        pair_depth: Starts and ends are told apart on 2^pair_depth squares a side, at most 2^depth.
+        pair_depth: Starts and ends are distinguished on 2^pair_depth squares a side, at most 2^depth.
     """
 
     grid: Grid

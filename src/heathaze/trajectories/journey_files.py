@@ -6,8 +6,9 @@
 | ``.geojsonl`` | a line for each journey: a feature with a LineString |
 | ``.gpx`` | a track for each journey; for maps on the globe only |
 
-If hours were measured, a point also has a time: ``second``, since the midnight before its journey begins, in Parquet,
-and ``seconds`` in GeoJSON. GPX asks for a date, which is made up too: DAY.
+If hours were measured, each point also has a time in seconds since the midnight before its journey begins: the column
+``second`` in Parquet, and the list ``seconds`` of a journey in GeoJSON. GPX requires a date, and the made-up date is
+DAY.
 
 Every file says in its metadata that the journeys are made up, with the guarantee and how they were made.
 """
@@ -41,7 +42,7 @@ def check_ending(path: Path, grid: Grid) -> None:
 
     Raises:
         UnknownFormat: The ending is not one of ENDINGS.
-        InvalidInput: GPX has no coordinates on a plane.
+        InvalidInput: The ending is .gpx and the map is on a plane, but GPX holds only degrees.
     """
     if path.suffix.lower() not in ENDINGS:
         raise UnknownFormat(f"Unknown type of journeys {path.suffix or path.name}; give {', '.join(ENDINGS)}.")

@@ -43,13 +43,13 @@ SHARES = {
     False: (Fraction(2, 100), Fraction(25, 100), Fraction(50, 100), Fraction(23, 100)),
     True: (Fraction(2, 100), Fraction(24, 100), Fraction(48, 100), Fraction(22, 100), Fraction(4, 100)),
 }
-"""The shares of ε of count, visits, pairs and shapes, without hours; and of hours too, with them. They add up to 1."""
+"""The shares of ε of count, visits, pairs and shapes, and with hours also of hours. Each row adds up to 1."""
 
 ENOUGH = 500
-"""With fewer units than this, divided by ε, a reader is warned of noise."""
+"""Readers are warned of noise if the number of units is below this number divided by ε."""
 
 STAND_OUT = 4
-"""From so many standard deviations of the noise an average hour on, hours are more signal than noise."""
+"""Hours are more signal than noise if an average hour has at least this many standard deviations of its noise."""
 
 MOST_SQUARES = 64
 """The most squares a side of the map of visits; cheapest paths from all squares take 84 MB."""
@@ -62,7 +62,7 @@ class JourneyTrees:
     Args:
         grid: The public frame. Only its box matters; squares are chosen by ``squares``.
         epsilon: Privacy loss of the whole release, above 0.
-        squares: Squares a side of the map of visits, a power of two from 8 to 64. Starts and ends are told apart on
+        squares: Squares a side of the map of visits, a power of two from 8 to 64. Starts and ends are distinguished on
             half as many squares a side.
         hours: Whether to measure the hour of the day in which each journey begins. Made-up journeys then have times.
 
@@ -172,9 +172,10 @@ class JourneyTrees:
         )
 
     def caution_about_hours(self, count: float) -> str:
-        """Return a warning that hours are mostly noise; empty if they stand out of it, or if no hours are measured.
+        """Return a warning that hours are mostly noise; empty if hours stand out of the noise or are not measured.
 
-        The noise of an hour is at least that of one count for the whole share of ε that hours have.
+        The noise of an hour is at least the noise of a single count that is measured with the whole share of ε for
+        hours.
 
         Args:
             count: The noisy number of units. Public.
@@ -210,7 +211,7 @@ def _leaves(noisy: NoisyCounts) -> tuple[Integers, Integers]:
 
 
 def _masses(estimate: Estimate, levels: Integers, codes: Integers) -> Floats:
-    """Return the mass of an estimate in each leaf; all cells of the grid are in order of their codes in between."""
+    """Return the mass of an estimate in each leaf, from cumulative sums over the cells in the order of their codes."""
     grid = estimate.grid
     mass = np.empty(grid.cells)
     mass[interleave(*np.divmod(np.arange(grid.cells), grid.cols))] = estimate.density.dense().values.ravel()

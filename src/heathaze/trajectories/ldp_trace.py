@@ -41,7 +41,7 @@ MOST_MOVES = 64
 """The most moves that one report contains."""
 
 _TRIED = 4
-"""So many walks are drawn for each made-up journey, of which one is kept after fitting starts, ends and lengths."""
+"""The number of walks drawn for each made-up journey; one is kept after fitting starts, ends and lengths."""
 
 _ROUNDS = 20
 """How often the weights of walks are fitted to starts, ends and lengths in turn."""
@@ -58,8 +58,8 @@ class LdpTrace(CellMechanism):
         grid: The public frame. Only its box matters; cells are chosen by ``squares``.
         epsilon: Privacy loss of one report, which covers a whole journey.
         squares: Squares a side, from 1 to 32.
-        longest: The most visits that are told apart; more visits count as so many. If left out, four times
-            ``squares``.
+        longest: The most visits that are distinguished; a journey with more visits counts as if it had this number. If
+            left out, four times ``squares``.
         moves: The number of sampled moves in a report, from 1 to 64.
 
     Raises:
@@ -125,8 +125,8 @@ class LdpTrace(CellMechanism):
     def facts(self, lines: Lines, randomness: Randomness) -> Integers:
         """The secret classes that the messages of a report encode: length, first cell, last cell, sampled moves.
 
-        A move is sampled uniformly from all moves of the journey, independently of the other samples. A journey of
-        one visit has no move, which is the last class.
+        A move is sampled uniformly from all moves of the journey, independently of the other samples. A journey of one
+        visit has no move, and its class is the last one.
 
         Args:
             lines: The secret journeys.
@@ -138,7 +138,7 @@ class LdpTrace(CellMechanism):
         facts = [visits.length_class(self.longest), visits.at(0, 1), visits.at(1, 1)]
         has_moves = visits.counts > 1
         for _ in range(self.moves):
-            # The promise holds for any choice of a move, so the remainder's tiny bias does no harm.
+            # The promise holds for any choice of a move, so the tiny bias of the remainder does no harm.
             step = randomness.words(len(lines)) % np.maximum(visits.counts - 1, 1).astype(np.uint64)
             start = visits.first + np.where(has_moves, step.astype(np.int64), 0)
             end = np.where(has_moves, start + 1, start)
@@ -240,15 +240,15 @@ class CellChain:
         for _ in range(_ROUNDS):
             for found, wanted in ((walk[:, 0], self.starts), (last, self.ends), (length, self.lengths)):
                 have = np.bincount(found, weights=weight, minlength=len(wanted)) / weight.sum()
-                # A limit keeps a few walks to a rarely reached end from replacing all others.
+                # The factors are limited, so that a few walks to a rarely reached end do not replace all others.
                 weight *= np.clip(wanted / np.maximum(have, 1e-12), 0.2, 5)[found]
         kept = draw_classes(weight, number, randomness)
         inside = np.arange(walk.shape[1]) < visits[kept][:, None]
         return scattered(self.cells, walk[kept][inside].astype(np.int64), visits[kept], randomness)
 
     def _walks(self, start: Integers, visits: int, randomness: Randomness) -> npt.NDArray[np.int16]:
-        """Walk from each start to so many visits; the caller uses as many of them as it wants."""
-        # Where no move was estimated, all neighbours are as likely.
+        """Walk from each start for the given number of visits; the caller may use fewer."""
+        # Where no move was estimated, all neighbours are equally likely.
         known = np.bincount(self.moves[:, 0], weights=self.move_shares, minlength=self.cells.cells) > 0
         sums = np.concatenate([[0.0], np.cumsum(np.where(known[self.moves[:, 0]], self.move_shares, 1.0))])
         first = np.searchsorted(self.moves[:, 0], np.arange(self.cells.cells + 1))

@@ -32,7 +32,7 @@ from heathaze.types import Floats, Integers
 FALL = 0.7
 """Ratio of the standard deviations of neighbouring levels of a surface.
 
-Cross-validation chooses it badly: with some thousand reports, the held-out part is mostly noise.
+Cross-validation chooses this ratio badly, because the held-out part of some thousand reports is mostly noise.
 """
 
 SHAPE_FALL = 0.6
@@ -45,7 +45,7 @@ _STEPS = 250
 """The most steps of one minimisation."""
 
 _REPEATS = 2
-"""Variances of counts are taken from the last fit, so many times."""
+"""How often the maps are fitted; each fit takes the variances of counts from the fit before it."""
 
 _FITTING = 100
 """Rounds of iterative proportional fitting."""
@@ -198,7 +198,7 @@ def fit_pairs(model: JourneyModel, start: Floats, end: Floats) -> Floats:
     wanted = near / near.sum()
     row, col = np.divmod(np.arange(ends.cells), ends.cols)
     apart = np.abs(row[:, None] - row) * ends.cols + np.abs(col[:, None] - col)
-    shares = _distance_shares(model.frame, borders)  # of each class, for two squares so many rows and columns apart
+    shares = _distance_shares(model.frame, borders)  # of each class, for each offset of two squares
     first, last, likes = start.copy(), end.copy(), np.ones(classes)
     for _ in range(_FITTING):
         mass = first[:, None] * last * (shares @ likes)[apart]
@@ -214,7 +214,7 @@ def fit_pairs(model: JourneyModel, start: Floats, end: Floats) -> Floats:
 
 
 def _distance_shares(frame: Frame, borders: Floats) -> Floats:
-    """The share of each class of distance between places in two squares so many rows and columns apart."""
+    """The share of each class of distance between places in two squares, for each offset of two squares."""
     ends = frame.ends
     height, width = ends.cell_size
     place = (np.arange(_WITHIN) + 0.5) / _WITHIN

@@ -2,8 +2,8 @@
 
     coin ─► which fact (a visited place, the start, the end, the shape) and how fine ─► its class ─► randomised class
 
-The coin is public: it does not depend on the journey. So a report costs ε, whatever it is about. The proof is in
-``local_journeys.md``, and the server's half in ``local_fit.py``.
+The coin may be public, because it does not depend on the journey. So a report costs ε, whichever fact it is about. The
+proof is in ``local_journeys.md``, and the server's half in ``local_fit.py``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TICKETS = 60
 """The number of equally likely outcomes of the coin: twentieths, times three levels."""
 
 PAIR_DEPTH = 4
-"""Starts and ends are told apart on 2^4 squares a side, the finest of LEVELS."""
+"""Starts and ends are distinguished on 2^4 squares a side, the finest of LEVELS."""
 
 ENOUGH = 4_000
 """From this signal on, n (e^ε − 1)² / e^ε for n reports, made-up journeys show the districts of a town."""
@@ -69,7 +69,7 @@ def enough_reports(epsilon: Fraction) -> int:
 
 @dataclass(frozen=True)
 class Question:
-    """What one report says: a fact, and the classes among which it is told.
+    """What one report says: a fact, and the classes into which the fact is divided.
 
     Args:
         fact: "visit", "start", "end" or "shape".
@@ -156,7 +156,7 @@ class LocalJourneys:
 
     @functools.cached_property
     def _offsets(self) -> list[int]:
-        """The first number of the reports on each question, and the number of all reports at the end."""
+        """The first report number of each question, and at the end the number of all possible reports."""
         sizes = [each.limit if each.numbers == 1 else SEEDS * _buckets(each) for each in self.randomizers]
         return [sum(sizes[:k]) for k in range(len(sizes) + 1)]
 
@@ -169,7 +169,7 @@ class LocalJourneys:
 
     @property
     def limit(self) -> int:
-        """The number of all reports on all questions."""
+        """The number of possible reports on all questions."""
         return self._offsets[-1]
 
     def draw(self, lines: Lines, randomness: Randomness) -> Integers:
@@ -228,7 +228,7 @@ class LocalJourneys:
     # ── the server's half ───────────────────────────────────────────────────────────────────────────────────────────
 
     def check(self, reports: Integers) -> None:
-        """Refuse reports that cannot come from this mechanism; every number below :attr:`limit` can.
+        """Refuse reports that cannot come from this mechanism; every number below :attr:`limit` is possible.
 
         Args:
             reports: One row with one number for each report.

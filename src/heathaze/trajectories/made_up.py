@@ -27,7 +27,7 @@ def check_speed(speed: float) -> float:
     """Check the speed of made-up journeys, before anything is paid.
 
     Raises:
-        InvalidInput: It is not a number from SLOWEST to FASTEST.
+        InvalidInput: The speed is not a number from SLOWEST to FASTEST.
     """
     speed = positive(speed, "speed", "metres per second")
     if not SLOWEST <= speed <= FASTEST:
@@ -50,7 +50,8 @@ class MadeUp:
         speed: The public speed of all made-up journeys, in metres (or units of a plane) per second.
         caution: What a reader must know about places, ways and lengths; empty if there is nothing to say. Pictures,
             pages and files show it.
-        caution_about_hours: The same about the hours at which journeys begin. Pages and files show it.
+        caution_about_hours: What a reader must know about the hours at which journeys begin; empty if there is nothing
+            to say. Pages and files show it.
 
     >>> from heathaze.trajectories import LocalJourneys, estimate, randomize
     >>> mechanism = LocalJourneys(Grid.plane(x=(0, 8), y=(0, 8), size=8), epsilon=2, squares=16)
@@ -71,7 +72,8 @@ class MadeUp:
     def seconds(self) -> Floats:
         """Compute the time of each point: since midnight if hours were measured, otherwise since its journey began.
 
-        A journey has the same public speed all the way. It may end after midnight, at more than 86,400 seconds.
+        All journeys have the same public speed, from start to end. A journey may end after midnight, at more than
+        86,400 seconds.
 
         Returns:
             One time in seconds for each point.
@@ -91,7 +93,7 @@ class MadeUp:
         """Refuse to write journeys that were made with simulated randomness.
 
         Raises:
-            SimulatedRelease: They were.
+            SimulatedRelease: The journeys were made with simulated randomness.
         """
         if self.provenance.simulated:
             raise SimulatedRelease(
@@ -110,7 +112,7 @@ class MadeUp:
             The path.
 
         Raises:
-            UnknownFormat: The ending is another one.
+            UnknownFormat: The ending is none of these.
             CannotWrite: The file cannot be written; nothing is left behind.
             SimulatedRelease: The journeys were made with simulated randomness.
         """

@@ -47,7 +47,7 @@ class JourneyMechanism(Sender, Protocol):
             reports: One row of :attr:`numbers` integers below :attr:`limit` for each report.
 
         Raises:
-            InvalidInput: There is such a report.
+            InvalidInput: A report cannot come from this mechanism.
         """
 
     def estimate(self, reports: Integers) -> Model:

@@ -27,7 +27,7 @@ MOST_POINTS = 100
 """The most points of a journey in a page; of more, every k-th and the last one are shown."""
 
 TAIL = 300
-"""The last part of the way of a journey under way that is shown, in seconds."""
+"""Of a journey under way, the page draws the way of this many last seconds."""
 
 RESEMBLE = "As a whole they resemble the true ones; a single line away from the others may be noise."
 """What readers are told about journeys that call for no caution."""

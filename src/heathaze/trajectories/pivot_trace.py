@@ -51,7 +51,7 @@ TOTAL = 2**50
 """The sum of the whole-number weights of all cells to which a pivot may be moved."""
 
 _PRECISION = 2.0**-20
-"""How precisely the steepest decay is found, as a part of it."""
+"""The relative precision with which the steepest decay κ is found."""
 
 
 @dataclass(frozen=True, init=False)
@@ -65,10 +65,10 @@ class PivotTrace(CellMechanism):
         grid: The public frame. Only its box matters; cells are chosen by ``squares``.
         epsilon: Privacy loss of one report, which covers a whole journey.
         squares: Squares a side, from 1 to 32.
-        longest: The most visits that are told apart; more visits count as so many. If left out, four times
-            ``squares``.
+        longest: The most visits that are distinguished; a journey with more visits counts as if it had this number. If
+            left out, four times ``squares``.
         pivots: The number of pivots, from 2 to 64. The first is the start of the journey, and the last is its end.
-        directions: The number of directions that are told apart, from 2 to 64.
+        directions: The number of directions that are distinguished, from 2 to 64.
 
     Raises:
         InvalidInput: A value is out of range.
@@ -209,7 +209,7 @@ class PivotTrace(CellMechanism):
         return PivotJourneys(self.cells, np.concatenate(found, axis=1), self.longest, shares(self.length, length))
 
     def _between(self, ends: Integers, pointing: Integers) -> Integers:
-        """The cell between two reported pivots: where most directions point, and there the nearest to their middle."""
+        """The cell between two reported pivots: the nearest to their middle of those to which most directions point."""
         everywhere = np.arange(self.cells.cells)
         row, col = np.divmod(everywhere, self.squares)
         table = sector(everywhere[:, None], everywhere[None, :], self.squares, self.directions)
@@ -297,7 +297,7 @@ def _affordable(weights: Integers, epsilon: Fraction) -> bool:
     """Whether no output's weights differ by more than a factor of e^ε between two true cells, without rounding."""
     low, high = weights.min(axis=0), weights.max(axis=0)
     ratio = high / low
-    # Only outputs whose ratio is within rounding of the largest ratio can be the worst.
+    # Only outputs whose ratio equals the largest ratio up to rounding can have the largest exact ratio.
     worst = np.flatnonzero(ratio >= ratio.max() * (1 - 1e-12))
     pairs = set(zip(low[worst].tolist(), high[worst].tolist(), strict=True))
     return bool((weights.sum(axis=1) == TOTAL).all()) and all(

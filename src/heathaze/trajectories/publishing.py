@@ -74,7 +74,7 @@ def publish(
     guarantee = Guarantee(PrivacyLoss(mechanism.epsilon), journeys.unit)
     warn_if_weak(guarantee.loss.epsilon)
     parameters: dict[str, Any] = mechanism.parameters()
-    # An error of the journeys is found before anything is charged.
+    # An error in the journeys is found before anything is charged.
     facts = count_facts(journeys, mechanism.frame, hours=mechanism.hours)
     receipt = pay(guarantee, mechanism.event(), ledger=ledger, randomness=randomness, note=label)
     model = mechanism.measure(facts, receipt.randomness)

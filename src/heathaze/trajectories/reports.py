@@ -1,8 +1,9 @@
 """Reports about journeys: the only data that leaves a device. Files have the form of :mod:`heathaze.local.chunks`.
 
 A file is a sequence of chunks, so files can be joined: ``cat a.reports b.reports``. The header of a chunk says
-``journeys``, and has the public parameters and their fingerprint. The body holds the numbers of each report, in as few
-bytes as every number of the mechanism fits into. So the size of a report follows from the public parameters.
+``journeys``, and has the public parameters and their fingerprint. The body holds the numbers of each report. All
+numbers take the same number of bytes: the fewest that fit every number of the mechanism. So the size of a report
+follows from the public parameters.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class JourneyReports(ReportSet):
         assign(self, sizes=sizes)
 
     def _encoded(self) -> bytes:
-        """Encode the reports as the chunks from which they were joined, so that each keeps its name."""
+        """Encode the reports as the chunks from which they were joined, so that each chunk keeps its name."""
         rows = np.split(self.values, np.cumsum(self.sizes)[:-1])
         return b"".join(
             pack_chunk(
@@ -89,7 +90,8 @@ class Joining:
         """Add a set of reports.
 
         Raises:
-            InvalidInput: It differs from the others in parameters or unit, or some of its reports are there already.
+            InvalidInput: The set differs from the others in parameters or unit, or some of its reports were added
+                before.
         """
         if self._parts:
             check_alike(self._parts[0], more)
@@ -103,7 +105,7 @@ class Joining:
         """All reports as one set.
 
         Raises:
-            InvalidInput: There are none.
+            InvalidInput: No set was added.
         """
         if not self._parts:
             raise InvalidInput("There are no reports to join; give at least one set of reports.")

@@ -1,4 +1,4 @@
-"""Made-up journeys from a model of noisy numbers. Everything here is public: it never sees a true journey.
+"""Made-up journeys from a model of noisy numbers. Everything here is public; no code here sees a true journey.
 
     pairs ─► start and end ─► a length for the distance ─► places on the way ─► cheapest paths ─► bent to the length
 
@@ -6,9 +6,9 @@
    draws are weighted until their distances have the distribution that the table of shapes says, f(distance), while
    every pair keeps its mass (iterative proportional fitting).
 2. **Length.** Given the distance d, a length l has the probability of the shape (l, l / d).
-3. **Way.** A journey follows cheapest paths, on which a metre in a much visited square is cheap. A journey that is
-   longer than its cheapest path is led through further squares. Prices are adjusted, in a few rounds, until the made-up
-   journeys visit squares as often as the map of visits says.
+3. **Way.** A journey follows cheapest paths, where a metre costs less in squares that are visited more. A journey that
+   is at least 1.25 times as long as its cheapest path is led through further squares. Prices are adjusted, in a few
+   rounds, until the made-up journeys visit squares as often as the map of visits says.
 4. **Bending.** The path is smoothed or shaken until it has the length.
 """
 
@@ -33,7 +33,7 @@ MOST_UNASKED = 100_000
 """The most journeys that are made up if nobody says how many. The noise of a tiny ε alone could make millions."""
 
 FITTED = 4
-"""So many pairs are drawn for each journey, of which one is kept after fitting the distances."""
+"""The number of pairs drawn for each journey; one is kept after fitting the distances."""
 
 ROUNDS = ((4, 4), (2, 2), (1, 0))
 """How often prices are adjusted, on squares that are 4 times, twice and once as wide as those of the model."""
@@ -48,10 +48,10 @@ POWER = 0.2
 """At first, a metre in a square that is visited v times as often as the average costs v^−POWER."""
 
 TILT = 0.4
-"""Prices differ by up to a factor of e^TILT between paths with different starts, so that not all take one street."""
+"""Prices of a path differ from the map's by up to a factor of e^TILT, depending on its start, so that paths differ."""
 
 LED_ABOVE = (1.25, 1.7, 2.4, 3.3, 4.5, 6.0, 8.0)
-"""A journey is led through one more place for each of these, if it is so many times as long as its cheapest path."""
+"""For each of these ratios of its length to its cheapest path that a journey reaches, it passes one more place."""
 
 _TILTS = 509
 """The number of different tilts. It is odd, so that the squares of a column do not share one."""
@@ -160,7 +160,7 @@ def number_of_journeys(number: int | None, units: float) -> int:
 
 
 def _ends(model: JourneyModel, number: int, randomness: Randomness) -> tuple[Integers, Integers, tuple[Floats, ...]]:
-    """Draw first and last squares, and the places in them: right and down of the start, right and down of the end."""
+    """Draw first and last squares, and a place in each: right and down of the start, then right and down of the end."""
     frame, squares = model.frame, model.frame.squares
     leaf = _evenly(model.pair_mass, FITTED * number, randomness)
     start_level, start_code, end_level, end_code = split_pairs(model.pair_levels[leaf], model.pair_codes[leaf])
@@ -258,8 +258,8 @@ def _routes(
 ) -> tuple[Integers, Integers]:
     """Lead each journey from its start to its end: the squares of all journeys, and the offset of each journey.
 
-    Prices are adjusted on coarse squares first, where paths cost little, and what was learned there is the beginning on
-    the next finer ones.
+    Prices are adjusted on coarse squares first, where paths cost little. The result is the starting point on the next
+    finer squares.
     """
     few = np.arange(0, len(start), max(1, len(start) // _TRIED))
     factor: Floats = np.ones((1, 1))
@@ -380,7 +380,7 @@ def _bent(
     squares = model.frame.squares
     height, width = squares.cell_size
     row, col = np.divmod(path, squares.cols)
-    # A journey inside one square has its start and its end there.
+    # A journey inside one square gets two points: its start and its end.
     alone = np.diff(offsets) == 1
     right = np.insert((col + 0.5) * width, offsets[1:][alone], 0.0)
     down = np.insert((row + 0.5) * height, offsets[1:][alone], 0.0)
@@ -394,7 +394,7 @@ def _bent(
 
 
 def _evenly(weights: Floats, number: int, randomness: Randomness) -> Integers:
-    """Draw indices in proportion to weights, at even distances of their sums (systematic sampling)."""
+    """Draw indices in proportion to weights, at evenly spaced values of their cumulative sums (systematic sampling)."""
     sums = np.cumsum(weights)
     at = (np.arange(number) + randomness.uniforms(1)) / number * sums[-1]
     return np.asarray(np.minimum(np.searchsorted(sums, at, "right"), len(sums) - 1))

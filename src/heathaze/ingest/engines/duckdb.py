@@ -30,14 +30,14 @@ MOST_PARTS = 5
 counted in 5 parts, which takes 0.5 GB instead of 0.8 to 1.0 GB and the same time."""
 
 LARGE = 2**30
-"""Bytes of files from which on their visits are kept in a database file instead of memory.
+"""If files have at least this many bytes together, their visits are kept in a database file instead of memory.
 
-They would not fit below the limit of memory. DuckDB would write them to the disk and read them back for every part,
+Such visits do not fit below the limit of memory. DuckDB would write them to the disk and read them back for every part,
 which takes a third more time than reading its own file.
 """
 
 ROOM = 4
-"""How many times the size of the files a disk must have free for that: compressed files can grow."""
+"""The free space that the database file needs, divided by the size of the files: compressed files can grow."""
 
 MEGABYTES_A_THREAD = 512
 """The memory that DuckDB may use for each thread; data beyond this limit goes to the disk.
@@ -159,7 +159,7 @@ class DuckDB:
                 self._execute(f"select {', '.join(f'max({sql_name(name)})' for name in columns.wanted)} from {table}")
 
     def _check_json_ids(self, id_: str, name: str) -> None:
-        """Refuse JSON ids that mix numbers and text, because 1 and "1" may be the same person (or journey) or two."""
+        """Refuse JSON ids that mix numbers and text, because 1 and "1" may be one person (or journey) or two."""
         kinds = f"count(distinct case json_type({id_}) when 'VARCHAR' then 1 when 'BOOLEAN' then 2 else 3 end)"
         filled = f"{id_} is not null and json_type({id_}) <> 'NULL'"
         if self._execute(f"select {kinds} from {RAW} where {filled}")[0][0] > 1:
@@ -191,7 +191,7 @@ class DuckDB:
     def _files(self, source: Files, wanted: Columns) -> tuple[str, list[str]]:
         """Return the SQL table function that reads files, and the wanted columns' names in it.
 
-        Folders with names such as ``u=7`` are never read as columns.
+        A folder with a name such as ``u=7`` never adds a column to the files in it.
         """
         paths = "[" + ", ".join(sql_text(glob.escape(path)) for path in source.paths) + "], hive_partitioning = false"
         if source.format is Format.PARQUET:
@@ -295,8 +295,9 @@ _WITH_OFFSET = "^(.*:[0-9.]+) ?([+-])([0-9]{2})(?::?([0-9]{2}))?$"
 def _moment(column: str, type_name: str) -> tuple[str, str]:
     """Write SQL for the time of a position in seconds (since 1970 for a time, or the number itself), and for the kind.
 
-    The time is null for a value that is neither. Only the row's own value decides, so one person's rows never change
-    how the journeys of others are cut and ordered. The kind is whether the value is a plain number.
+    The time is null for a value that is neither a time nor a number. The result depends on the value of the row alone,
+    so one person's rows never change how the journeys of others are cut and ordered. The kind tells whether the value
+    is a plain number.
     """
     if type_name == "TIMESTAMP WITH TIME ZONE":  # a cast to a timestamp would depend on the zone of this machine
         return f"epoch_us({column}) / 1e6", "false"

@@ -189,7 +189,7 @@ class Spark:
                 known = "in ('STRING', 'BIGINT', 'BOOLEAN', 'VOID')"
                 exact = f"{person} is null or schema_of_variant({person}) {known}"
                 flaw = f"case when {exact} then 0 else {Flaw.FRACTIONAL_ID:d} end"
-                # Ids that mix numbers and text are refused, because 1 and "1" may be the same person or two.
+                # Ids that mix numbers and text are refused, because 1 and "1" may be one person or two.
                 kind = f"case schema_of_variant({person}) when 'STRING' then 1 when 'BOOLEAN' then 2 else 3 end as kind"
                 filled = kept.where(f"{person} is not null and schema_of_variant({person}) <> 'VOID'")
                 if filled.selectExpr(kind).distinct().count() > 1:
@@ -227,7 +227,7 @@ class Spark:
     def _files(self, source: Files, columns: Columns) -> Any:
         from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
-        # Folders with names such as u=7 are never read as columns.
+        # A folder with a name such as u=7 never adds a column to the files in it.
         read = self.session.read.option("recursiveFileLookup", "true")
         for path in source.paths:
             if os.path.basename(path).startswith(("_", ".")):
@@ -261,7 +261,7 @@ class Spark:
     def _address(self, source: str, wanted: Sequence[str]) -> Any:
         if not source.rstrip("/").endswith(".parquet"):
             raise InvalidInput(f"{source!r} is an address; of those only Parquet (.parquet) can be read.")
-        # Files with different types are refused, and not cast to the types of one file.
+        # Files whose columns differ in type are refused, instead of being cast to the types of one of the files.
         read = self.session.read.option("recursiveFileLookup", "true").option("mergeSchema", "true")
         before = self.session.conf.get("spark.sql.caseSensitive")
         self.session.conf.set("spark.sql.caseSensitive", "true")
@@ -351,7 +351,7 @@ def _canonical(column: str, type_name: str) -> tuple[str, Kind]:
         # Ids are compared byte by byte, so that no collation of the session or the column merges two ids.
         return f"cast({column} as string) collate UTF8_BINARY", Kind.TEXT
     if type_name == "timestamp":
-        # The type is an instant, whatever the zone of the session.
+        # Spark's timestamp is an instant, whatever the zone of the session is.
         micros = f"unix_micros({column})"
         return f"({micros} - pmod({micros}, 1000000)) div 1000000", Kind.INSTANT
     if type_name in ("date", "timestamp_ntz"):
