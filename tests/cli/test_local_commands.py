@@ -157,7 +157,7 @@ BAD_WORDS = [
     (("--epsilon", "nan"), "not a number"),
     (("--mechanism", "magic"), "magic"),
     (("--mechanism", "adaptive-tree"), "heathaze publish"),
-    (("--unit", "visit"), "leave one out"),
+    (("--unit", "visit"), "give only one of the two"),
     (("--unit", "day"), "no unit 'day'"),
     (("--radius", "-1"), "radius is -1"),
     (("--mechanism", "local-hashing", "--radius", "2"), "--radius goes with"),

@@ -74,7 +74,10 @@ TimeZone = Annotated[
 ]
 WeightColumn = Annotated[
     str | None,
-    Option("--weight-column", help="Column (seconds spent, say) in proportion to which a person's weight is divided."),
+    Option(
+        "--weight-column",
+        help="Column of numbers, such as seconds spent; a person's weight is divided in proportion to them.",
+    ),
 ]
 Title = Annotated[str, Option("--title", help="Title of a picture or page.", show_default="what is counted")]
 JourneysTitle = Annotated[str, Option("--title", help="Title of a picture or page.", show_default="Made-up journeys")]

@@ -26,11 +26,12 @@ def compare_releases(
         Option("--out", "-o", help="Picture (.png .svg .pdf) or table of all squares (.csv); repeatable."),
     ] = None,
     confidence: Annotated[
-        float, Option("--confidence", help="Probability that no change is called real that the noise explains.")
+        float, Option("--confidence", help="Probability that no change is called real which is only noise.")
     ] = 0.9,
-    names: Annotated[
-        tuple[str, str], Option("--names", metavar="BEFORE AFTER", help="What the two maps are called.")
-    ] = ("Before", "After"),
+    names: Annotated[tuple[str, str], Option("--names", metavar="BEFORE AFTER", help="Names of the two maps.")] = (
+        "Before",
+        "After",
+    ),
     title: common.Title = "",
     subtitle: common.Subtitle = "",
     source: common.Source = "",

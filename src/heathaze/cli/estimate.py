@@ -58,7 +58,7 @@ def estimate(
     ] = None,
     number: Annotated[
         int | None,
-        Option("--number", help="Journeys to make up.", show_default="number of reports, at most 100,000"),
+        Option("--number", help="Number of journeys to make up.", show_default="number of reports, at most 100,000"),
     ] = None,
     picture: common.JourneysPicture = None,
     title: common.Title = "",

@@ -39,19 +39,26 @@ def journeys(
     x: common.X = None,
     y: common.Y = None,
     squares: Annotated[
-        int, Option("--squares", help="Squares a side on which journeys are counted and made up: 8, 16, 32 or 64.")
+        int,
+        Option(
+            "--squares",
+            help="Squares along each side of the grid on which journeys are counted and made up: 8, 16, 32 or 64.",
+        ),
     ] = 64,
     person: Annotated[str | None, Option("--person", help="Column that says whose journey a row is.")] = None,
     trip: Annotated[str | None, Option("--trip", help="Column that says which journey a row is part of.")] = None,
     pause: Annotated[
-        float | None, Option("--pause", help="A journey ends where nothing was recorded for so many seconds.")
+        float | None, Option("--pause", help="A journey ends before a gap of more than this many seconds.")
     ] = None,
     unit: Annotated[
-        str, Option("--unit", help="What is protected: person, or trip (a person's journeys then add up).")
+        str,
+        Option("--unit", help="What is protected: person, or trip (the losses of a person's journeys then add up)."),
     ] = "person",
     number: Annotated[
         int | None,
-        Option("--number", help="Journeys to make up.", show_default="noisy number of units, at most 100,000"),
+        Option(
+            "--number", help="Number of journeys to make up.", show_default="noisy number of units, at most 100,000"
+        ),
     ] = None,
     hours: Annotated[
         bool, Option("--hours", help="Measure the hours in which journeys begin, so that made-up journeys have times.")
@@ -62,7 +69,8 @@ def journeys(
     label: Annotated[str, Option("--label", help="A text for the ledger's entry.")] = "",
     picture: common.JourneysPicture = None,
     beside_truth: Annotated[
-        bool, Option("--beside-truth", help="Draw the true journeys beside them. Such a picture is not private.")
+        bool,
+        Option("--beside-truth", help="Draw the true journeys beside the made-up ones. Such a picture is not private."),
     ] = False,
     title: common.JourneysTitle = "",
     source: common.Source = "",

@@ -71,7 +71,9 @@ def market(
         float | None,
         Option("--epsilon", help="Privacy loss of each record of the target and of each owner.", show_default=False),
     ] = None,
-    delta: Annotated[float, Option("--delta", help="Probability that the guarantee fails.")] = 1e-6,
+    delta: Annotated[
+        float, Option("--delta", help="The δ of the guarantee, a small probability by which its bound may be exceeded.")
+    ] = 1e-6,
     output: Annotated[Path, Option("--out", "-o", help="Where to write the rows: .parquet or .csv.")] = Path(
         "chosen.parquet"
     ),
@@ -85,7 +87,7 @@ def market(
         Option("--seen", help="Number of points the curator may see for each point it buys.", show_default=f"{SEEN:g}"),
     ] = None,
     private_greedy: Annotated[
-        bool, Option("--private-greedy", help="The paper's protocol, corrected; it matches less well.")
+        bool, Option("--private-greedy", help="Use the paper's protocol, corrected; the bought rows match less well.")
     ] = False,
     baselines: Annotated[
         bool | None,

@@ -93,12 +93,15 @@ def publish(
     time_zone: common.TimeZone = None,
     weight_column: common.WeightColumn = None,
     people: Annotated[
-        int | None, Option("--people", help="For dense and the grids: a public guess of the number of people.")
+        int | None,
+        Option("--people", help="For dense, uniform-grid and adaptive-grid: a public guess of the number of people."),
     ] = None,
     mechanism: Annotated[
         str | None, Option("--mechanism", help="See `heathaze mechanisms`.", show_default=DEFAULT)
     ] = None,
-    w: Annotated[int | None, Option("--w", help="For pyramid: nodes kept a level.", show_default="20")] = None,
+    w: Annotated[
+        int | None, Option("--w", help="For pyramid: number of nodes kept on each level.", show_default="20")
+    ] = None,
     share: Annotated[float | None, Option("--share", help="For flat-top: fraction of cells to keep.")] = None,
     engine: common.Engine = "duckdb",
     ledger: Annotated[Path | None, Option("--ledger", help="Charge this ledger (see `heathaze ledger open`).")] = None,

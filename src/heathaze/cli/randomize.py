@@ -39,21 +39,24 @@ def randomize(
     ] = None,
     unit: Annotated[
         str | None,
-        Option("--unit", help="visit (or trip): every row (or journey) is a report, and a person's reports add up."),
+        Option(
+            "--unit",
+            help="visit (or trip): every row (or journey) is a report, and the losses of a person's reports add up.",
+        ),
     ] = None,
     time: Annotated[
         str | None, Option("--time", help="Column of times: report journeys, not positions; with --trip or --pause.")
     ] = None,
     trip: Annotated[str | None, Option("--trip", help="Column that says which journey a row is part of.")] = None,
     pause: Annotated[
-        float | None, Option("--pause", help="A journey ends where nothing was recorded for so many seconds.")
+        float | None, Option("--pause", help="A journey ends before a gap of more than this many seconds.")
     ] = None,
     squares: Annotated[
         int | None,
         Option(
             "--squares",
-            help="Of journeys: squares a side on which they are made up. local-journeys: 16, 32 or 64; others: any.",
-            show_default="64; others: 6",
+            help="For journeys: squares along each side of their grid; local-journeys takes 16, 32 or 64.",
+            show_default="64; other mechanisms: 6",
         ),
     ] = None,
     read: Reading = READING,
@@ -145,5 +148,8 @@ def _whose(person: str | None, unit: str | None) -> str | None:
     if unit not in (None, "person", "visit"):
         raise InvalidInput(f"There is no unit {unit!r} for reports; choose 'person' (with --person COLUMN) or 'visit'.")
     if unit == "visit" and person is not None:
-        raise InvalidInput("--unit visit makes every row a report, --person one row of each person; leave one out.")
+        raise InvalidInput(
+            "--unit visit makes every row a report, but --person makes one row of each person a report; "
+            "give only one of the two."
+        )
     return common.person_from(person, unit)

@@ -34,7 +34,11 @@ def rehearse(
         int | None, Option("--shards", help="Number of secure sums (shards) per round; planned if left out.")
     ] = None,
     dropout: Annotated[
-        float, Option("--dropout", help="Largest share of devices that may drop out; half of this share does.")
+        float,
+        Option(
+            "--dropout",
+            help="Largest share of devices that may drop out; half of this share drops out in the simulation.",
+        ),
     ] = 0.1,
     colluding: Annotated[
         float, Option("--colluding", help="Share of the people asked that may collude with the server.")
@@ -46,7 +50,9 @@ def rehearse(
     size: common.Size = None,
     shape: common.Shape = None,
     projection: common.Projection = "equirectangular",
-    city: Annotated[int, Option("--city", help="Number of the synthetic city; five kinds take turns.")] = 0,
+    city: Annotated[
+        int, Option("--city", help="Number that selects the synthetic city; cities of five kinds alternate.")
+    ] = 0,
     picture: Annotated[
         Path | None, Option("--out", "-o", help="Also draw the city and the estimated map (.png).")
     ] = None,

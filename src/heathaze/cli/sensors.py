@@ -118,7 +118,8 @@ def locate(
     sigma: Annotated[
         float | None,
         typer.Option(
-            "--sigma", help="Standard deviation of the noise of each reading, for files that protect did not write."
+            "--sigma",
+            help="Standard deviation of each reading's noise, if `heathaze sensors protect` did not write the file.",
         ),
     ] = None,
     diffusivity: Diffusivity = None,

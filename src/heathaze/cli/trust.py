@@ -14,7 +14,9 @@ def trust(
     epsilon: Annotated[float, Option("--epsilon", help="Privacy loss if one person's position is replaced.")],
     people: Annotated[int, Option("--people", help="The number of people, from 100 to 200,000.")],
     size: Annotated[int, Option("--size", help="Cells along a side, 8 to 256.")] = 64,
-    cities: Annotated[int, Option("--cities", help="Means over so many synthetic cities; more take longer.")] = 5,
+    cities: Annotated[
+        int, Option("--cities", help="Number of synthetic cities to average over; more take longer.")
+    ] = 5,
     picture: Annotated[Path | None, Option("--out", "-o", help="Also draw the maps and the table (.png).")] = None,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace the picture if it exists.")] = False,
     json: Json = False,

@@ -441,7 +441,10 @@ def _as_given(noisy: NoisyCounts) -> Posterior:
 
 
 def _shaded(beliefs: Beliefs) -> list[LevelBelief]:
-    """Compute means and deviations of every level's nodes: from the counts, and below their leaves from the prior."""
+    """Compute means and deviations of the nodes of every level.
+
+    Those of nodes in the tree of counts come from the counts, and those of smaller nodes from the prior.
+    """
     grid, tree = beliefs.tree.grid, beliefs.tree
     further = _levels_to_shade(beliefs)
     surface = prior.Surface(grid)

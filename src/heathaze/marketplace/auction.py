@@ -161,7 +161,7 @@ class LogisticAuction:
         return Coins(self.epsilon, Fraction(math.ceil(head_start * 1000 + 1), 1000))
 
     def event(self, points: int, epsilon: Fraction, delta: Fraction) -> PureSteps:
-        """Describe what a record pays for the auction: the coins of all other owners in all rounds.
+        """Describe the privacy loss of a record by the auction: by the random draws of all other owners, in all rounds.
 
         Args:
             points: Number of points to buy, which is the number of rounds.

@@ -97,8 +97,9 @@ class Blanket:
     def of_weights(cls, weights: Floats, counts: Floats) -> Blanket:
         """Compute the blanket of a mechanism with the same law of weights at every position, of which the least is 1.
 
-        The probability of a report is that of a public distribution β, times a weight, divided by the mean weight. So
-        ω = β / (mean weight) is a blanket. The mechanisms of the local model are of this kind.
+        The probability of a report is that of a public distribution β, times a weight, divided by the mean weight. All
+        weights are at least 1, so ω = β / (mean weight) is a blanket: no position gives a report less probability. The
+        mechanisms of the local model are of this kind.
 
         Args:
             weights: The different weights, all at least 1, in units of the least.

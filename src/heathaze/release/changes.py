@@ -41,7 +41,7 @@ ENDINGS = (".png", ".svg", ".pdf", ".csv")
 
 
 def compare_releases(before: Release, after: Release, confidence: float = 0.9) -> Changes:
-    """Find the real changes between two releases on the same grid.
+    """Find the changes between two releases on the same grid that noise alone does not explain.
 
     Args:
         before: The first release.
@@ -174,7 +174,7 @@ def save_changes(
         before: The first release.
         after: The second release.
         path: The file: a picture (.png, .svg, .pdf) or a table of all squares (.csv).
-        names: What the two maps are called.
+        names: Names of the two maps.
         title: Text above the maps; if empty, the picture names itself.
         subtitle: Text below the title; if empty, it says how many changes are real.
         source: Where the data come from.

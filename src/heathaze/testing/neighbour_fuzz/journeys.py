@@ -1,4 +1,4 @@
-"""Check of the reader of journeys: the rows of one person must not change the counts of another person's journeys.
+"""A check of how journeys are read: the rows of one person must not change the counts of another person's journeys.
 
     facts(everybody) = Σ over people of facts(that person alone), as integers, in every table of facts,
 
