@@ -121,9 +121,14 @@ def tools() -> type[Tools]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One Spark for all tests of this folder, which are in one group of xdist: it is slow to start."""
-    with warnings.catch_warnings():
+    """One Spark for all tests of this folder, which are in one group of xdist: it is slow to start.
+
+    Java compiles each of the many small queries. Its quick compiler and its simplest memory management take half the
+    processor time for queries that run only once.
+    """
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
+        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         from heathaze.ingest.engines.spark import _local_session
 
         session = _local_session()
@@ -134,10 +139,22 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
+PLAIN = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
 @pytest.fixture
 def plain_plans(spark: Any) -> Iterator[None]:
-    """Without re-planning at run time, which takes longer than counting ten rows; results do not depend on it."""
-    before = spark.conf.get("spark.sql.adaptive.enabled")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    """No new plans at run time and no compiled plans, both of which take longer than counting ten rows.
+
+    Results do not depend on them. test_spark.py and the long net, which runs under `make slow`, use Spark's defaults.
+    """
+    before = {name: spark.conf.get(name) for name in PLAIN}
+    for name, value in PLAIN.items():
+        spark.conf.set(name, value)
     yield
-    spark.conf.set("spark.sql.adaptive.enabled", before)
+    for name, value in before.items():
+        spark.conf.set(name, value)

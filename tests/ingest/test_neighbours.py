@@ -73,10 +73,10 @@ def on_spark(folder: Path, numbers: Iterable[int]) -> Checker:
 
 
 @pytest.mark.xdist_group("spark")
-@pytest.mark.usefixtures("plain_plans")
 class TestSpark:
     pytestmark = QUIET
 
+    @pytest.mark.usefixtures("plain_plans")
     def test_the_net_on_spark(self, tmp_path: Path) -> None:
         # the first turns of a round, which meet every fault that ever mixed people up, and the last, with each dialect
         checker = on_spark(tmp_path, [*range(42), *range(50, TURNS)])
@@ -85,6 +85,7 @@ class TestSpark:
         assert checker.report.refused <= 0.36 * checker.report.tables
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("spark")
     def test_the_net_on_spark_at_length(self, tmp_path: Path) -> None:
         # Spark refuses table 1086, a Parquet file with ids of the type UUID, which DuckDB reads: no wrong count.
         numbers = [number for number in range(1000, 1000 + 3 * TURNS) if number != 1086]
