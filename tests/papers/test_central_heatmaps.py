@@ -189,6 +189,7 @@ def test_the_default_is_ahead_of_its_rivals_on_a_quick_run():
     assert times(PAPER) == before, "a quick run writes nothing"
 
 
+@pytest.mark.slow
 def test_the_price_of_trust_on_few_people():
     done = quick_run(PAPER / "trust.py")
     assert done.returncode == 0, done.stdout + done.stderr
