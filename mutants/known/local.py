@@ -138,7 +138,7 @@ BUGS = (
         "far-position-is-charged",
         "A position that is probably a mistake is refused before anything is charged.",
         DEVICE,
-        "            _check_near(self.mechanism.grid, *position.tolist())\n",
+        "            check_near(self.mechanism.grid, *position.tolist())\n",
         "            pass\n",
         "tests/local/test_device.py::test_a_position_that_is_probably_a_mistake_is_refused",
     ),

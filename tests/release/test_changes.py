@@ -85,6 +85,24 @@ def test_a_district_that_moved_is_found() -> None:
     assert changes.cost.startswith("Together these 2 releases cost at most ε = 2 (unit: person")
 
 
+def test_small_changes_of_many_squares_are_named_together() -> None:
+    """People come to one place from everywhere: no square lost many, and all of them together did."""
+    moved = compare_releases(released(city(3000), 1), released(city(3000, (10.08, 53.515)), 2))
+    after = moved.people_before.copy()
+    place = moved.largest()[0]
+    others = np.arange(len(moved)) != place
+    after[others] -= 400 / others.sum()
+    after[place] += 400
+    low, high = after - moved.people_before - 50, after - moved.people_before + 50
+    changes = dataclasses.replace(moved, people_after=after, low=low, high=high)
+    assert changes.real.sum() == 1
+    assert "1 of" in changes.summary()
+    assert "all other squares together fell by about 400 people; the noise hides in which" in changes.summary()
+    after[others] += 395 / others.sum()
+    few = dataclasses.replace(changes, people_after=after)
+    assert "all other squares" not in few.summary()
+
+
 def test_common_squares_cover_the_map_once_and_classes_are_shared() -> None:
     changes = compare_releases(released(city(3000), 1, 4), released(city(300), 2))
     covered = np.zeros(GRID.shape, np.int64)

@@ -86,6 +86,17 @@ def test_what_devices_draw_is_what_the_server_counts(tmp_path: Path, mechanism: 
     assert opened.people == 40
 
 
+@pytest.mark.parametrize("point", [(5.5, 2.0), (200.0, 300.0), (-4.5, 1.0)])
+def test_a_position_that_is_probably_a_mistake_is_refused(point: tuple[float, float]) -> None:
+    wide = Server(Decoys(hz.Grid.plane(x=(0, 4), y=(5, 9), size=4), 9, people=40, delta=0.01))
+    budget = Budget(20, delta=0.1)
+    device = Device(wide.study, ledger=budget)
+    with pytest.raises(InvalidInput, match="Nothing was charged and nothing reported"):
+        device.submit(point)
+    assert budget.remaining == 20
+    assert device.submit(point, far=True)
+
+
 def test_a_map_end_to_end(server: Server, submissions: list[Submission]) -> None:
     again = Server(SMALL, key=server._key.private_bytes_raw())
     release = estimate(again.open(mixed_by(server, submissions)))

@@ -238,7 +238,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert code(*said, "made.pdf") == 1
     assert ".png or .html" in complaint()
     assert code(*said, "made.png") in (0, None)
-    assert "few reports for ε = 1 (40, and about 3,683 are needed)" in complaint()
+    assert "few reports for ε = 1 (40, and about 18,414 are needed)" in complaint()
     assert code(*said, "made.html", "--overwrite", "--title", "Our rides", "--source", "the club") in (0, None)
     assert min((tmp_path / name).stat().st_size for name in ("made.png", "made.html")) > 10_000
     page = (tmp_path / "made.html").read_text(encoding="utf-8")
@@ -263,9 +263,9 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 def test_readers_are_warned_of_few_reports_and_of_few_only() -> None:
     mechanism = LocalJourneys(PLANE, 2, squares=16)
-    for reports, warned in ((724, True), (725, False)):
+    for reports, warned in ((3620, True), (3621, False)):
         made = estimate(randomize(mechanism, Lines.from_points([[(1, 1), (9, 9)]] * reports)), number=3)
-        assert ("come from few reports for ε = 2 (724, and about 725 are needed)" in made.caution) == warned
+        assert ("come from few reports for ε = 2 (3,620, and about 3,621 are needed)" in made.caution) == warned
         assert bool(made.caution) == warned
         assert ("resemble the true ones" in render(made)) != warned
 

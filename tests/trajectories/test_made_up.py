@@ -112,7 +112,7 @@ def test_a_picture_states_what_is_promised_when_it_was_made_and_what_calls_for_c
     draw(dataclasses.replace(made, caution="Few reports."), tmp_path / "made.png", title="Rides", source="the city")
     said = " ".join(texts).replace("\u00a0", " ")
     assert texts[0] == "Rides"
-    assert "No single person can be recognised in these journeys: they would look almost the same" in said
+    assert "Whether any one person is in the data changes the chance of any result by at most a factor of 7.39" in said
     assert "ε = 2 (pure, δ = 0); unit: person" in said
     assert "Made-up journeys: 25" in texts
     assert "2 km" in texts

@@ -389,3 +389,37 @@ def _check_globe(lon: Interval, lat: Interval, projection: Projection) -> None:
             f"lat runs from {lat[0]} to {lat[1]}; Web-Mercator ends at ±{MERCATOR_LATITUDE}: "
             "choose a smaller box or the equirectangular projection."
         )
+
+
+def check_near(grid: Grid, x: float, y: float) -> None:
+    """Refuse a position with swapped coordinates, or farther outside the map than the map is wide or high.
+
+    Devices call it before they pay. The error is shown on the device only, and it contains no coordinate.
+
+    Args:
+        grid: The map.
+        x: The position's x, or longitude.
+        y: The position's y, or latitude.
+
+    Raises:
+        InvalidInput: The position is probably a mistake.
+
+    >>> check_near(Grid.plane(x=(0, 2), y=(0, 1), size=8), 2.5, 0.5)
+    """
+
+    def beyond(value: float, side: tuple[float, float]) -> float:
+        """The distance from the map along one axis, as a multiple of the map's side."""
+        return max(side[0] - value, value - side[1], 0.0) / (side[1] - side[0])
+
+    outside = max(beyond(x, grid.x), beyond(y, grid.y))
+    first, second = ("longitude", "latitude") if grid.projection.is_geographic else ("x", "y")
+    if outside > 0 and max(beyond(y, grid.x), beyond(x, grid.y)) == 0:
+        raise InvalidInput(
+            f"{first.capitalize()} and {second} are probably swapped: the position lies outside the map, and lies on "
+            f"it if they are exchanged; give {first} first. Nothing was charged and nothing reported."
+        )
+    if outside > 1:
+        raise InvalidInput(
+            f"The position lies far outside the map; check that {first} comes first and that this is the right map. "
+            "Nothing was charged and nothing reported. To report the nearest cell of the map, give far=True, or --far."
+        )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from heathaze.domain.grid import Grid
+from heathaze.domain.grid import check_near
 from heathaze.errors import BudgetExceeded, InvalidInput, UnreadableData, kind_of
 from heathaze.files import replacing
 from heathaze.local.mechanism import Estimator, fingerprint, promise, warn_if_weak_report
@@ -52,7 +52,7 @@ def randomize(
     Raises:
         InvalidInput: A position is not two finite numbers, or the unit is unknown.
 
-    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.domain.grid import check_near
     >>> from heathaze.local import RandomizedResponse
     >>> coin = RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), epsilon=10)
     >>> len(randomize(coin, [(0.5, 0.5), (1.5, 0.5), (1.7, 0.2)]))
@@ -89,33 +89,6 @@ def _numbers(points: npt.ArrayLike) -> Floats:
         raise InvalidInput("A position is not two numbers; give x and y, or longitude and latitude.") from None
 
 
-def _check_near(grid: Grid, x: float, y: float) -> None:
-    """Refuse a position with swapped coordinates, or farther outside the map than the map is wide or high.
-
-    The error is shown on the device only, and it contains no coordinate.
-
-    Raises:
-        InvalidInput: The position is probably a mistake.
-    """
-
-    def beyond(value: float, side: tuple[float, float]) -> float:
-        """The distance from the map along one axis, as a multiple of the map's side."""
-        return max(side[0] - value, value - side[1], 0.0) / (side[1] - side[0])
-
-    outside = max(beyond(x, grid.x), beyond(y, grid.y))
-    first, second = ("longitude", "latitude") if grid.projection.is_geographic else ("x", "y")
-    if outside > 0 and max(beyond(y, grid.x), beyond(x, grid.y)) == 0:
-        raise InvalidInput(
-            f"{first.capitalize()} and {second} are probably swapped: the position lies outside the map, and lies on "
-            f"it if they are exchanged; give {first} first. Nothing was charged and nothing reported."
-        )
-    if outside > 1:
-        raise InvalidInput(
-            f"The position lies far outside the map; check that {first} comes first and that this is the right map. "
-            "Nothing was charged and nothing reported. To report the nearest cell of the map, give far=True, or --far."
-        )
-
-
 class Device:
     """One person's device. It randomises positions, pays for reports from the person's ledger, and keeps the last one.
 
@@ -133,7 +106,7 @@ class Device:
     Raises:
         InvalidInput: The mechanism is not a mechanism of the local model.
 
-    >>> from heathaze.domain.grid import Grid
+    >>> from heathaze.domain.grid import check_near
     >>> from heathaze.local import DiskArea
     >>> device = Device(DiskArea(Grid.plane(x=(0, 1), y=(0, 1), size=8), epsilon=3.5))
     >>> len(device.randomize((0.2, 0.7)))
@@ -182,7 +155,7 @@ class Device:
             raise InvalidInput("A device reports one position at a time; give x and y, or longitude and latitude.")
         cells = _cells(self.mechanism, position)
         if not far:
-            _check_near(self.mechanism.grid, *position.tolist())
+            check_near(self.mechanism.grid, *position.tolist())
         warn_if_weak_report(self.mechanism)
         remembered = self._remembered()
         if self.memory is not None:

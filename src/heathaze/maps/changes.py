@@ -26,6 +26,9 @@ FEWER = {"light": ("#b2c9e6", "#5a82c4", "#1f3b78"), "dark": ("#2b4573", "#5f8bd
 
 _SIDE = 3.9  # inches
 
+NOTABLE = 0.1
+"""The changes that are not real are named together if their sum is at least this part of the real ones."""
+
 
 @dataclass(frozen=True, eq=False)
 class Changes:
@@ -97,7 +100,7 @@ class Changes:
         return f"x {number(x)}, y {number(y)}"
 
     def summary(self) -> str:
-        """Say in one sentence how many changes are real, and how sure this is."""
+        """Say how many changes are real, how sure this is, and by how much all other squares changed together."""
         found, counted = int(self.real.sum()), self.before.counted
         total, low, high = self.total
         explained = "; the noise of both maps may explain this" if low <= 0 <= high else ""
@@ -110,7 +113,14 @@ class Changes:
                 f"No square of {len(self):,} has a change that the noise of both maps does not explain {sure}. {told}"
             )
         changed = "squares have changed" if found > 1 else "square has changed"
-        return f"{found:,} of {len(self):,} {changed} by more than the noise of both maps explains {sure}. {told}"
+        shown = f"{found:,} of {len(self):,} {changed} by more than the noise of both maps explains {sure}."
+        rest = float(self.change[~self.real].sum())
+        if abs(rest) >= max(1.0, NOTABLE * float(np.abs(self.change[self.real]).sum())):
+            shown += (
+                f" By the estimates, all other squares together {'rose' if rest > 0 else 'fell'} by about "
+                f"{number(abs(round(rest)))} {counted}; the noise hides in which of them."
+            )
+        return f"{shown} {told}"
 
 
 def _classes(changes: Changes) -> tuple[tuple[float, ...], Integers]:

@@ -12,7 +12,7 @@ from typing import Any
 from heathaze.errors import InvalidInput, PromiseBroken
 from heathaze.privacy.loss import PrivacyLoss, decimal, decimal_up, read_rational
 
-PLAINLY = 3
+PLAINLY = 1
 """The largest ε at which the plain sentence says that a map would look almost the same without one person."""
 
 

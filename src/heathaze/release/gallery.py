@@ -178,7 +178,10 @@ def _on_one_scale(releases: Sequence[Release]) -> list[Squares]:
 def _titles(releases: Sequence[Release], stems: Sequence[str]) -> list[str]:
     """Write a title for each release that has none: what it counts, its day, and its file if titles are equal."""
     days = [datetime.date.fromisoformat(one.provenance.day) for one in releases]
-    titles = [f"{words(_contents(one)).title}, {day.day} {day:%B %Y}" for one, day in zip(releases, days, strict=True)]
+    titles = [
+        f"{words(_contents(one)).title}, published on {day.day} {day:%B %Y}"
+        for one, day in zip(releases, days, strict=True)
+    ]
     return [
         title if titles.count(title) == 1 else f"{title} ({stem})" for title, stem in zip(titles, stems, strict=True)
     ]

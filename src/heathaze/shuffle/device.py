@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from heathaze.domain.grid import check_near
 from heathaze.errors import InvalidInput
 from heathaze.privacy.door import pay
 from heathaze.privacy.ledger import Budget
@@ -47,21 +48,28 @@ class Device(Secret):
         self.ledger = ledger
         self._secret = _checked(secret)
 
-    def submit(self, point: npt.ArrayLike, *, randomness: Randomness | None = None) -> Submission:
+    def submit(self, point: npt.ArrayLike, *, far: bool = False, randomness: Randomness | None = None) -> Submission:
         """Pay for a position's messages, draw them, and seal each for the server.
 
         The charge is written to the disk before a message is drawn. The messages leave the device in random order.
 
+        A position with swapped coordinates, or farther outside the map than the map is wide or high, is probably a
+        mistake, and is refused on the device. A program that may run far from the map should give ``far=True``, because
+        a missing submission may reveal that the person is far away.
+
         Args:
             point: The position (x, y) in the grid's coordinates; longitude before latitude. A position outside the map
                 counts as the nearest cell of the map.
+            far: Whether to submit the nearest cell for a position far outside the map, instead of refusing the
+                position.
             randomness: Leave it out; ``Simulation(seed)`` is for tests. The keys of the seals are always secret.
 
         Returns:
             The sealed messages, for the shuffler.
 
         Raises:
-            InvalidInput: The position is not two finite numbers, or the study's key is no key. Nothing was charged.
+            InvalidInput: The position is not two finite numbers, or far outside the map, or the study's key is no key.
+                Nothing was charged.
             BudgetExceeded: The ledger has too little left. Nothing was charged.
             AlreadyCharged: The ledger has paid for this study before. Nothing was charged.
         """
@@ -69,6 +77,8 @@ class Device(Secret):
         cells = cells_of(mechanism.grid, point)
         if len(cells) != 1:
             raise InvalidInput("A device submits one position; give x and y, or longitude and latitude.")
+        if not far:
+            check_near(mechanism.grid, *np.asarray(point, np.float64).ravel().tolist())
         _key(study.key)
         note = f"shuffle study {study.digest.hex()}"
         receipt = pay(

@@ -135,7 +135,10 @@ class Shuffler:
             ) from None
         start = NAME_BYTES + hashlib.sha256().digest_size
         if text[:NAME_BYTES] != self.study.digest:
-            raise UnreadableData(f"{self.memory} is not the memory of this study's shuffler; name the right file.")
+            raise UnreadableData(
+                f"{self.memory} is not the memory of this study's shuffler; each study has a key of its own, so name "
+                "the file of this study, or a new file."
+            )
         if text != self._summed(text[start:]):
             raise UnreadableData(f"{self.memory} is damaged; a shuffler that has forgotten people must not go on.")
         return {text[at : at + NAME_BYTES] for at in range(start, len(text), NAME_BYTES)}

@@ -50,8 +50,8 @@ _TICKETS = 60
 PAIR_DEPTH = 4
 """Starts and ends are distinguished on 2^4 squares a side, the finest of LEVELS."""
 
-ENOUGH = 4_000
-"""From this signal on, n (e^ε − 1)² / e^ε for n reports, made-up journeys show the districts of a town."""
+ENOUGH = 20_000
+"""From this signal on, n (e^ε − 1)² / e^ε for n reports, made-up journeys show which districts of a town are busy."""
 
 MOST_SQUARES = 64
 """The most squares a side of the map of visits."""
@@ -61,7 +61,7 @@ def enough_reports(epsilon: Fraction) -> int:
     """How many reports make journeys that show from where to where people go, by the rule of thumb of ENOUGH.
 
     >>> enough_reports(Fraction(1)), enough_reports(Fraction(2))
-    (3683, 725)
+    (18414, 3621)
     """
     # n = ENOUGH e^ε / (e^ε − 1)²
     return math.ceil(ENOUGH * math.exp(-epsilon) / math.expm1(-epsilon) ** 2)

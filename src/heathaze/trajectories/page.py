@@ -29,7 +29,9 @@ MOST_POINTS = 100
 TAIL = 300
 """Of a journey under way, the page draws the way of this many last seconds."""
 
-RESEMBLE = "As a whole they resemble the true ones; a single line away from the others may be noise."
+RESEMBLE = (
+    "As a whole they resemble the true ones, as far as the noise allows; lines away from most others may be noise."
+)
 """What readers are told about journeys that call for no caution."""
 
 _STEPS = 2**14
