@@ -103,8 +103,8 @@ def cannot_write(paths: Sequence[Path], problem: OSError) -> CannotWrite:
         problem: The error of the operating system.
     """
     reason = (problem.strerror or "the disk refused").lower()
-    full = problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    remedy = "free some space or choose another place" if full else "choose another place"
+    elsewhere = problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
+    remedy = "choose another place" if elsewhere else "free some space or choose another place"
     return CannotWrite(f"Cannot write {', '.join(map(str, paths))}: {reason}; {remedy}. Nothing of it was left behind.")
 
 

@@ -366,6 +366,35 @@ def test_shares_of_boxes_are_covered() -> None:
     assert 48 <= held <= 60
 
 
+@pytest.mark.slow
+def test_the_total_of_a_sparse_map_is_covered_on_both_sides() -> None:
+    """The prior takes places for empty too often, so the truth lies above the interval more often than below."""
+    grid = _plane(16, 16)
+    below = above = 0
+    for run in range(300):
+        rng = np.random.default_rng(run)
+        middles, spread = rng.uniform(0, 16, (12, 2)), 16 * np.exp(rng.uniform(-5, -1.5, 12))
+        of = rng.choice(12, 300, p=rng.dirichlet(np.full(12, 0.4)))
+        cells = np.clip(middles[of] + rng.normal(size=(300, 2)) * spread[of][:, None], 0, 15.9).astype(int)
+        codes, mass = np.unique(cells[:, 0] * 16 + cells[:, 1], return_counts=True)
+        counts = Counts.from_cells(grid, codes // 16, codes % 16, mass, bound=1, one=1, unit=Unit.PERSON)
+        found = posterior(AdaptiveTree(grid, 1).measure(counts, Simulation(run)))
+        low, high = (float(ends[0]) for ends in found.intervals(0.9)[0])
+        below, above = below + (low > 300), above + (high < 300)
+    print(f"{below} intervals lie above the truth, and {above} below it")
+    assert below <= 15
+    assert above <= 30
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_whole_map_has_a_share_of_one_although_some_drawn_maps_are_empty(seed: int) -> None:
+    grid = _plane(16, 16)
+    counts = Counts.from_cells(grid, np.array([3]), np.array([4]), np.array([5]), bound=1, one=1, unit=Unit.PERSON)
+    found = posterior(AdaptiveTree(grid, 0.1).measure(counts, Simulation(seed)))
+    low, high = found.interval(Box.plane(x=(0, 16), y=(0, 16)), 1.0, 0.9)
+    assert (low, high) == (pytest.approx(1), pytest.approx(1))
+
+
 @pytest.mark.parametrize(("people", "epsilon", "seed"), [(1_000_000, 4, 3), (200_000, 10, 2)])
 def test_sharp_counts_stay_where_they_are(people: int, epsilon: float, seed: int) -> None:
     """Millions of people: the prior's long stretches must not outweigh a peak that is narrow against them."""

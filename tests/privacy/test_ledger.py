@@ -583,6 +583,25 @@ def test_an_entry_that_cannot_be_read_is_refused(path: Path, content: str) -> No
         Ledger.open(path)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_budget_cannot_be_spent_again_by_a_forked_process() -> None:
+    budget = Budget(1)
+    event = DiscreteLaplace(1, Fraction(1))
+    guarantee = Guarantee(PrivacyLoss(Fraction(1)), Unit.PERSON)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            budget.charge(guarantee, event)
+        except PromiseBroken as refused:
+            code = 0 if "made in another process" in str(refused) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    budget.charge(guarantee, event)
+    assert budget.remaining == 0
+
+
 def test_an_old_copy_is_found_by_its_releases(path: Path) -> None:
     ledger = Ledger.open(path, total=10)
     early = pay(ledger, 1)

@@ -41,6 +41,10 @@ NODE_WIDENING = 1.1
 """Intervals of single nodes are widened by this factor. They come from marginal distributions, which are wider than
 those of drawn maps, so they need a smaller factor to get about the same widths."""
 
+TOTAL_LOWERED = 0.4
+"""The interval of the total reaches this many standard deviations further up. The spikes of the prior get more than
+their learned weight (``prior.EMPTIER``), which makes the total of a sparse map too small by about this much."""
+
 OUTLINE = 0.4
 """If the outline of a region cuts squares, this part of their mass counts as deviation of the region. The value was
 fixed on districts of New York and San Francisco (docs/decisions/0024)."""
@@ -169,6 +173,8 @@ class Posterior:
         for place, mean, noise in zip(self._beliefs.tree.place, means, self._node_noise, strict=False):
             quantiles = (self._beliefs.quantile(place, tail), self._beliefs.quantile(place, 1 - tail))
             low, high = _widened(mean, *quantiles, NODE_WIDENING, noise)
+            if not ends:
+                high = high + TOTAL_LOWERED * self.levels[0].deviation
             ends.append((np.maximum(low, 0), high))
         none = np.zeros(0)
         return ends + [(none, none)] * (len(means) - len(ends))
@@ -286,7 +292,11 @@ class Posterior:
                 continue
             inside += mass[:, part == 1].sum(axis=1)
             codes, mass = self._divided(level, codes[cut], mass[:, cut], priors, bits)
-        return np.asarray(inside / np.maximum(masses[:, 0], 1e-300))
+        # A drawn map of nobody has no shares, so the other maps count. If all are empty, the share by area counts.
+        anybody = masses[:, 0] > 0
+        if not anybody.any():
+            return np.full(2, self.density.mass_in(box))
+        return np.asarray(inside[anybody] / masses[anybody, 0])
 
     @functools.cached_property
     def _samples(self) -> tuple[Floats, list[prior.SharePrior]]:

@@ -101,9 +101,15 @@ class Budget:
         self.delta = parse_delta(delta)
         self._entries: list[Entry] = []
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def charge(self, guarantee: Guarantee, event: Event, note: str = "", *, once: str | None = None) -> Entry:
         """Pay for a release before it is made, as :meth:`Ledger.charge` does."""
+        if os.getpid() != self._process:
+            raise PromiseBroken(
+                "The budget was made in another process, which would not see this charge; use a Ledger (a file). "
+                "Nothing was charged."
+            )
         self._check_text(guarantee, event, note)
         with self._lock:  # check and charge as one step: threads cannot overspend the budget together
             self._check_charge(self._entries, guarantee, event, once)
