@@ -55,4 +55,12 @@ BUGS = (
         "math.log(1 / (2 * _BY_CHANCE))",
         "tests/release/test_uncertainty.py::test_a_total_alone_is_no_reason_to_name_a_hotspot",
     ),
+    Bug(
+        "maps-of-nobody-have-a-share-of-zero",
+        "Drawn maps of nobody have no shares, so the whole map has a share of 1.",
+        POSTERIOR,
+        "        anybody = masses[:, 0] > 0\n",
+        "        anybody, masses = np.ones(len(masses), bool), np.maximum(masses, 1e-300)\n",
+        "tests/inference/test_posterior.py::test_the_whole_map_has_a_share_of_one_although_some_drawn_maps_are_empty",
+    ),
 )

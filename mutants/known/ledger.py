@@ -355,4 +355,12 @@ BUGS = (
         "value",
         "tests/privacy/test_events.py::test_whole_numbers_that_cannot_be_are_refused",
     ),
+    Bug(
+        "budgets-of-forked-processes",
+        "A budget in memory is spent by the process that made it, and by no copy.",
+        LEDGER,
+        "if os.getpid() != self._process:",
+        "if False:",
+        "tests/privacy/test_ledger.py::test_a_budget_cannot_be_spent_again_by_a_forked_process",
+    ),
 )

@@ -169,7 +169,8 @@ class Posterior:
         means = [belief.mean[belief.measured] for belief in self.levels]
         if self._beliefs is None:
             return [(mean, mean) for mean in means]
-        tail, ends = (1 - confidence) / 2, []
+        tail = (1 - confidence) / 2
+        ends: list[tuple[Floats, Floats]] = []
         for place, mean, noise in zip(self._beliefs.tree.place, means, self._node_noise, strict=False):
             quantiles = (self._beliefs.quantile(place, tail), self._beliefs.quantile(place, 1 - tail))
             low, high = _widened(mean, *quantiles, NODE_WIDENING, noise)
