@@ -52,7 +52,7 @@ def randomize(
     Raises:
         InvalidInput: A position is not two finite numbers, or the unit is unknown.
 
-    >>> from heathaze.domain.grid import check_near
+    >>> from heathaze.domain.grid import Grid
     >>> from heathaze.local import RandomizedResponse
     >>> coin = RandomizedResponse(Grid.plane(x=(0, 2), y=(0, 1), shape=(1, 2)), epsilon=10)
     >>> len(randomize(coin, [(0.5, 0.5), (1.5, 0.5), (1.7, 0.2)]))
@@ -106,7 +106,7 @@ class Device:
     Raises:
         InvalidInput: The mechanism is not a mechanism of the local model.
 
-    >>> from heathaze.domain.grid import check_near
+    >>> from heathaze.domain.grid import Grid
     >>> from heathaze.local import DiskArea
     >>> device = Device(DiskArea(Grid.plane(x=(0, 1), y=(0, 1), size=8), epsilon=3.5))
     >>> len(device.randomize((0.2, 0.7)))
