@@ -87,15 +87,20 @@ def changed_files() -> list[str]:
 
 
 def paths_for(files: Iterable[str]) -> list[str]:
-    """Paths to run for changed files: changed tests first, then examples of changed modules, then their folders' tests.
+    """Paths to run for changed files: changed tests first, then tests of changed folders, then examples of modules.
+
+    Examples come last: a module that pytest imports by its path, before any test imports the package, may exist twice.
 
     >>> paths_for(["tests/domain/test_grid.py", "README.md"])
     ['tests/domain/test_grid.py', 'tests/project/test_prose.py', 'tests/project/test_public_face.py']
     >>> paths_for(["src/heathaze/privacy/noise.py"])[:3]
-    ['src/heathaze/privacy/noise.py', 'tests/project/test_docstrings.py', 'tests/project/test_house.py']
+    ['tests/project/test_docstrings.py', 'tests/project/test_house.py', 'tests/privacy']
+    >>> paths_for(["src/heathaze/privacy/noise.py"])[3:]
+    ['src/heathaze/privacy/noise.py']
     """
     first: list[str] = []
-    then: list[str] = []
+    rules: list[str] = []
+    modules: list[str] = []
     last: set[str] = set()
     for file in files:
         parts = Path(file).parts
@@ -105,14 +110,15 @@ def paths_for(files: Iterable[str]) -> list[str]:
             last.add(str(Path(*parts[:-1])))
         elif parts[:2] == ("src", "heathaze"):
             if file.endswith(".py") and (ROOT / file).is_file():
-                then += [file, *(f"tests/project/test_{rules}.py" for rules in ("docstrings", "house"))]
+                modules.append(file)
+                rules += ["tests/project/test_docstrings.py", "tests/project/test_house.py"]
             last.add(f"tests/{parts[2]}" if len(parts) > 3 else f"tests/test_{parts[2]}")
         elif parts[0] == "papers" and len(parts) > 2:
             last.add(f"tests/papers/test_{parts[1]}.py")
         elif file.endswith(".md"):
             last |= {"tests/project/test_prose.py", "tests/project/test_public_face.py"}
     found = [path for path in sorted(last) if (ROOT / path).exists()]
-    return list(dict.fromkeys([*first, *then, *found]))
+    return list(dict.fromkeys([*first, *rules, *found, *modules]))
 
 
 def _git(*words: str) -> str:
